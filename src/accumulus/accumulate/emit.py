@@ -1,0 +1,49 @@
+"""From an accumulation to a tape: products and sums of labels become operations, hash-consed with all that is there.
+
+A graph of a traced function emits onto a copy of the function's tape, so values, partials and Jacobian share. A
+graph without a tape (from a file) gets one whose inputs are its labels that are not known numbers.
+"""
+
+from __future__ import annotations
+
+from accumulus.accumulate.accumulation import Accumulation
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["emit", "label_tape"]
+
+_SELECT = BY_NAME["select"].code
+
+
+def emit(accumulation: Accumulation) -> Tape:
+    """Tape whose outputs are the outputs of the function, then the entries of the Jacobian in row-major order."""
+    graph = accumulation.graph
+    if graph.tape is not None:
+        tape, references = graph.tape.copy(), list(graph.labels)
+    else:
+        tape, references = label_tape(graph)
+    for is_product, left, right in accumulation.steps:
+        a, b = references[left], references[right]
+        references.append(_product(tape, a, b) if is_product else tape.add(a, b))
+    tape.outputs.extend(references[reference] for _, reference in sorted(accumulation.entries.items()))
+    return tape
+
+
+def label_tape(graph: DifferentiationGraph) -> tuple[Tape, list[int]]:
+    """A tape with one input for each label of unknown value, and the reference of each edge's label."""
+    unknown = [e for e, kind in enumerate(graph.kinds.tolist()) if kind >= Kind.CONSTANT and e not in graph.constants]
+    tape = Tape(len(unknown))
+    position = {e: k for k, e in enumerate(unknown)}
+    return tape, [position[e] if e in position else tape.constant(graph.constants[e]) for e in range(len(graph.kinds))]
+
+
+def _product(tape: Tape, a: int, b: int) -> int:
+    """a · b, where a branch that a select switches off stays off: 0 · ∞ from a branch not taken is 0, not NaN."""
+    for label, factor in ((a, b), (b, a)):
+        if label >= 0 and tape.codes[label] == _SELECT:
+            condition, taken, other = tape.arguments(label)
+            for branch in (taken, other):
+                if branch < 0 and tape.value_of(branch) == 0.0:
+                    return tape.select(condition, _product(tape, taken, factor), _product(tape, other, factor))
+    return tape.multiply(a, b)

@@ -1,0 +1,69 @@
+"""Every error that accumulus raises on purpose.
+
+Each message says what was given, what was expected, and what to do. All derive from `AccumulusError`, and from the
+built-in exception that a caller would otherwise expect (`ValueError`, `TypeError`), so that either can be caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "AccumulusError",
+    "ArgumentError",
+    "CompileError",
+    "GraphError",
+    "OrderError",
+    "TraceError",
+    "UnknownNameError",
+    "VerificationError",
+    "unknown_name",
+]
+
+
+class AccumulusError(Exception):
+    """Base of all errors of this package."""
+
+
+class ArgumentError(AccumulusError, ValueError, TypeError):
+    """An argument has the wrong shape, type or value."""
+
+
+class TraceError(AccumulusError, TypeError):
+    """The function does something that cannot be recorded; names the file and line where it does."""
+
+
+class GraphError(AccumulusError, ValueError):
+    """A graph is not a differentiation graph: it has a cycle, an unknown vertex, or a malformed file."""
+
+
+class OrderError(AccumulusError, ValueError):
+    """An elimination order leaves a vertex out, repeats one, or names an unknown one."""
+
+
+class UnknownNameError(AccumulusError, ValueError, KeyError):
+    """A method, target, objective or other option that is not registered; the message lists those that are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would print the repr
+
+
+class VerificationError(AccumulusError, AssertionError):
+    """A plan does not compute the Jacobian of its graph."""
+
+
+class CompileError(AccumulusError, RuntimeError):
+    """A target cannot compile the program on this machine."""
+
+
+def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that is not in a registry, with the closest known name and the whole list.
+
+    >>> print(unknown_name("method", "revers", ["forward", "reverse"]))
+    unknown method 'revers'; did you mean 'reverse'? Known: forward, reverse.
+    """
+    names = sorted(known)
+    close = get_close_matches(str(given), names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return UnknownNameError(f"unknown {what} {given!r}{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,84 @@
+"""Differentiation graphs as JSON files.
+
+The form is an object with ``edges``, a list of [from, to, label]; ``roots`` and ``terminals``, lists of vertex
+names; and optionally ``name``, ``about`` and ``sizes``. A label is "one", "minus_one", "constant" or
+"variable", a number for a constant whose value is known, null, or any other text as a symbol. Nothing in a file
+is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from accumulus.errors import GraphError
+from accumulus.graph.graph import DifferentiationGraph, Kind
+
+__all__ = ["load_graph", "save_graph"]
+
+_KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
+
+
+def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
+    """Read a graph from a JSON file.
+
+    Raises:
+        GraphError: if the file is not JSON of the form above, or not an acyclic graph.
+        OSError: if the file cannot be read.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise GraphError(f"{path} is not a JSON file: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
+        raise GraphError(f"{path}: expected an object with a list 'edges' of [from, to, label]")
+    edges = []
+    for position, edge in enumerate(data["edges"]):
+        if not isinstance(edge, list) or len(edge) not in (2, 3) or not all(_is_name(v) for v in edge[:2]):
+            raise GraphError(f"{path}: edges[{position}] is {edge!r}; expected [from, to] or [from, to, label]")
+        label = edge[2] if len(edge) == 3 else None
+        edges.append((edge[0], edge[1], _KINDS.get(label, label) if isinstance(label, str) else label))
+    sizes = data.get("sizes", {})
+    if not isinstance(sizes, dict) or not all(isinstance(size, int) for size in sizes.values()):
+        raise GraphError(f"{path}: 'sizes' is {sizes!r}; expected an object of vertex names and whole numbers")
+    ends = [_names(data, key, path) for key in ("roots", "terminals")]
+    return DifferentiationGraph(edges, *ends, sizes=sizes, name=str(data.get("name", Path(path).stem)))
+
+
+def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
+    """Write a graph to a JSON file that `load_graph` reads back as an equal graph."""
+    names = [v if _is_name(v) else str(v) for v in graph.vertices]
+    if len(set(names)) < len(names):
+        raise GraphError("two vertices have the same name as text; rename one before saving the graph")
+    edges = []
+    for e, (source, target) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
+        kind = Kind(int(graph.kinds[e]))
+        word: Any = kind.name.lower()
+        if kind is Kind.CONSTANT and e in graph.constants:
+            word = graph.constants[e]
+        elif kind is Kind.VARIABLE and graph.symbols[e] is not None:
+            word = graph.symbols[e]
+        edges.append([names[source], names[target], word])
+    data: dict[str, Any] = {
+        "name": graph.name,
+        "roots": [names[v] for v in graph.roots],
+        "terminals": [names[v] for v in graph.terminals],
+        "edges": edges,
+    }
+    if (graph.sizes != 1).any():
+        data["sizes"] = {str(names[v]): int(size) for v, size in enumerate(graph.sizes) if size != 1}
+    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _names(data: dict[str, Any], key: str, path: str | PathLike[str]) -> list[Hashable] | None:
+    names = data.get(key)
+    if names is not None and not (isinstance(names, list) and all(_is_name(v) for v in names)):
+        raise GraphError(f"{path}: '{key}' is {names!r}; expected a list of vertex names")
+    return names

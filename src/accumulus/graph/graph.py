@@ -1,0 +1,279 @@
+"""The differentiation graph: a directed acyclic graph whose edges carry local derivatives.
+
+An edge ⟨j,i⟩ runs from a variable to one that it depends on, and carries ∂v_j/∂v_i. Roots are the outputs (no
+incoming edge), terminals the inputs (no outgoing edge), all others are intermediates. Other names: linearized
+computational graph, c-graph with edges reversed (Griewank and Walther, Evaluating Derivatives, 2008); in the
+notes: differentiation graph.
+
+Vertices and edges are numbered; names are for people. Edges are stored as parallel arrays, so that a graph of a
+million edges is a few tens of megabytes; adjacency lists are built when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import GraphError
+from accumulus.tape.tape import Tape
+
+__all__ = ["DifferentiationGraph", "Kind"]
+
+
+class Kind(IntEnum):
+    """What is known about a label when the plan is made; decides which products are free."""
+
+    ABSENT = 0
+    ONE = 1
+    MINUS_ONE = 2
+    CONSTANT = 3
+    VARIABLE = 4
+
+    @classmethod
+    def of(cls, value: float) -> Kind:
+        """Kind of a constant label."""
+        return cls.ONE if value == 1.0 else cls.MINUS_ONE if value == -1.0 else cls.CONSTANT
+
+
+class DifferentiationGraph:
+    """A differentiation graph, immutable once made.
+
+    Args:
+        edges: pairs (j, i) or triples (j, i, label) of vertex names, from the dependent vertex to the one it depends
+            on. A label is None or a symbol (str) for a variable, a number for a constant, or a `Kind`. Parallel edges
+            are allowed; their labels add up.
+        roots: the outputs, by default every vertex without incoming edges. A root that others depend on, that is
+            also a terminal, or that is named twice gets a root of its own with a unit edge to it.
+        terminals: the inputs, by default every vertex without outgoing edges.
+        sizes: number of entries of vector-valued vertices, by name; 1 where not given.
+        name: for people.
+
+    Raises:
+        GraphError: if there is a cycle (the message names it), a terminal depends on something, or an argument is
+            malformed.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x", -1.0)])
+    >>> graph.roots, graph.terminals, [graph.vertices[k] for k in graph.intermediates]
+    ((0,), (3,), ['a', 'b'])
+    """
+
+    def __init__(
+        self,
+        edges: Iterable[Sequence[Any]],
+        roots: Iterable[Hashable] | None = None,
+        terminals: Iterable[Hashable] | None = None,
+        *,
+        sizes: Mapping[Any, int] | None = None,
+        name: str = "",
+    ) -> None:
+        index: dict[Hashable, int] = {}
+
+        def number(vertex: Hashable) -> int:
+            return index.setdefault(vertex, len(index))
+
+        sources: list[int] = []
+        targets: list[int] = []
+        kinds: list[Kind] = []
+        symbols: list[str | None] = []
+        constants: dict[int, float] = {}
+        for edge in edges:
+            source, target, label = _edge(edge)
+            kind, symbol, value = _label(label, edge)
+            if value is not None:
+                constants[len(sources)] = value
+            sources.append(number(source))
+            targets.append(number(target))
+            kinds.append(kind)
+            symbols.append(symbol)
+        given_roots = None if roots is None else [number(vertex) for vertex in roots]
+        given_terminals = None if terminals is None else [number(vertex) for vertex in terminals]
+        has_in, has_out = set(targets), set(sources)
+        if given_roots is None:
+            given_roots = [v for v in range(len(index)) if v not in has_in]
+        if given_terminals is None:
+            given_terminals = [v for v in range(len(index)) if v not in has_out]
+        names: list[Hashable] = list(index)
+        seen: set[int] = set()
+        own_roots = []
+        for root in given_roots:
+            if root in has_in or root in given_terminals or root in seen:
+                own_roots.append(len(names))
+                sources.append(len(names))
+                targets.append(root)
+                kinds.append(Kind.ONE)
+                symbols.append(None)
+                names.append(_fresh(f"{names[root]}′", index))
+            else:
+                own_roots.append(root)
+            seen.add(root)
+        widths = np.ones(len(names), np.int64)
+        for vertex, size in (sizes or {}).items():
+            if vertex not in index or int(size) < 1:
+                raise GraphError(f"size {size!r} of {vertex!r}: expected a positive size of a vertex of the graph")
+            widths[index[vertex]] = size
+        for extra, root in zip(own_roots, given_roots, strict=True):
+            widths[extra] = widths[root]
+        self._set(names, own_roots, given_terminals, sources, targets, kinds, symbols, constants, widths, name)
+
+    @classmethod
+    def from_tape(
+        cls,
+        tape: Tape,
+        labels: Sequence[int],
+        vertices: Sequence[Hashable],
+        roots: Sequence[int],
+        terminals: Sequence[int],
+        sources: Sequence[int],
+        targets: Sequence[int],
+        name: str = "",
+    ) -> DifferentiationGraph:
+        """Graph whose edge k carries the value at reference ``labels[k]`` of `tape`; vertices by number."""
+        kinds = [Kind.VARIABLE if label >= 0 else Kind.of(tape.value_of(label)) for label in labels]
+        constants = {k: tape.value_of(label) for k, label in enumerate(labels) if label < 0}
+        graph = cls.__new__(cls)
+        widths = np.ones(len(vertices), np.int64)
+        symbols = [None] * len(labels)
+        graph._set(vertices, roots, terminals, sources, targets, kinds, symbols, constants, widths, name)
+        graph.tape, graph.labels = tape, tuple(labels)
+        return graph
+
+    def _set(
+        self,
+        vertices: Sequence[Hashable],
+        roots: Sequence[int],
+        terminals: Sequence[int],
+        sources: Sequence[int],
+        targets: Sequence[int],
+        kinds: Sequence[Kind],
+        symbols: Sequence[str | None],
+        constants: Mapping[int, float],
+        sizes: NDArray[np.int64],
+        name: str,
+    ) -> None:
+        self.name = name
+        #: Names of the vertices, by number.
+        self.vertices: tuple[Hashable, ...] = tuple(vertices)
+        self.roots: tuple[int, ...] = tuple(roots)
+        self.terminals: tuple[int, ...] = tuple(terminals)
+        #: Edge e is ⟨sources[e], targets[e]⟩.
+        self.sources: NDArray[np.int32] = np.asarray(sources, np.int32)
+        self.targets: NDArray[np.int32] = np.asarray(targets, np.int32)
+        self.kinds: NDArray[np.uint8] = np.asarray(kinds, np.uint8)
+        #: Values of the constant labels that are known, by edge.
+        self.constants: Mapping[int, float] = constants
+        self.symbols: tuple[str | None, ...] = tuple(symbols)
+        self.sizes = sizes
+        #: Where the labels come from, for graphs of traced functions: edge e carries reference labels[e] of the tape.
+        self.tape: Tape | None = None
+        self.labels: tuple[int, ...] = ()
+        self._check()
+
+    def _check(self) -> None:
+        if len(set(self.terminals)) != len(self.terminals):
+            raise GraphError("a terminal is named twice; expected each once")
+        for terminal in self.terminals:
+            if self.out_edges[terminal]:
+                below = self.vertices[self.targets[self.out_edges[terminal][0]]]
+                raise GraphError(
+                    f"terminal {self.vertices[terminal]!r} depends on {below!r}; expected terminals without outgoing "
+                    "edges (edges run from the dependent vertex to the one it depends on)"
+                )
+        assert len(self.topological_order) == len(self.vertices)
+
+    @property
+    def intermediates(self) -> tuple[int, ...]:
+        """Vertices that are neither roots nor terminals, by number."""
+        ends = {*self.roots, *self.terminals}
+        return tuple(v for v in range(len(self.vertices)) if v not in ends)
+
+    @cached_property
+    def out_edges(self) -> list[list[int]]:
+        """Edges that leave each vertex (to what it depends on)."""
+        return _grouped(self.sources, len(self.vertices))
+
+    @cached_property
+    def in_edges(self) -> list[list[int]]:
+        """Edges that enter each vertex (from what depends on it)."""
+        return _grouped(self.targets, len(self.vertices))
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """All vertices, each after everything that it depends on: terminals first, roots last."""
+        waiting = [len(edges) for edges in self.out_edges]
+        order = [v for v, count in enumerate(waiting) if count == 0]
+        sources = self.sources.tolist()
+        for v in order:
+            for edge in self.in_edges[v]:
+                waiting[sources[edge]] -= 1
+                if waiting[sources[edge]] == 0:
+                    order.append(sources[edge])
+        if len(order) < len(self.vertices):
+            raise GraphError(f"the graph has a cycle: {' → '.join(map(repr, self._cycle(waiting)))}; expected none")
+        return tuple(order)
+
+    def _cycle(self, waiting: Sequence[int]) -> list[Hashable]:
+        """Names along a cycle; every vertex still waiting has a successor still waiting."""
+        v = next(v for v, count in enumerate(waiting) if count)
+        path: list[int] = []
+        while v not in path:
+            path.append(v)
+            v = next(t for t in self.targets[self.out_edges[v]].tolist() if waiting[t])
+        return [self.vertices[u] for u in [*path[path.index(v) :], v]]
+
+    @cached_property
+    def live_edges(self) -> NDArray[np.bool_]:
+        """Edges on a path from a root to a terminal; all others do not matter to the Jacobian."""
+        reaches = np.zeros(len(self.vertices), bool)
+        reached = np.zeros(len(self.vertices), bool)
+        reaches[list(self.terminals)] = True
+        reached[list(self.roots)] = True
+        for v in self.topological_order:
+            if reaches[v]:
+                reaches[self.sources[self.in_edges[v]]] = True
+        for v in reversed(self.topological_order):
+            if reached[v]:
+                reached[self.targets[self.out_edges[v]]] = True
+        live: NDArray[np.bool_] = reached[self.sources] & reaches[self.targets]
+        return live
+
+    def __repr__(self) -> str:
+        return (
+            f"DifferentiationGraph({self.name!r}, {len(self.roots)} roots, {len(self.intermediates)} intermediates, "
+            f"{len(self.terminals)} terminals, {len(self.sources)} edges)"
+        )
+
+
+def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:
+    order = np.argsort(ends, kind="stable")
+    bounds = np.searchsorted(ends[order], np.arange(vertices + 1)).tolist()
+    edges = order.tolist()
+    return [edges[bounds[v] : bounds[v + 1]] for v in range(vertices)]
+
+
+def _edge(edge: Sequence[Any]) -> tuple[Hashable, Hashable, Any]:
+    if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) not in (2, 3):
+        raise GraphError(f"edge {edge!r}: expected (from, to) or (from, to, label)")
+    if not isinstance(edge[0], Hashable) or not isinstance(edge[1], Hashable):
+        raise GraphError(f"edge {edge!r}: vertex names must be hashable, such as strings or ints")
+    return edge[0], edge[1], edge[2] if len(edge) == 3 else None
+
+
+def _label(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | None]:
+    if label is None or isinstance(label, str):
+        return Kind.VARIABLE, label, None
+    if isinstance(label, Kind) and label is not Kind.ABSENT:
+        return label, None, {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(label)
+    if isinstance(label, (int, float, np.integer, np.floating)) and not isinstance(label, (bool, IntEnum)):
+        return Kind.of(float(label)), None, float(label)
+    raise GraphError(f"edge {edge!r}: expected a number, a symbol, a Kind or None as its label, not {label!r}")
+
+
+def _fresh(name: str, taken: Mapping[Hashable, int]) -> str:
+    while name in taken:
+        name += "′"
+    return name

@@ -1,0 +1,196 @@
+"""The table of elementary operations: one row an operation, and nothing else in the package lists them again.
+
+A row holds the operation's name, how NumPy evaluates it, its partial derivatives as expressions, its spelling in
+each back end and its domain. To add an operation, add a row: the tracer, the derivatives, the back ends and the
+tests read it from here.
+
+Partial derivatives are written over ``x, y, z`` (the arguments) and ``v`` (the value that the operation already
+computed), with operators, comparisons and the names of other rows; `accumulus.tape.partials` compiles them. ``None``
+is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
+a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps.
+
+asinh, acosh, hypot and atan2 square their argument in the derivative, as JAX does, so the derivative (not the
+value) overflows for arguments beyond 1e150.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal
+
+import numpy as np
+
+__all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
+
+Kind = Literal["real", "boolean"]
+INFINITY: Final = math.inf
+#: Names that the expressions of partial derivatives may use for constants.
+CONSTANTS: Final = {
+    "ln2": math.log(2.0),
+    "log2e": 1.0 / math.log(2.0),
+    "log10e": 1.0 / math.log(10.0),
+    "two_over_sqrt_pi": 2.0 / math.sqrt(math.pi),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row of the table.
+
+    `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope.
+    `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
+    C library (``@sin``), or ``select``, ``sign``, ``not`` which the back end writes out.
+    `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
+    operation is not smooth.
+    """
+
+    code: int
+    name: str
+    numpy: str
+    llvm: str
+    partials: tuple[str | None, ...]
+    domain: tuple[tuple[float, float], ...]
+    kinks: tuple[tuple[float, ...], ...] = ()
+    arguments: tuple[Kind, ...] = ("real",)
+    result: Kind = "real"
+    commutative: bool = False
+
+    @property
+    def arity(self) -> int:
+        """The number of arguments."""
+        return len(self.arguments)
+
+    def evaluate(self, *arguments: Any) -> Any:
+        """The value, by NumPy, elementwise and without warnings."""
+        with np.errstate(all="ignore"):
+            return _evaluator(self.numpy, self.arity)(*arguments)
+
+
+def _rows() -> list[Operation]:
+    rows: list[Operation] = []
+
+    def row(
+        name: str,
+        numpy: str,
+        llvm: str,
+        partials: tuple[str | None, ...],
+        *domain: tuple[float, float],
+        kinks: tuple[tuple[float, ...], ...] = (),
+        arguments: tuple[Kind, ...] | None = None,
+        result: Kind = "real",
+        commutative: bool = False,
+    ) -> None:
+        kinds = arguments if arguments is not None else REALS[: len(partials)]
+        ranges = domain if domain else (REAL,) * len(partials)
+        rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, kinks, kinds, result, commutative))
+
+    REALS: tuple[Kind, ...] = ("real", "real", "real")
+    REAL = (-INFINITY, INFINITY)
+    POSITIVE = (0.0, INFINITY)
+    UNIT = (-1.0, 1.0)
+    WIDE = (-1e150, 1e150)
+    TIES = ((0.0, 0.0), (1.0, 1.0), (-2.0, -2.0))
+
+    # fmt: off
+    row("input", "", "", (), arguments=())
+
+    row("add", "{0} + {1}", "fadd", ("1", "1"), commutative=True)
+    row("subtract", "{0} - {1}", "fsub", ("1", "-1"))
+    row("multiply", "{0} * {1}", "fmul", ("y", "x"), commutative=True)
+    row("divide", "{0} / {1}", "fdiv", ("1 / y", "-(v * (1 / y))"))
+    row("negative", "-{0}", "fneg", ("-1",))
+    row("power", "np.power({0}, {1})", "@pow",
+        ("y * power(x, y - 1)", "v * log(select(x == 0, 1, x))"), POSITIVE, (-300.0, 300.0),
+        kinks=((0.0, 0.5), (0.0, 1.0), (0.0, 2.0), (0.0, 3.0), (2.0, 0.0)))
+
+    row("sqrt", "np.sqrt({0})", "llvm.sqrt", ("0.5 / v",), POSITIVE, kinks=((0.0,),))
+    row("cbrt", "np.cbrt({0})", "@cbrt", ("1 / (3 * (v * v))",), kinks=((0.0,),))
+    row("hypot", "np.hypot({0}, {1})", "@hypot",
+        ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),))
+
+    row("exp", "np.exp({0})", "@exp", ("v",))
+    row("expm1", "np.expm1({0})", "@expm1", ("v + 1",))
+    row("exp2", "np.exp2({0})", "@exp2", ("ln2 * v",))
+    row("log", "np.log({0})", "@log", ("1 / x",), POSITIVE, kinks=((0.0,),))
+    row("log1p", "np.log1p({0})", "@log1p", ("1 / (1 + x)",), (-1.0, INFINITY), kinks=((-1.0,),))
+    row("log2", "np.log2({0})", "@log2", ("log2e / x",), POSITIVE, kinks=((0.0,),))
+    row("log10", "np.log10({0})", "@log10", ("log10e / x",), POSITIVE, kinks=((0.0,),))
+
+    row("sin", "np.sin({0})", "@sin", ("cos(x)",), (-1e5, 1e5))
+    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5))
+    row("tan", "np.tan({0})", "@tan", ("1 + v * v",), (-1e5, 1e5))
+    row("asin", "np.arcsin({0})", "@asin", ("1 / sqrt((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)))
+    row("acos", "np.arccos({0})", "@acos", ("-(1 / sqrt((1 - x) * (1 + x)))",), UNIT, kinks=((-1.0,), (1.0,)))
+    row("atan", "np.arctan({0})", "@atan", ("1 / (1 + x * x)",))
+    row("atan2", "np.arctan2({0}, {1})", "@atan2",
+        ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE)
+
+    row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",))
+    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",))
+    row("tanh", "np.tanh({0})", "@tanh", ("(1 - v) * (1 + v)",))
+    row("asinh", "np.arcsinh({0})", "@asinh", ("1 / sqrt(1 + x * x)",), WIDE)
+    row("acosh", "np.arccosh({0})", "@acosh", ("1 / sqrt((x - 1) * (x + 1))",), (1.0, 1e150), kinks=((1.0,),))
+    row("atanh", "np.arctanh({0})", "@atanh", ("1 / ((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)))
+    row("erf", "special.erf({0})", "@erf", ("two_over_sqrt_pi * exp(-(x * x))",))
+    row("erfc", "special.erfc({0})", "@erfc", ("-(two_over_sqrt_pi * exp(-(x * x)))",))
+
+    row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),))
+    row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),))
+    row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)))
+    row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)))
+    row("minimum", "np.minimum({0}, {1})", "llvm.minimum",
+        ("select(x < y, 1, select(x == y, 0.5, 0))", "select(y < x, 1, select(x == y, 0.5, 0))"),
+        kinks=TIES, commutative=True)
+    row("maximum", "np.maximum({0}, {1})", "llvm.maximum",
+        ("select(y < x, 1, select(x == y, 0.5, 0))", "select(x < y, 1, select(x == y, 0.5, 0))"),
+        kinks=TIES, commutative=True)
+
+    for name, symbol, predicate, commutative in (
+        ("less", "<", "olt", False),
+        ("less_equal", "<=", "ole", False),
+        ("equal", "==", "oeq", True),
+        ("not_equal", "!=", "une", True),
+    ):
+        row(name, f"{{0}} {symbol} {{1}}", f"fcmp {predicate}", (None, None),
+            kinks=TIES, result="boolean", commutative=commutative)
+    for name, symbol in (("logical_and", "and"), ("logical_or", "or")):
+        row(name, f"np.{name}({{0}}, {{1}})", symbol, (None, None), (0.0, 1.0), (0.0, 1.0),
+            arguments=("boolean", "boolean"), result="boolean", commutative=True)
+    row("logical_not", "np.logical_not({0})", "not", (None,), (0.0, 1.0),
+        arguments=("boolean",), result="boolean")
+    row("select", "np.where({0}, {1}, {2})", "select", (None, "select(x, 1, 0)", "select(x, 0, 1)"),
+        (0.0, 1.0), REAL, REAL, arguments=("boolean", "real", "real"))
+    # fmt: on
+    return rows
+
+
+@cache
+def _evaluator(template: str, arity: int) -> Callable[..., Any]:
+    names = [f"a{i}" for i in range(arity)]
+    scope: dict[str, Any] = {"np": np}
+    if "special." in template:  # SciPy takes longer to import than most programs need it
+        from scipy import special
+
+        scope["special"] = special
+    source = f"lambda {', '.join(names)}: {template.format(*names)}"
+    return eval(source, scope)  # type: ignore[no-any-return]  # the table's own text
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = tuple(_rows())
+BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
+INPUT: Final = BY_NAME["input"].code
+
+
+def _check() -> None:
+    """Refuse a table that contradicts itself, at import, so that no other module has to ask."""
+    assert len(BY_NAME) == len(OPERATIONS) <= 256, "two rows share a name, or a code does not fit a byte"
+    for row in OPERATIONS:
+        assert len(row.partials) == len(row.domain) == row.arity <= 3, f"{row.name}: rows of different lengths"
+        assert all(len(kink) == row.arity for kink in row.kinks), f"{row.name}: a kink has one number an argument"
+        assert row.result == "real" or set(row.partials) == {None}, f"{row.name}: a truth value has no derivative"
+
+
+_check()

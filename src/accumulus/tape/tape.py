@@ -1,0 +1,345 @@
+"""The tape: a hash-consed, single-assignment list of scalar operations.
+
+A *reference* is an int. References 0 … inputs-1 are the inputs, larger ones are operations in topological order
+(arguments come before their use), and negative ones are constants, outside the list. Two references are equal
+exactly if they are the same expression, so the function, its local partials and its Jacobian share on one tape
+whatever they have in common.
+
+Each builder folds constants and simplifies where the result is the same number:
+
+* ``x + 0``, ``x * 1``, ``x / 1``, ``x - 0``, ``--x``, ``x ** 1`` are x; ``x * 0`` and ``0 / x`` are 0;
+* signs move outwards, where sums absorb them: ``(-x) * y`` is ``-(x * y)``, ``x + (-y)`` is ``x - y``;
+* ``x + x`` is ``2 * x``, division by a power of two is a product, ``x ** 2`` is ``x * x``, ``x ** 0.5`` is
+  ``sqrt(x)``.
+
+What this assumes: a factor of a literal zero is finite, a divisor of a literal zero is not zero, and the sign
+of a zero does not matter. Nothing else is assumed: ``x - x`` and ``x / x`` stay, since they are NaN for an
+infinite x. No sum or product is reassociated.
+
+Time per builder call is constant; a tape takes about 120 bytes an operation (`tests/tape/test_size.py` holds it
+to 300).
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from accumulus.errors import ArgumentError
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
+
+__all__ = ["Tape"]
+
+ADD: Final = BY_NAME["add"].code
+SUBTRACT: Final = BY_NAME["subtract"].code
+MULTIPLY: Final = BY_NAME["multiply"].code
+DIVIDE: Final = BY_NAME["divide"].code
+NEGATIVE: Final = BY_NAME["negative"].code
+POWER: Final = BY_NAME["power"].code
+SELECT: Final = BY_NAME["select"].code
+
+_COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
+_BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
+
+
+class Tape:
+    """Straight-line program over scalars, written by its builder methods and read by index.
+
+    >>> tape = Tape(inputs=2)
+    >>> y = tape.multiply(tape.apply("sin", 0), tape.add(1, tape.constant(0.0)))
+    >>> tape.outputs = [y]
+    >>> print(tape)
+    t2 = sin(x0)
+    t3 = multiply(x1, t2)
+    return t3
+    """
+
+    __slots__ = (
+        "_constant_references",
+        "_known",
+        "codes",
+        "constants",
+        "first",
+        "inputs",
+        "outputs",
+        "second",
+        "third",
+    )
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        #: Operation code of each reference; inputs have code 0.
+        self.codes = bytearray(inputs)
+        #: First, second and third argument of each operation; 0 where it takes fewer.
+        self.first = array("i", bytes(4 * inputs))
+        self.second = array("i", bytes(4 * inputs))
+        self.third: dict[int, int] = {}
+        #: Value of the constant with reference r < 0 is ``constants[-1 - r]``.
+        self.constants: list[float] = []
+        #: What the program returns, real-valued references.
+        self.outputs: list[int] = []
+        self._constant_references: dict[float | str, int] = {}
+        self._known: dict[int, int] = {}
+
+    # Reading ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Number of inputs and operations; references below it are valid."""
+        return len(self.codes)
+
+    @property
+    def operations(self) -> int:
+        """Number of operations on the tape, used or not."""
+        return len(self.codes) - self.inputs
+
+    def operation(self, reference: int) -> Operation:
+        """The row of the table that made `reference`."""
+        return OPERATIONS[self.codes[reference]]
+
+    def arguments(self, reference: int) -> tuple[int, ...]:
+        """References of the arguments of the operation at `reference`; empty for inputs."""
+        arity = OPERATIONS[self.codes[reference]].arity
+        if arity == 1:
+            return (self.first[reference],)
+        if arity == 2:
+            return (self.first[reference], self.second[reference])
+        if arity == 3:
+            return (self.first[reference], self.second[reference], self.third[reference])
+        return ()
+
+    def value_of(self, reference: int) -> float:
+        """Value of the constant with the negative reference `reference`."""
+        return self.constants[-1 - reference]
+
+    def is_boolean(self, reference: int) -> bool:
+        """Whether `reference` is the result of a comparison or of a logical operation."""
+        return reference >= 0 and _BOOLEAN[self.codes[reference]]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name(reference)} = {self.operation(reference).name}"
+            f"({', '.join(map(self.name, self.arguments(reference)))})"
+            for reference in range(self.inputs, len(self))
+        ]
+        return "\n".join([*lines, f"return {', '.join(map(self.name, self.outputs))}"])
+
+    def name(self, reference: int) -> str:
+        """How `reference` is printed: x for inputs, t for operations, the number for constants."""
+        if reference < 0:
+            return repr(self.value_of(reference))
+        return f"{'x' if reference < self.inputs else 't'}{reference}"
+
+    def copy(self) -> Tape:
+        """An independent tape with the same references."""
+        other = Tape.__new__(Tape)
+        other.inputs = self.inputs
+        other.codes = self.codes[:]
+        other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
+        other.constants, other.outputs = self.constants[:], self.outputs[:]
+        other._constant_references = self._constant_references.copy()
+        other._known = self._known.copy()
+        return other
+
+    # Writing ---------------------------------------------------------------------------------------------------
+
+    def constant(self, value: float) -> int:
+        """Reference of the constant `value`; equal values (zeros of either sign apart) have one reference."""
+        value = float(value)
+        # as keys 0.0 and -0.0 are equal, though different divisors, and NaN is not equal to itself
+        key = str(value) if value == 0.0 or math.isnan(value) else value
+        reference = self._constant_references.get(key)
+        if reference is None:
+            self.constants.append(value)
+            reference = -len(self.constants)
+            self._constant_references[key] = reference
+        return reference
+
+    def apply(self, name: str, *arguments: int) -> int:
+        """Reference of the operation `name` of the table on `arguments`, simplified.
+
+        Raises `ArgumentError` for a wrong number of arguments.
+        """
+        code = BY_NAME[name].code
+        if len(arguments) != OPERATIONS[code].arity:
+            raise ArgumentError(f"{name} takes {OPERATIONS[code].arity} arguments, {len(arguments)} were given")
+        builder = _BUILDERS.get(name)
+        return builder(self, *arguments) if builder is not None else self._general(code, arguments)
+
+    def add(self, a: int, b: int) -> int:
+        """a + b."""
+        if a > b:
+            a, b = b, a
+        if a < 0:
+            if b < 0:
+                return self.constant(self.constants[-1 - a] + self.constants[-1 - b])
+            if self.constants[-1 - a] == 0.0:
+                return b
+        elif a == b:
+            return self.multiply(self.constant(2.0), a)
+        codes = self.codes
+        if b >= 0 and codes[b] == NEGATIVE:
+            return self.subtract(a, self.first[b])
+        if a >= 0 and codes[a] == NEGATIVE:
+            return self.subtract(b, self.first[a])
+        return self._record(ADD, a, b)
+
+    def subtract(self, a: int, b: int) -> int:
+        """a - b."""
+        if b < 0:
+            return self.add(a, self.constant(-self.constants[-1 - b]))
+        if a < 0 and self.constants[-1 - a] == 0.0:
+            return self.negative(b)
+        codes = self.codes
+        if codes[b] == NEGATIVE:
+            return self.add(a, self.first[b])
+        if a >= 0 and codes[a] == NEGATIVE:
+            return self.negative(self.add(self.first[a], b))
+        opposite = self._known.get(((b << 32) + a << 8) | SUBTRACT)
+        if opposite is not None and a >= 0 and a != b:
+            return self.negative(opposite)
+        return self._record(SUBTRACT, a, b)
+
+    def multiply(self, a: int, b: int) -> int:
+        """a · b."""
+        if a > b:
+            a, b = b, a
+        codes = self.codes
+        if a < 0:
+            constant = self.constants[-1 - a]
+            if b < 0:
+                return self.constant(constant * self.constants[-1 - b])
+            if constant == 1.0:
+                return b
+            if constant == 0.0:
+                return self.constant(0.0)
+            if constant == -1.0:
+                return self.negative(b)
+            if codes[b] == NEGATIVE:
+                return self.multiply(self.constant(-constant), self.first[b])
+        else:
+            if codes[a] == NEGATIVE:
+                return self.negative(self.multiply(self.first[a], b))
+            if codes[b] == NEGATIVE:
+                return self.negative(self.multiply(a, self.first[b]))
+        return self._record(MULTIPLY, a, b)
+
+    def divide(self, a: int, b: int) -> int:
+        """a / b."""
+        if b < 0:
+            divisor = self.constants[-1 - b]
+            if a < 0:
+                return self._general(DIVIDE, (a, b))
+            if divisor and math.isfinite(divisor) and abs(math.frexp(divisor)[0]) == 0.5:
+                return self.multiply(a, self.constant(1.0 / divisor))
+        elif self.codes[b] == NEGATIVE:
+            return self.negative(self.divide(a, self.first[b]))
+        if a < 0:
+            dividend = self.constants[-1 - a]
+            if dividend == 0.0:
+                return self.constant(0.0)
+            if dividend == -1.0:
+                return self.negative(self.divide(self.constant(1.0), b))
+        elif self.codes[a] == NEGATIVE:
+            return self.negative(self.divide(self.first[a], b))
+        return self._record(DIVIDE, a, b)
+
+    def negative(self, a: int) -> int:
+        """-a."""
+        if a < 0:
+            return self.constant(-self.constants[-1 - a])
+        if self.codes[a] == NEGATIVE:
+            return self.first[a]
+        return self._record(NEGATIVE, a, 0)
+
+    def power(self, a: int, b: int) -> int:
+        """a to the power b; what remains is made cheap by `accumulus.tape.optimise.expand_powers`."""
+        if b < 0 <= a:
+            exponent = self.constants[-1 - b]
+            if exponent == 0.0:
+                return self.constant(1.0)
+            if exponent == 1.0:
+                return a
+            if exponent == 2.0:
+                return self.multiply(a, a)
+            if exponent == 0.5:
+                return self.apply("sqrt", a)
+            if exponent == -0.5:
+                return self.divide(self.constant(1.0), self.apply("sqrt", a))
+            if exponent == -1.0:
+                return self.divide(self.constant(1.0), a)
+        return self._general(POWER, (a, b))
+
+    def select(self, condition: int, a: int, b: int) -> int:
+        """a where `condition` holds, else b."""
+        if condition < 0:
+            return a if self.constants[-1 - condition] else b
+        if a == b:
+            return a
+        key = (((b << 32) + condition << 32) + a << 8) | SELECT
+        reference = self._known.get(key)
+        if reference is None:
+            reference = self._append(key, SELECT, condition, a)
+            self.third[reference] = b
+        return reference
+
+    def logical_not(self, a: int) -> int:
+        """Not a; the negation of an equality is the other one, NaN included."""
+        if a >= 0:
+            name = OPERATIONS[self.codes[a]].name
+            if name == "logical_not":
+                return self.first[a]
+            if name in ("equal", "not_equal"):
+                opposite = "not_equal" if name == "equal" else "equal"
+                return self.apply(opposite, self.first[a], self.second[a])
+        return self._general(BY_NAME["logical_not"].code, (a,))
+
+    def logical_and(self, a: int, b: int) -> int:
+        """a and b."""
+        if a > b:
+            a, b = b, a
+        if a < 0:
+            return b if self.constants[-1 - a] else self.constant(0.0)
+        return a if a == b else self._general(BY_NAME["logical_and"].code, (a, b))
+
+    def logical_or(self, a: int, b: int) -> int:
+        """a or b."""
+        if a > b:
+            a, b = b, a
+        if a < 0:
+            return self.constant(1.0) if self.constants[-1 - a] else b
+        return a if a == b else self._general(BY_NAME["logical_or"].code, (a, b))
+
+    def sum(self, terms: Iterable[int]) -> int:
+        """The terms added from left to right; 0 if there are none."""
+        total = self.constant(0.0)
+        for term in terms:
+            total = self.add(total, term)
+        return total
+
+    def _general(self, code: int, arguments: Sequence[int]) -> int:
+        """Fold if all arguments are constants, else record."""
+        if max(arguments) < 0:
+            return self.constant(OPERATIONS[code].evaluate(*map(self.value_of, arguments)))
+        a = arguments[0]
+        b = arguments[1] if len(arguments) > 1 else 0
+        if a > b and _COMMUTATIVE[code]:
+            a, b = b, a
+        return self._record(code, a, b)
+
+    def _record(self, code: int, a: int, b: int) -> int:
+        key = ((a << 32) + b << 8) | code
+        reference = self._known.get(key)
+        return self._append(key, code, a, b) if reference is None else reference
+
+    def _append(self, key: int, code: int, a: int, b: int) -> int:
+        reference = len(self.codes)
+        self._known[key] = reference
+        self.codes.append(code)
+        self.first.append(a)
+        self.second.append(b)
+        return reference
+
+
+_BUILDERS: Final = {name: getattr(Tape, name) for name in BY_NAME if hasattr(Tape, name)}
