@@ -1,1 +1,1 @@
-"""."""
+"""The accumulation room: ways to accumulate a Jacobian, what they cost, and the way back to a tape."""

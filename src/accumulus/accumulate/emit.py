@@ -6,6 +6,8 @@ graph without a tape (from a file) gets one whose inputs are its labels that are
 
 from __future__ import annotations
 
+from typing import Final
+
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.tape.operations import BY_NAME
@@ -13,7 +15,8 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["emit", "label_tape"]
 
-_SELECT = BY_NAME["select"].code
+_SELECT: Final = BY_NAME["select"].code
+_NEGATIVE: Final = BY_NAME["negative"].code
 
 
 def emit(accumulation: Accumulation) -> Tape:
@@ -25,7 +28,7 @@ def emit(accumulation: Accumulation) -> Tape:
         tape, references = label_tape(graph)
     for is_product, left, right in accumulation.steps:
         a, b = references[left], references[right]
-        references.append(_product(tape, a, b) if is_product else tape.add(a, b))
+        references.append(_product(tape, a, b) if is_product else _sum(tape, a, b))
     tape.outputs.extend(references[reference] for _, reference in sorted(accumulation.entries.items()))
     return tape
 
@@ -41,9 +44,39 @@ def label_tape(graph: DifferentiationGraph) -> tuple[Tape, list[int]]:
 def _product(tape: Tape, a: int, b: int) -> int:
     """a · b, where a branch that a select switches off stays off: 0 · ∞ from a branch not taken is 0, not NaN."""
     for label, factor in ((a, b), (b, a)):
-        if label >= 0 and tape.codes[label] == _SELECT:
+        if label >= 0 and tape.codes[label] == _NEGATIVE:
+            return tape.negative(_product(tape, tape.first[label], factor))
+        if _switches_off(tape, label):
             condition, taken, other = tape.arguments(label)
-            for branch in (taken, other):
-                if branch < 0 and tape.value_of(branch) == 0.0:
-                    return tape.select(condition, _product(tape, taken, factor), _product(tape, other, factor))
+            return _select(tape, condition, _product(tape, taken, factor), _product(tape, other, factor))
     return tape.multiply(a, b)
+
+
+def _sum(tape: Tape, a: int, b: int) -> int:
+    """a + b; what one condition switches off in both stays switched off."""
+    if _switches_off(tape, a) and _switches_off(tape, b):
+        condition, taken, other = tape.arguments(a)
+        if condition == tape.first[b]:
+            _, taken_b, other_b = tape.arguments(b)
+            return _select(tape, condition, _sum(tape, taken, taken_b), _sum(tape, other, other_b))
+    return tape.add(a, b)
+
+
+def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
+    """A select; nested ones that leave one value and zeros become one, so that depth does not grow."""
+    zero = tape.constant(0.0)
+    for branch, rest, negated in ((taken, other, False), (other, taken, True)):
+        if rest == zero and _switches_off(tape, branch):
+            inner, value, off = tape.arguments(branch)
+            if off != zero:
+                inner, value = tape.apply("logical_not", inner), off
+            outer = tape.apply("logical_not", condition) if negated else condition
+            return tape.select(tape.apply("logical_and", outer, inner), value, zero)
+    return tape.select(condition, taken, other)
+
+
+def _switches_off(tape: Tape, reference: int) -> bool:
+    """Whether `reference` is a select between a value and zero."""
+    if reference < 0 or tape.codes[reference] != _SELECT:
+        return False
+    return any(branch < 0 and tape.value_of(branch) == 0.0 for branch in tape.arguments(reference)[1:])

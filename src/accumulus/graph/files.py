@@ -9,7 +9,9 @@ is ever executed.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise GraphError(f"{path} is not a JSON file: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
         raise GraphError(f"{path}: expected an object with a list 'edges' of [from, to, label]")
@@ -42,17 +44,25 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
         label = edge[2] if len(edge) == 3 else None
         edges.append((edge[0], edge[1], _KINDS.get(label, label) if isinstance(label, str) else label))
     sizes = data.get("sizes", {})
-    if not isinstance(sizes, dict) or not all(isinstance(size, int) for size in sizes.values()):
+    if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
         raise GraphError(f"{path}: 'sizes' is {sizes!r}; expected an object of vertex names and whole numbers")
     ends = [_names(data, key, path) for key in ("roots", "terminals")]
-    return DifferentiationGraph(edges, *ends, sizes=sizes, name=str(data.get("name", Path(path).stem)))
+    numbers = {str(v): v for v in chain(*(edge[:2] for edge in edges), *(end or () for end in ends))}
+    named_sizes = {numbers.get(v, v): size for v, size in sizes.items()}
+    try:
+        return DifferentiationGraph(edges, *ends, sizes=named_sizes, name=str(data.get("name", Path(path).stem)))
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from None
 
 
 def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
     """Write a graph to a JSON file that `load_graph` reads back as an equal graph."""
     names = [v if _is_name(v) else str(v) for v in graph.vertices]
-    if len(set(names)) < len(names):
-        raise GraphError("two vertices have the same name as text; rename one before saving the graph")
+    for name, times in Counter(map(str, names)).items():
+        if times > 1:
+            raise GraphError(
+                f"{times} vertices are called {name!r} as text; rename all but one before saving the graph"
+            )
     edges = []
     for e, (source, target) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
         kind = Kind(int(graph.kinds[e]))
@@ -61,6 +71,10 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
             word = graph.constants[e]
         elif kind is Kind.VARIABLE and graph.symbols[e] is not None:
             word = graph.symbols[e]
+            if word in _KINDS:
+                raise GraphError(
+                    f"edges[{e}] has the symbol {word!r}, which is a kind in a file; rename it before saving"
+                )
         edges.append([names[source], names[target], word])
     data: dict[str, Any] = {
         "name": graph.name,

@@ -11,9 +11,12 @@ million edges is a few tens of megabytes; adjacency lists are built when first a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -47,9 +50,10 @@ class DifferentiationGraph:
         edges: pairs (j, i) or triples (j, i, label) of vertex names, from the dependent vertex to the one it depends
             on. A label is None or a symbol (str) for a variable, a number for a constant, or a `Kind`. Parallel edges
             are allowed; their labels add up.
-        roots: the outputs, by default every vertex without incoming edges. A root that others depend on, that is
-            also a terminal, or that is named twice gets a root of its own with a unit edge to it.
-        terminals: the inputs, by default every vertex without outgoing edges.
+        roots: the outputs, by default every vertex without incoming edges that is not a given terminal. A root that
+            others depend on, that is also a terminal, or that is named twice gets, each time, a root of its own with
+            a unit edge to it.
+        terminals: the inputs, by default every vertex without outgoing edges, roots without any edge apart.
         sizes: number of entries of vector-valued vertices, by name; 1 where not given.
         name: for people.
 
@@ -94,23 +98,27 @@ class DifferentiationGraph:
         given_terminals = None if terminals is None else [number(vertex) for vertex in terminals]
         has_in, has_out = set(targets), set(sources)
         if given_roots is None:
-            given_roots = [v for v in range(len(index)) if v not in has_in]
+            below = has_in.union(given_terminals or ())
+            given_roots = [v for v in range(len(index)) if v not in below]
         if given_terminals is None:
-            given_terminals = [v for v in range(len(index)) if v not in has_out]
+            above = has_out.union(v for v in given_roots if v not in has_in)
+            given_terminals = [v for v in range(len(index)) if v not in above]
         names: list[Hashable] = list(index)
-        seen: set[int] = set()
+        times = Counter(given_roots)
+        shared = has_in.union(given_terminals, (root for root in times if times[root] > 1))
         own_roots = []
         for root in given_roots:
-            if root in has_in or root in given_terminals or root in seen:
+            if root in shared:
                 own_roots.append(len(names))
+                constants[len(sources)] = 1.0
                 sources.append(len(names))
                 targets.append(root)
                 kinds.append(Kind.ONE)
                 symbols.append(None)
                 names.append(_fresh(f"{names[root]}′", index))
+                number(names[-1])
             else:
                 own_roots.append(root)
-            seen.add(root)
         widths = np.ones(len(names), np.int64)
         for vertex, size in (sizes or {}).items():
             if vertex not in index or int(size) < 1:
@@ -174,8 +182,9 @@ class DifferentiationGraph:
         self._check()
 
     def _check(self) -> None:
-        if len(set(self.terminals)) != len(self.terminals):
-            raise GraphError("a terminal is named twice; expected each once")
+        for terminal, times in Counter(self.terminals).items():
+            if times > 1:
+                raise GraphError(f"terminal {self.vertices[terminal]!r} is named {times} times; expected each once")
         for terminal in self.terminals:
             if self.out_edges[terminal]:
                 below = self.vertices[self.targets[self.out_edges[terminal][0]]]
@@ -219,11 +228,11 @@ class DifferentiationGraph:
     def _cycle(self, waiting: Sequence[int]) -> list[Hashable]:
         """Names along a cycle; every vertex still waiting has a successor still waiting."""
         v = next(v for v, count in enumerate(waiting) if count)
-        path: list[int] = []
+        path: dict[int, int] = {}
         while v not in path:
-            path.append(v)
+            path[v] = len(path)
             v = next(t for t in self.targets[self.out_edges[v]].tolist() if waiting[t])
-        return [self.vertices[u] for u in [*path[path.index(v) :], v]]
+        return [self.vertices[u] for u in [*list(path)[path[v] :], v]]
 
     @cached_property
     def live_edges(self) -> NDArray[np.bool_]:
@@ -240,6 +249,12 @@ class DifferentiationGraph:
                 reached[self.targets[self.out_edges[v]]] = True
         live: NDArray[np.bool_] = reached[self.sources] & reaches[self.targets]
         return live
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the graph to a JSON file that `accumulus.load_graph` reads; its form: `accumulus.graph.files`."""
+        from accumulus.graph.files import save_graph
+
+        save_graph(self, path)
 
     def __repr__(self) -> str:
         return (
@@ -269,7 +284,8 @@ def _label(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | N
     if isinstance(label, Kind) and label is not Kind.ABSENT:
         return label, None, {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(label)
     if isinstance(label, (int, float, np.integer, np.floating)) and not isinstance(label, (bool, IntEnum)):
-        return Kind.of(float(label)), None, float(label)
+        with suppress(OverflowError):  # an int beyond the range of float64
+            return Kind.of(float(label)), None, float(label)
     raise GraphError(f"edge {edge!r}: expected a number, a symbol, a Kind or None as its label, not {label!r}")
 
 

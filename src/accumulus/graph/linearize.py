@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.optimise import needed
 from accumulus.tape.partials import partial
@@ -38,9 +39,15 @@ class Linearization:
 
 
 def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -> Linearization:
-    """Differentiation graph of the outputs of `tape` with respect to `inputs` (by default all)."""
+    """Differentiation graph of the outputs of `tape` with respect to `inputs` (by default all).
+
+    Raises:
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have.
+    """
     extended = tape.copy()
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
+    if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
+        raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     labels_of = _local_partials(extended, columns)
     reached = _reached(labels_of, tape.outputs)
 

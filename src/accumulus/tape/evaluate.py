@@ -38,7 +38,8 @@ def evaluate(
     if len(inputs) != tape.inputs:
         raise ArgumentError(f"the tape has {tape.inputs} inputs, {len(inputs)} values were given")
     constants = [number(value) for value in tape.constants]
-    values: list[Any] = [*inputs]
+    # the product makes NumPy's numbers of Python's, which raise where IEEE gives infinity or NaN
+    values: list[Any] = [*inputs] if arithmetic is not None else [np.multiply(1.0, x) for x in inputs]
 
     def value(reference: int) -> Any:
         return constants[-1 - reference] if reference < 0 else values[reference]

@@ -4,7 +4,7 @@ One forward pass rebuilds what the outputs need, with three rewrites:
 
 * powers with a whole or half exponent become chains of products that are shared between all exponents of one
   base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
-* several divisions by one divisor share its reciprocal: a/b becomes a · (1/b);
+* where the reciprocal of a divisor is needed anyway (as a partial derivative it usually is), a/b becomes a · (1/b);
 * division by a constant becomes a product with its reciprocal.
 
 Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), a
@@ -15,7 +15,7 @@ supported by the shared form.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Final
 
 from accumulus.tape.operations import BY_NAME
@@ -30,16 +30,21 @@ LARGEST_CHAIN: Final = 64
 
 
 def needed(tape: Tape) -> bytearray:
-    """1 for every reference that an output depends on, 0 for dead ones."""
+    """1 for every operation that an output depends on, 0 for dead ones; what is said of inputs has no meaning."""
     marks = bytearray(len(tape))
+    first, second, third = tape.first, tape.second, tape.third
     for output in tape.outputs:
         if output >= 0:
             marks[output] = 1
     for reference in reversed(range(tape.inputs, len(tape))):
         if marks[reference]:
-            for argument in tape.arguments(reference):
-                if argument >= 0:
-                    marks[argument] = 1
+            a, b, c = first[reference], second[reference], third.get(reference, 0)
+            if a >= 0:
+                marks[a] = 1
+            if b >= 0:
+                marks[b] = 1
+            if c > 0:
+                marks[c] = 1
     return marks
 
 
@@ -47,28 +52,29 @@ def optimise(tape: Tape) -> Tape:
     """An equivalent tape without dead operations; see the module for what is rewritten."""
     marks = needed(tape)
     live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
-    divisions = Counter(tape.second[r] for r in live if tape.codes[r] == _DIVIDE and tape.second[r] >= 0)
+    inverted = {
+        tape.second[r]
+        for r in live
+        if tape.codes[r] == _DIVIDE and tape.first[r] < 0 and tape.value_of(tape.first[r]) == 1.0
+    }
     exponents: dict[int, set[float]] = defaultdict(set)
     for r in live:
         if tape.codes[r] == _POWER and tape.second[r] < 0:
             exponents[tape.first[r]].add(tape.value_of(tape.second[r]))
 
-    result = Tape(tape.inputs)
-    moved: dict[int, int] = {reference: reference for reference in range(tape.inputs)}
-
-    def new(reference: int) -> int:
-        return moved[reference] if reference >= 0 else result.constant(tape.value_of(reference))
-
+    result = tape.emptied()
+    moved = list(range(len(tape)))
     for r in live:
-        code, arguments = tape.codes[r], tape.arguments(r)
+        code = tape.codes[r]
+        arguments = tape.arguments(r)
+        new = [moved[a] if a >= 0 else a for a in arguments]
         if code == _DIVIDE:
-            moved[r] = _quotient(result, new(arguments[0]), new(arguments[1]), divisions[arguments[1]] > 1)
+            moved[r] = _quotient(result, new[0], new[1], arguments[1] in inverted)
         elif code == _POWER and arguments[1] < 0:
-            exponent = tape.value_of(arguments[1])
-            moved[r] = _power(result, new(arguments[0]), exponent, exponents[arguments[0]])
+            moved[r] = _power(result, new[0], tape.value_of(arguments[1]), exponents[arguments[0]])
         else:
-            moved[r] = result.apply(tape.operation(r).name, *map(new, arguments))
-    result.outputs = [new(output) for output in tape.outputs]
+            moved[r] = result.apply_code(code, new)
+    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
     return result if all(needed(result)[result.inputs :]) else optimise(result)
 
 

@@ -27,7 +27,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from accumulus.errors import ArgumentError
+import numpy as np
+
+from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
 __all__ = ["Tape"]
@@ -40,6 +42,7 @@ NEGATIVE: Final = BY_NAME["negative"].code
 POWER: Final = BY_NAME["power"].code
 SELECT: Final = BY_NAME["select"].code
 
+_APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
 _BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
 
@@ -142,6 +145,13 @@ class Tape:
         other._known = self._known.copy()
         return other
 
+    def emptied(self) -> Tape:
+        """A tape with the same inputs and references of constants, and no operations."""
+        other = Tape(self.inputs)
+        other.constants = self.constants[:]
+        other._constant_references = self._constant_references.copy()
+        return other
+
     # Writing ---------------------------------------------------------------------------------------------------
 
     def constant(self, value: float) -> int:
@@ -159,13 +169,19 @@ class Tape:
     def apply(self, name: str, *arguments: int) -> int:
         """Reference of the operation `name` of the table on `arguments`, simplified.
 
-        Raises `ArgumentError` for a wrong number of arguments.
+        Raises `UnknownNameError` for a name that is not in the table, `ArgumentError` for a wrong number of arguments.
         """
+        if name not in _APPLICABLE:
+            raise unknown_name("operation", name, _APPLICABLE)
         code = BY_NAME[name].code
         if len(arguments) != OPERATIONS[code].arity:
             raise ArgumentError(f"{name} takes {OPERATIONS[code].arity} arguments, {len(arguments)} were given")
-        builder = _BUILDERS.get(name)
-        return builder(self, *arguments) if builder is not None else self._general(code, arguments)
+        return self.apply_code(code, arguments)
+
+    def apply_code(self, code: int, arguments: Sequence[int]) -> int:
+        """As `apply`, for the operation with the given code, unchecked."""
+        builder = _BUILDERS[code]
+        return self._general(code, arguments) if builder is None else builder(self, *arguments)
 
     def add(self, a: int, b: int) -> int:
         """a + b."""
@@ -231,7 +247,7 @@ class Tape:
             divisor = self.constants[-1 - b]
             if a < 0:
                 return self._general(DIVIDE, (a, b))
-            if divisor and math.isfinite(divisor) and abs(math.frexp(divisor)[0]) == 0.5:
+            if divisor and abs(math.frexp(divisor)[0]) == 0.5 and math.isfinite(1.0 / divisor):
                 return self.multiply(a, self.constant(1.0 / divisor))
         elif self.codes[b] == NEGATIVE:
             return self.negative(self.divide(a, self.first[b]))
@@ -321,7 +337,8 @@ class Tape:
     def _general(self, code: int, arguments: Sequence[int]) -> int:
         """Fold if all arguments are constants, else record."""
         if max(arguments) < 0:
-            return self.constant(OPERATIONS[code].evaluate(*map(self.value_of, arguments)))
+            # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
+            return self.constant(OPERATIONS[code].evaluate(*(np.float64(self.value_of(a)) for a in arguments)))
         a = arguments[0]
         b = arguments[1] if len(arguments) > 1 else 0
         if a > b and _COMMUTATIVE[code]:
@@ -342,4 +359,5 @@ class Tape:
         return reference
 
 
-_BUILDERS: Final = {name: getattr(Tape, name) for name in BY_NAME if hasattr(Tape, name)}
+#: The methods that simplify, by code; None where folding constants is all there is to do.
+_BUILDERS: Final = tuple(getattr(Tape, operation.name, None) for operation in OPERATIONS)

@@ -1,0 +1,99 @@
+"""Measure accumulus against what it must reach, and against CasADi and JAX: `make bench`.
+
+    python benchmarks/bench.py                         all groups
+    python benchmarks/bench.py operations time         some of them
+    python benchmarks/bench.py --json results.json     also for machines
+
+Prints one table a group. Every row says what is to be reached and what was; all numbers of a row come from one run
+on one machine, and ratios are what to compare. Peers are an extra, `pip install -e .[bench]`; what is missing is
+named and skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from functions import all_examples
+from groups import Settings, accuracy, call_overhead, compile_time, counts, first_result, operations, time_per_point
+from tables import Table
+
+GROUPS: dict[str, Callable[[Settings], Table]] = {
+    "counts": counts.table,
+    "operations": operations.table,
+    "time": time_per_point.table,
+    "first": first_result.table,
+    "compile": compile_time.table,
+    "call": call_overhead.table,
+    "accuracy": accuracy.table,
+}
+
+WIDTH = 120
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the groups that are asked for and show their tables."""
+    options = _parse(arguments)
+    # a table that goes into a file or a log needs no terminal's width
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    chosen = all_examples()
+    if options.example:
+        chosen = [example for example in chosen if example.name in options.example]
+    settings = Settings(tuple(chosen), options.points, options.turns, options.seed)
+    console.print(f"{machine()['processor']}, Python {platform.python_version()}, NumPy {np.__version__}", style="dim")
+
+    tables = []
+    for name in options.groups or GROUPS:
+        with console.status(f"measuring {name} …"):
+            table = GROUPS[name](settings)
+        table.show(console)
+        console.print()
+        tables.append(table)
+
+    goals = [row.goal.met for table in tables for row in table.rows if row.goal is not None]
+    console.print(f"{goals.count(True)} of {len(goals)} goals reached, {goals.count(None)} not measured")
+    if options.json is not None:
+        report = {"machine": machine(), "groups": [table.as_json() for table in tables]}
+        options.json.write_text(json.dumps(report, indent=1, default=str, ensure_ascii=False))
+    return 0
+
+
+def machine() -> dict[str, str]:
+    """What the numbers were measured on."""
+    processor = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        processor = f"{names[0]}, {len(names)} cores" if names else processor
+    return {"processor": processor, "system": platform.platform(), "python": platform.python_version()}
+
+
+def _parse(arguments: list[str] | None) -> Any:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all by default")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the raw numbers to this file")
+    parser.add_argument("--example", action="append", metavar="NAME", help="only this example; may be repeated")
+    parser.add_argument("--points", type=int, default=2000, help="points in a batch (default 2000)")
+    parser.add_argument("--turns", type=int, default=21, help="repetitions of each timing (default 21)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random points (default 0)")
+    options = parser.parse_args(arguments)
+    names = [example.name for example in all_examples()]
+    for given, known in ((options.groups, list(GROUPS)), (options.example or [], names)):
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            parser.error(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")
+    if options.points < 1 or options.turns < 1:
+        parser.error("--points and --turns must be at least 1")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""The groups of measurements, in the order in which they are shown. Each has `table(settings)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functions import Example
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all groups share.
+
+    Attributes:
+        examples: the functions to measure.
+        points: in a batch.
+        turns: how often each contender is timed; medians are taken over the turns.
+        seed: of the random points.
+    """
+
+    examples: tuple[Example, ...]
+    points: int = 2000
+    turns: int = 21
+    seed: int = 0

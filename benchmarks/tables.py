@@ -1,0 +1,96 @@
+"""What a group of measurements hands back: a table whose rows say what was to be reached and what was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A number to reach.
+
+    Attributes:
+        reach: the number.
+        reached: what was measured; None if a peer for it is missing.
+        at_most: whether smaller is better.
+        unit: written behind both numbers.
+    """
+
+    reach: float
+    reached: float | None
+    at_most: bool = True
+    unit: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it was reached; None if it could not be measured."""
+        if self.reached is None or math.isnan(self.reached):
+            return None
+        return self.reached <= self.reach if self.at_most else self.reached >= self.reach
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells by column name, and the goal if the row has one (without, it is for information)."""
+
+    cells: Mapping[str, Any]
+    goal: Goal | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One group of measurements."""
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    notes: Sequence[str] = field(default=())
+
+    def show(self, console: Console) -> None:
+        """Print it; a row is green if its goal is met, red if not."""
+        columns = list(dict.fromkeys(column for row in self.rows for column in row.cells))
+        console.print(self.title, style="bold", highlight=False)
+        picture = RichTable()
+        for column in columns:
+            text = all(isinstance(row.cells.get(column, ""), str) for row in self.rows)
+            picture.add_column(column, justify="left" if text else "right", no_wrap=text)
+        for column in ("reach", "reached"):
+            picture.add_column(column, justify="right", no_wrap=True)
+        for row in self.rows:
+            picture.add_row(*(_text(row.cells.get(column, "")) for column in columns), *_goal_texts(row.goal))
+        console.print(picture)
+        for note in self.notes:
+            console.print(f"  {note}", style="dim", highlight=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Raw numbers, for machines."""
+        rows = []
+        for row in self.rows:
+            goal = row.goal
+            described = {} if goal is None else {"reach": goal.reach, "reached": goal.reached, "met": goal.met}
+            rows.append({**row.cells, **described})
+        return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+def _goal_texts(goal: Goal | None) -> tuple[str, str]:
+    if goal is None:
+        return "reported", ""
+    reach = f"{'≤' if goal.at_most else '≥'} {_text(goal.reach)}{goal.unit}"
+    if goal.met is None or goal.reached is None:
+        return reach, "not measured"
+    colour = "green" if goal.met else "red"
+    return reach, f"[{colour}]{_text(goal.reached)}{goal.unit} {'✓' if goal.met else '✗'}[/{colour}]"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "–"
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
