@@ -13,6 +13,7 @@ __all__ = [
     "AccumulusError",
     "ArgumentError",
     "CompileError",
+    "ExpressionError",
     "GraphError",
     "OrderError",
     "TraceError",
@@ -36,6 +37,10 @@ class TraceError(AccumulusError, TypeError):
 
 class GraphError(AccumulusError, ValueError):
     """A graph is not a differentiation graph: it has a cycle, an unknown vertex, or a malformed file."""
+
+
+class ExpressionError(AccumulusError, ValueError):
+    """Text that is no expression, or expressions that are not the path sums of a graph; names the culprit."""
 
 
 class OrderError(AccumulusError, ValueError):

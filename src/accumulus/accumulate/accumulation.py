@@ -73,11 +73,14 @@ class Accumulation:
         result, weighted by random residues, compared with the same sums by Bauer's formula, evaluated along the
         graph.
 
+        Residues commute: a product whose factors are turned round is not noticed.
+
         Raises:
-            VerificationError: naming the first root whose row is wrong.
+            VerificationError: naming the first root whose row is wrong, or a reference that is not there.
         """
         rng = random.Random(seed)
         graph = self.graph
+        self._check_references()
         fixed = {Kind.ONE: 1, Kind.MINUS_ONE: PRIME - 1}
         labels = [fixed.get(kind) or rng.randrange(2, PRIME) for kind in map(Kind, graph.kinds.tolist())]
         weights = [rng.randrange(2, PRIME) for _ in graph.terminals]
@@ -103,4 +106,20 @@ class Accumulation:
                     f"the plan does not compute the derivatives of root {graph.vertices[root]!r}: modulo a prime its "
                     "row differs from the sum over all paths. This is a mistake of the method that made the plan; "
                     "please report the graph"
+                )
+
+    def _check_references(self) -> None:
+        """Refuse what could only be read as something else, such as Python's negative indices."""
+        for position, (_, left, right) in enumerate(self.steps, self.steps.edges):
+            if not (0 <= left < position and 0 <= right < position):
+                raise VerificationError(
+                    f"step {position} uses {left} and {right}; expected references below {position}"
+                )
+        references = range(self.steps.edges + len(self.steps))
+        rows, columns = range(len(self.graph.roots)), range(len(self.graph.terminals))
+        for (row, column), reference in self.entries.items():
+            if row not in rows or column not in columns or reference not in references:
+                raise VerificationError(
+                    f"entry {row, column} is reference {reference}; expected an entry of {len(rows)} × "
+                    f"{len(columns)} and a reference below {len(references)}"
                 )

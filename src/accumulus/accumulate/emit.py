@@ -2,6 +2,10 @@
 
 A graph of a traced function emits onto a copy of the function's tape, so values, partials and Jacobian share. A
 graph without a tape (from a file) gets one whose inputs are its labels that are not known numbers.
+
+Derivatives of a branch that a select switches off are 0 even where they are infinite or NaN, in every order of
+elimination. Gap: a sum of branches under different conditions, and an argument that minimum or maximum leaves out,
+are multiplied by what they come from, and are NaN there in some orders, as they are in JAX in all.
 """
 
 from __future__ import annotations
@@ -64,14 +68,13 @@ def _sum(tape: Tape, a: int, b: int) -> int:
 
 def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
     """A select; nested ones that leave one value and zeros become one, so that depth does not grow."""
-    zero = tape.constant(0.0)
     for branch, rest, negated in ((taken, other, False), (other, taken, True)):
-        if rest == zero and _switches_off(tape, branch):
+        if _is_zero(tape, rest) and _switches_off(tape, branch):
             inner, value, off = tape.arguments(branch)
-            if off != zero:
+            if not _is_zero(tape, off):
                 inner, value = tape.apply("logical_not", inner), off
             outer = tape.apply("logical_not", condition) if negated else condition
-            return tape.select(tape.apply("logical_and", outer, inner), value, zero)
+            return tape.select(tape.apply("logical_and", outer, inner), value, tape.constant(0.0))
     return tape.select(condition, taken, other)
 
 
@@ -79,4 +82,9 @@ def _switches_off(tape: Tape, reference: int) -> bool:
     """Whether `reference` is a select between a value and zero."""
     if reference < 0 or tape.codes[reference] != _SELECT:
         return False
-    return any(branch < 0 and tape.value_of(branch) == 0.0 for branch in tape.arguments(reference)[1:])
+    return any(_is_zero(tape, branch) for branch in tape.arguments(reference)[1:])
+
+
+def _is_zero(tape: Tape, reference: int) -> bool:
+    """Whether `reference` is the constant 0.0 or -0.0, which are two references."""
+    return reference < 0 and tape.value_of(reference) == 0.0

@@ -83,7 +83,8 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         "edges": edges,
     }
     if (graph.sizes != 1).any():
-        data["sizes"] = {str(names[v]): int(size) for v, size in enumerate(graph.sizes) if size != 1}
+        sizes = {str(names[v]): int(size) for v, size in enumerate(graph.sizes) if size != 1}
+        data["sizes"] = dict(sorted(sizes.items()))
     Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 

@@ -17,13 +17,17 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import GraphError
 from accumulus.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from accumulus.graph.local import LocalJacobian
+    from accumulus.graph.paths import PathSet
 
 __all__ = ["DifferentiationGraph", "Kind"]
 
@@ -222,7 +226,10 @@ class DifferentiationGraph:
                 if waiting[sources[edge]] == 0:
                     order.append(sources[edge])
         if len(order) < len(self.vertices):
-            raise GraphError(f"the graph has a cycle: {' → '.join(map(repr, self._cycle(waiting)))}; expected none")
+            cycle = [repr(vertex) for vertex in self._cycle(waiting)]
+            if len(cycle) > 20:
+                cycle[10:-10] = [f"({len(cycle) - 20} more)"]
+            raise GraphError(f"the graph has a cycle: {' → '.join(cycle)}; expected none")
         return tuple(order)
 
     def _cycle(self, waiting: Sequence[int]) -> list[Hashable]:
@@ -261,6 +268,110 @@ class DifferentiationGraph:
             f"DifferentiationGraph({self.name!r}, {len(self.roots)} roots, {len(self.intermediates)} intermediates, "
             f"{len(self.terminals)} terminals, {len(self.sources)} edges)"
         )
+
+    # The notes' notation; each of these is explained in the module that it comes from --------------------------
+
+    def predecessors(self, vertices: int | Iterable[int]) -> tuple[int, ...]:
+        """Vertices with an edge to a vertex or to one of a set, ascending; see `accumulus.graph.degrees`."""
+        from accumulus.graph.degrees import predecessors
+
+        return predecessors(self, vertices)
+
+    def successors(self, vertices: int | Iterable[int]) -> tuple[int, ...]:
+        """Vertices with an edge from a vertex or from one of a set, ascending; see `accumulus.graph.degrees`."""
+        from accumulus.graph.degrees import successors
+
+        return successors(self, vertices)
+
+    def roots_of(self, vertex: int) -> tuple[int, ...]:
+        """Roots with a path to the vertex: its index range Y_i; see `accumulus.graph.degrees`."""
+        from accumulus.graph.degrees import members
+
+        return members(self._ranges[self._number(vertex)], self.roots)
+
+    def terminals_of(self, vertex: int) -> tuple[int, ...]:
+        """Terminals with a path from the vertex: its index domain X_i; see `accumulus.graph.degrees`."""
+        from accumulus.graph.degrees import members
+
+        return members(self._domains[self._number(vertex)], self.terminals)
+
+    def root_degree(self, vertex: int) -> int:
+        """Number of roots with a path to the vertex; in the notes the r-degree D_r⁻."""
+        return self._ranges[self._number(vertex)].bit_count()
+
+    def terminal_degree(self, vertex: int) -> int:
+        """Number of terminals with a path from the vertex; in the notes the t-degree D_t⁺."""
+        return self._domains[self._number(vertex)].bit_count()
+
+    def paths(self, starts: int | Iterable[int] | None = None, ends: int | Iterable[int] | None = None) -> PathSet:
+        """All paths between vertices, by default from the roots to the terminals; see `accumulus.graph.paths`."""
+        from accumulus.graph.paths import paths
+
+        return self._all_paths if starts is None and ends is None else paths(self, starts, ends)
+
+    def overlap(self, edge: int) -> int:
+        """Number of paths from roots to terminals through the edge: its overlapping degree O_P(e) for P = P_{Y→X}."""
+        return self._all_paths.overlap(edge)
+
+    def level(self, vertex: int) -> int:
+        """Depth level of the vertex, −1 if no root reaches it; see `accumulus.graph.levels`."""
+        return self._levels[self._number(vertex)]
+
+    @cached_property
+    def cross_level_edges(self) -> tuple[int, ...]:
+        """Edges whose ends are more than one level apart; see `accumulus.graph.levels`."""
+        from accumulus.graph.levels import cross_level_edges
+
+        return cross_level_edges(self)
+
+    def segmented(self, side: Literal["tail", "head"] = "tail", *, shared: bool = False) -> DifferentiationGraph:
+        """The graph with its cross-level edges cut by unit edges; see `accumulus.graph.levels.segmented`."""
+        from accumulus.graph.levels import segmented
+
+        return segmented(self, side, shared=shared)
+
+    def local_jacobian(
+        self,
+        rows: int | Iterable[int],
+        columns: int | Iterable[int],
+        *,
+        paths: Literal["direct", "all"] = "direct",
+    ) -> LocalJacobian:
+        """J⟨rows|columns⟩, the derivatives between two sets of vertices; see `accumulus.graph.local`."""
+        from accumulus.graph.local import local_jacobian
+
+        return local_jacobian(self, rows, columns, paths=paths)
+
+    def _number(self, vertex: int) -> int:
+        """The vertex itself; `GraphError` if it is none of the graph."""
+        from accumulus.graph.derive import vertex_numbers
+
+        (number,) = vertex_numbers(self, vertex)
+        return number
+
+    @cached_property
+    def _ranges(self) -> list[int]:
+        from accumulus.graph.degrees import index_ranges
+
+        return index_ranges(self)
+
+    @cached_property
+    def _domains(self) -> list[int]:
+        from accumulus.graph.degrees import index_domains
+
+        return index_domains(self)
+
+    @cached_property
+    def _all_paths(self) -> PathSet:
+        from accumulus.graph.paths import paths
+
+        return paths(self)
+
+    @cached_property
+    def _levels(self) -> list[int]:
+        from accumulus.graph.levels import levels
+
+        return levels(self)
 
 
 def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:

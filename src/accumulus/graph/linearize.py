@@ -91,7 +91,6 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
 def _local_partials(tape: Tape, columns: Sequence[int]) -> dict[int, dict[int, int]]:
     """For each operation that depends on the columns: label by argument; empty for the columns themselves."""
     labels_of: dict[int, dict[int, int]] = {column: {} for column in columns}
-    zero = tape.constant(0.0)
     marks = needed(tape)
     for reference in range(tape.inputs, len(tape)):
         if not marks[reference]:
@@ -104,7 +103,7 @@ def _local_partials(tape: Tape, columns: Sequence[int]) -> dict[int, dict[int, i
             if label is None:
                 continue
             labels[argument] = tape.add(labels[argument], label) if argument in labels else label
-        labels = {argument: label for argument, label in labels.items() if label != zero}
+        labels = {a: label for a, label in labels.items() if label >= 0 or tape.value_of(label) != 0.0}
         if labels:
             labels_of[reference] = labels
     return labels_of

@@ -9,8 +9,10 @@ computed), with operators, comparisons and the names of other rows; `accumulus.t
 is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
 a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps.
 
-asinh, acosh, hypot and atan2 square their argument in the derivative, as JAX does, so the derivative (not the
-value) overflows for arguments beyond 1e150.
+asinh, acosh, atan and atan2 square their argument in the derivative, as JAX does, so the derivative (not the value)
+is 0 for arguments beyond 1e154, and that of atan2 overflows for two arguments below 1e-150. The derivatives of expm1
+and tanh reuse the value, as JAX's do: where it is near -1 or ±1 they are off by as much as its last place is worth.
+That of power in x rounds y - 1, which costs up to |log x|/2 units in the last place where y is small.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Tape in, tape out: the same outputs by fewer or cheaper operations.
 
-One forward pass rebuilds what the outputs need, with three rewrites:
+Forward passes rebuild what the outputs need, until nothing changes, with three rewrites:
 
 * powers with a whole or half exponent become chains of products that are shared between all exponents of one
   base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
 * where the reciprocal of a divisor is needed anyway (as a partial derivative it usually is), a/b becomes a · (1/b);
 * division by a constant becomes a product with its reciprocal.
 
-Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), a
-quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in magnitude, whose reciprocal overflows, is not
-supported by the shared form.
+Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
+negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in
+magnitude, whose reciprocal overflows, is not supported by the shared form. The square root of -∞ is NaN, so halves of
+-∞ are, where pow takes |x|.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def optimise(tape: Tape) -> Tape:
             exponents[tape.first[r]].add(tape.value_of(tape.second[r]))
 
     result = tape.emptied()
+    rewritten = False
     moved = list(range(len(tape)))
     for r in live:
         code = tape.codes[r]
@@ -74,8 +76,11 @@ def optimise(tape: Tape) -> Tape:
             moved[r] = _power(result, new[0], tape.value_of(arguments[1]), exponents[arguments[0]])
         else:
             moved[r] = result.apply_code(code, new)
+            continue
+        rewritten = rewritten or moved[r] < 0 or result.codes[moved[r]] != code
     result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    return result if all(needed(result)[result.inputs :]) else optimise(result)
+    # a rewritten power or quotient may need a reciprocal, or a lower power, that others can share
+    return optimise(result) if rewritten or not all(needed(result)[result.inputs :]) else result
 
 
 def _quotient(tape: Tape, a: int, b: int, shared: bool) -> int:
@@ -101,9 +106,9 @@ def _power(tape: Tape, x: int, exponent: float, together: set[float]) -> int:
     def call(p: float) -> int:
         return tape.power(x, tape.constant(p))
 
-    if exponent > 1 and exponent - 1 in together:
+    if exponent > 1 and exponent - 1 in together - {exponent}:
         return tape.multiply(x, call(exponent - 1))
-    if exponent < -1 and exponent + 1 in together:
+    if exponent < -1 and exponent + 1 in together - {exponent}:
         return tape.divide(call(exponent + 1), x)
     return call(exponent)
 

@@ -1,0 +1,64 @@
+# Everything happens in .venv, which the first target that needs it makes; nothing else on the machine is touched.
+#
+#   make demo     the main job on real functions
+#   make test     the tests
+#   make check    linter, formatter's check, strict type check
+#   make bench    measurements against CasADi and JAX
+#   make fuzz     the property tests, with many more examples
+#   make format   rewrite the sources as the formatter wants them
+#   make clean    remove .venv and everything that tools have left behind
+#
+# Another Python: make demo PYTHON=/path/to/python3.12. Other test processes: make test JOBS=8.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+JOBS ?= 2
+BIN := .venv/bin
+STAMPS := .venv/installed
+
+.PHONY: demo test check bench fuzz format clean
+.DELETE_ON_ERROR:
+
+demo: $(STAMPS)/runtime
+	@$(BIN)/python benchmarks/demo.py
+
+test: $(STAMPS)/test
+	$(BIN)/python -m pytest --numprocesses $(JOBS)
+
+check: $(STAMPS)/check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMPS)/bench
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+fuzz: $(STAMPS)/test
+	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz
+
+format: $(STAMPS)/check
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+# A stamp says which requirements are installed; when they change, they are installed again.
+$(STAMPS)/%: requirements/%.txt requirements/runtime.txt $(STAMPS)/package
+	@echo "installing requirements/$*.txt into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(STAMPS)/package: requirements/build.txt pyproject.toml | $(STAMPS)/venv
+	@echo "installing accumulus into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/venv:
+	@if [ -z "$(PYTHON)" ]; then \
+	    echo "no Python 3.11 or newer found; name one: make demo PYTHON=/path/to/python3" >&2; exit 1; fi
+	@echo "making .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+	@mkdir -p $(STAMPS) && touch $@
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,344 @@
+"""What users call: traces, plans, and functions that return derivatives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.record import Recording, record
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.linearize import Linearization
+from accumulus.programs.program import Program, linearize_arguments
+from accumulus.programs.results import Wanted
+from accumulus.programs.settings import Settings
+from accumulus.programs.sparse import SparseFormat
+from accumulus.search.plan import Plan
+from accumulus.show.report import Report
+
+__all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
+
+
+def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[int] = ()) -> Trace:
+    """Run `f` once on traced arrays and record what it computes.
+
+    Args:
+        f: a function of numbers and NumPy arrays that returns a number, an array, or a list, tuple or dict of those.
+        examples: arguments of the right shapes; their values do not matter. Strings, None, booleans and other objects
+            that are not numbers are passed to `f` as they are.
+        static_argnums: positions of numbers that are passed as they are, too (sizes, loop bounds).
+
+    Returns:
+        The recording. What depends on anything but the arguments, such as random numbers or global variables, is
+        recorded as it was in this one run.
+
+    Raises:
+        TraceError: naming file and line, if `f` does something that cannot be recorded, such as branching on a value.
+        ArgumentError: if an example is not a number or array of real numbers.
+
+    >>> import numpy as np
+    >>> t = trace(lambda x: np.sin(x[0]) * x[1], np.zeros(2))
+    >>> t.tape.operations
+    2
+    """
+    return Trace(f, record(f, examples, {}, static=_positions(static_argnums, len(examples), "static_argnums")))
+
+
+class Trace:
+    """A recorded function: its tape, its graphs, and its compiled programs."""
+
+    def __init__(self, f: Callable[..., Any], recording: Recording) -> None:
+        self.name = _name(f)
+        self.recording = recording
+        self.tape = recording.tape
+        self._linearizations: dict[tuple[int, ...], Linearization] = {}
+
+    def linearize(self, argnums: int | Sequence[int] | None = None) -> DifferentiationGraph:
+        """Differentiation graph of all results by the arguments at `argnums`, by default by all numeric ones."""
+        key = self._argnums(argnums)
+        if key not in self._linearizations:
+            self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
+        return self._linearizations[key].graph
+
+    def compile(
+        self,
+        plan: Plan,
+        target: str = "llvm",
+        output: Literal["dense", "csr", "csc", "coo"] = "dense",
+        *,
+        values: bool = False,
+        dtype: str = "float64",
+        threads: int = 1,
+    ) -> Program:
+        """Compile the Jacobian by `plan`, with the function's values before it if `values`.
+
+        Raises:
+            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned.
+        """
+        found = [item for item in self._linearizations.items() if item[1].graph is plan.graph]
+        if not found:
+            raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
+        argnums, linearization = found[0]
+        sparse = None if output == "dense" else output
+        settings = Settings.of(sparse=sparse, target=target, dtype=dtype, threads=threads)
+        positions = argnums[0] if len(argnums) == 1 else argnums
+        wanted: Wanted = "value_and_jacobian" if values else "jacobian"
+        return Program(self.recording, wanted, positions, settings, given=(linearization, plan), name=self.name)
+
+    def _argnums(self, argnums: int | Sequence[int] | None) -> tuple[int, ...]:
+        shapes = self.recording.argument_shapes
+        if argnums is None:
+            return tuple(k for k, shape in enumerate(shapes) if shape is not None)
+        return _checked_argnums(argnums, self.recording, self.name)
+
+
+class Derivative:
+    """A function that returns derivatives of another; what `jacobian`, `value_and_jacobian` and `gradient` return.
+
+    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program.
+    """
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        wanted: Wanted,
+        argnums: int | Sequence[int],
+        static: int | Sequence[int],
+        settings: Settings,
+        *,
+        scalar: bool = False,
+    ) -> None:
+        if not callable(f):
+            raise ArgumentError(f"f is {f!r}; expected a function")
+        self.__name__ = f"{wanted}({_name(f)})"
+        self.__doc__ = f"Derivatives of {_name(f)}.\n\n{f.__doc__ or ''}"
+        self.__wrapped__ = f
+        self._wanted: Wanted = wanted
+        self._given_argnums = argnums if isinstance(argnums, int) else tuple(argnums)
+        self._static = static if isinstance(static, int) else tuple(static)
+        self._settings = settings
+        self._scalar = scalar
+        self._programs: dict[Hashable, Program] = {}
+        self._by_shape: dict[tuple[int, ...], Program] = {}
+        self._last: Program | None = None
+        self._lock = threading.RLock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
+        if len(arguments) == 1 and type(arguments[0]) is np.ndarray:
+            program = self._by_shape.get(arguments[0].shape)
+            if program is not None:
+                return program(arguments[0])
+        return self.compile(*arguments)(*arguments)
+
+    def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
+        """Derivatives at many points: one more axis, of points, in front of all arguments and results.
+
+        See `Program.batch` for `out`, `threads` and `transposed`.
+        """
+        static = self._static_positions(arguments)
+        if not any(np.ndim(argument) for k, argument in enumerate(arguments) if k not in static):
+            raise ArgumentError(f"no argument of {self.__name__} has an axis of points; a batch takes at least one array")
+        point = [argument if k in static else _one_point(argument, transposed) for k, argument in enumerate(arguments)]
+        return self.compile(*point).batch(*arguments, out=out, threads=threads, transposed=transposed)
+
+    def compile(self, *examples: Any) -> Program:
+        """The program for arguments of these shapes, compiled now if it is not yet there."""
+        static = self._static_positions(examples)
+        key = tuple(_signature(k, example, k in static) for k, example in enumerate(examples))
+        program = self._programs.get(key)
+        if program is None:
+            with self._lock:
+                program = self._programs.get(key) or self._build(examples, key)
+        self._last = program
+        return program
+
+    @property
+    def operations(self) -> int:
+        """Operations of the last compiled program."""
+        return self._program().operations
+
+    def report(self) -> Report:
+        """Report on the program that was last compiled or called: what it costs, why, and how long each stage took."""
+        return self._program().report()
+
+    def _program(self) -> Program:
+        if self._last is None:
+            raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
+        return self._last
+
+    def _build(self, examples: Sequence[Any], key: Hashable) -> Program:
+        recording = record(self.__wrapped__, examples, {}, static=self._static_positions(examples))
+        name = _name(self.__wrapped__)
+        argnums = _checked_argnums(self._given_argnums, recording, name)
+        if self._scalar and (recording.result_shapes != ((),) or not _is_leaf(recording)):
+            shapes = ", ".join(map(str, recording.result_shapes))
+            raise ArgumentError(
+                f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
+            )
+        positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
+        program = Program(recording, self._wanted, positions, self._settings, name=name)
+        self._programs[key] = program
+        if len(examples) == 1 and recording.argument_shapes[0] is not None:
+            self._by_shape[recording.argument_shapes[0]] = program
+        return program
+
+    def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
+        return _positions(self._static, len(arguments), "static_argnums")
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__}, {len(self._programs)} compiled>"
+
+
+def jacobian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    sparse: bool | SparseFormat | None = None,
+    method: str = "auto",
+    objective: str = "operations",
+    time_limit: float = 1.0,
+    effort: str = "balanced",
+    seed: int = 0,
+    threads: int = 1,
+    target: str = "llvm",
+    dtype: str = "float64",
+    check_finite: bool = False,
+) -> Derivative:
+    """Jacobian of `f`, as a function of the same arguments.
+
+    Results are shaped as those of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
+    argument shape), in the same structure; a tuple of them, one for each argument, if `argnums` is a sequence.
+
+    Args:
+        f: a function of numbers and NumPy arrays that returns a number, an array, or a list, tuple or dict of those.
+        argnums: position or positions of the arguments to differentiate by.
+        static_argnums: positions of numbers that are passed to `f` as they are when it is recorded: sizes, bounds.
+        sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
+            structural nonzeros only. Batches then return a `SparseBatch`.
+        method: one of `accumulus.methods()`.
+        objective: "operations" (of the compiled program), "multiplications" or "fma".
+        time_limit: seconds for the search at most; it stops earlier when it no longer improves.
+        effort: "fast", "balanced" or "thorough".
+        seed: of the search. Same seed, same plan.
+        threads: how many threads share the points of a batch.
+        target: "llvm" or "numpy".
+        dtype: "float64" or "float32" for the compiled code and its results.
+        check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
+
+    Raises:
+        ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
+            a wrong kind.
+        TraceError: at the first call, if `f` cannot be recorded; names file and line.
+
+    >>> import numpy as np
+    >>> jac = jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
+    >>> print(jac(np.array([0.0, 2.0])))
+    [[2. 0.]
+     [1. 0.]]
+    >>> jac.batch(np.ones((1000, 2))).shape
+    (1000, 2, 2)
+    """
+    settings = Settings.of(
+        sparse=sparse,
+        method=method,
+        objective=objective,
+        time_limit=time_limit,
+        effort=effort,
+        seed=seed,
+        threads=threads,
+        target=target,
+        dtype=dtype,
+        check_finite=check_finite,
+    )
+    return Derivative(f, "jacobian", argnums, static_argnums, settings)
+
+
+def value_and_jacobian(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, static_argnums: int | Sequence[int] = (), **options: Any
+) -> Derivative:
+    """Like `jacobian`, but returns the pair (value of f, Jacobian), computed together. Same options.
+
+    >>> value, slope = value_and_jacobian(lambda x: x * x)(3.0)
+    >>> float(value), float(slope)
+    (9.0, 6.0)
+    """
+    return Derivative(f, "value_and_jacobian", argnums, static_argnums, Settings.of(**options))
+
+
+def gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, static_argnums: int | Sequence[int] = (), **options: Any
+) -> Derivative:
+    """Gradient of a function that returns one number: shaped as the argument. Same options as `jacobian`.
+
+    Raises:
+        ArgumentError: at the first call, if `f` returns anything but one number.
+
+    >>> import numpy as np
+    >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    return Derivative(f, "jacobian", argnums, static_argnums, Settings.of(**options), scalar=True)
+
+
+def _checked_argnums(argnums: int | Sequence[int], recording: Recording, name: str) -> tuple[int, ...]:
+    shapes = recording.argument_shapes
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    checked = []
+    for position in positions:
+        if not isinstance(position, int) or not -len(shapes) <= position < len(shapes):
+            raise ArgumentError(f"argnums is {argnums!r}; {name} was called with {len(shapes)} arguments")
+        if shapes[position] is None:
+            raise ArgumentError(
+                f"argument {position} of {name} is not numeric; expected one that can be differentiated by"
+            )
+        checked.append(position % len(shapes))
+    if len(set(checked)) < len(checked):
+        raise ArgumentError(f"argnums is {argnums!r}; expected each argument once")
+    return tuple(checked)
+
+
+def _positions(positions: int | Sequence[int], count: int, what: str) -> frozenset[int]:
+    given = (positions,) if isinstance(positions, int) else tuple(positions)
+    if any(not isinstance(k, int) or not -count <= k < count for k in given):
+        raise ArgumentError(f"{what} is {positions!r}; {count} arguments were given")
+    return frozenset(k % count for k in given)
+
+
+def _signature(position: int, argument: Any, is_static: bool) -> Hashable:
+    """What tells programs apart: the shape of a numeric argument, the value of another."""
+    if not is_static and _is_numeric(argument):
+        shape: tuple[int, ...] = np.shape(argument)
+        return shape
+    if not isinstance(argument, Hashable):
+        raise ArgumentError(
+            f"argument {position} is a {type(argument).__name__}; expected a number, a NumPy array (make one with "
+            "np.array), or a hashable object that is passed on as it is"
+        )
+    return (type(argument), argument)
+
+
+def _one_point(argument: Any, transposed: bool) -> Any:
+    """An argument of the shape that one point of a batch has."""
+    if not _is_numeric(argument) or np.ndim(argument) == 0:
+        return argument
+    return np.zeros(np.shape(argument)[:-1] if transposed else np.shape(argument)[1:])[()]
+
+
+def _is_numeric(argument: Any) -> bool:
+    if isinstance(argument, np.ndarray):
+        return True
+    return isinstance(argument, (int, float, np.integer, np.floating)) and not isinstance(argument, bool)
+
+
+def _is_leaf(recording: Recording) -> bool:
+    leaf = object()
+    return recording.unflatten([leaf]) is leaf
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return str(getattr(f, "__name__", type(f).__name__))

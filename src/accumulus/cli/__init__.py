@@ -1,0 +1,9 @@
+"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``.
+
+Standard output carries what was asked for, the error stream everything else. Exit codes: 0 done, 1 an error of
+accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
+"""
+
+from accumulus.cli.commands import app, main
+
+__all__ = ["app", "main"]

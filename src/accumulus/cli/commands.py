@@ -1,0 +1,256 @@
+"""The commands, each a plain function whose parameters Typer reads."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from accumulus.cli.progress import Watch
+from accumulus.cli.subject import Subject, load
+from accumulus.errors import AccumulusError
+from accumulus.show.tables import key_values, plain_text
+
+if TYPE_CHECKING:
+    from accumulus.search.plan import Plan
+    from accumulus.show.comparison import Candidate
+    from accumulus.show.report import Report
+
+__all__ = ["app", "main"]
+
+INTERRUPTED: Final = 130
+P = ParamSpec("P")
+
+app = typer.Typer(
+    name="accumulus",
+    help="Plan, compare and emit cheap, verified Jacobians of Python functions.",
+    epilog="SUBJECT is a function, file.py:function with one --shape for each argument, or a graph, graph.json.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+SubjectText = Annotated[
+    str, typer.Argument(metavar="SUBJECT", help="file.py:function, or graph.json", show_default=False)
+]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="SIZES",
+        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
+        show_default=False,
+    ),
+]
+Method = Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")]
+ObjectiveName = Annotated[str, typer.Option("--objective", help="What to minimise: operations, multiplications, fma.")]
+TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
+Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
+Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write to this file.", show_default=False)
+]
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()
+
+
+def reported(command: Callable[P, None]) -> Callable[P, None]:
+    """The command with errors and Ctrl-C turned into messages and exit codes."""
+
+    @functools.wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except AccumulusError as error:
+            _note(f"error: {error}", style="red")
+            raise typer.Exit(1) from None
+        except OSError as error:
+            _note(f"error: {error.filename}: {error.strerror}", style="red")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            _note("stopped by Ctrl-C", style="red")
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"accumulus {version('accumulus')}")
+        raise typer.Exit
+
+
+@app.callback()
+def accumulus(
+    _: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Plan, compare and emit cheap, verified Jacobians of Python functions."""
+
+
+@app.command()
+@reported
+def plan(
+    subject: SubjectText,
+    shape: Shapes = None,
+    method: Method = "auto",
+    objective: ObjectiveName = "operations",
+    time_limit: TimeLimit = 1.0,
+    seed: Seed = 0,
+    effort: Effort = "balanced",
+    as_json: AsJson = False,
+) -> None:
+    """Find a plan for the Jacobian, and report what it costs and why it was chosen."""
+    options = _options(method, objective, time_limit, seed, effort)
+    what = load(subject, shape or [])
+    found, interrupted = _find(what, options)
+    report = _report(what, found)
+    if as_json:
+        _print_json(report.to_dict())
+    else:
+        _print(report)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+@app.command()
+@reported
+def compare(
+    subject: SubjectText,
+    shape: Shapes = None,
+    objective: ObjectiveName = "operations",
+    time_limit: TimeLimit = 1.0,
+    seed: Seed = 0,
+    effort: Effort = "balanced",
+    as_json: AsJson = False,
+) -> None:
+    """Plan with every method, and print side by side what each costs and how long it took."""
+    from accumulus.accumulate.cost import check_objective
+    from accumulus.search.methods import methods
+    from accumulus.show.comparison import Candidate, chosen_because, comparison_table
+
+    cost = check_objective(objective)
+    options = _options("auto", cost, time_limit, seed, effort)
+    what = load(subject, shape or [])
+    candidates: list[Candidate] = []
+    interrupted = False
+    try:
+        for method in methods():
+            found, interrupted = _find(what, {**options, "method": method})
+            candidates.append(Candidate.of(found, method))
+            if interrupted:
+                break
+    except KeyboardInterrupt:
+        if not candidates:
+            raise
+        interrupted = True
+    best = min(candidates, key=lambda candidate: candidate.cost(cost))
+    if as_json:
+        _print_json({"name": what.name, "objective": cost, "methods": [c.to_dict() for c in candidates]})
+    else:
+        others = [c for c in candidates if c is not best]
+        reason = Text(f"Fewest {cost}: {chosen_because(best, others, cost)}")
+        _print(Group(Text(what.name, style="bold"), "", comparison_table(candidates, best.method), "", reason))
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+@app.command()
+@reported
+def emit(
+    subject: SubjectText,
+    shape: Shapes = None,
+    target: Annotated[str, typer.Option(help="Language of the source: numpy or llvm.")] = "numpy",
+    values: Annotated[bool, typer.Option(help="Whether the code returns the function's values, too.")] = True,
+    output: Output = None,
+    method: Method = "auto",
+    objective: ObjectiveName = "operations",
+    time_limit: TimeLimit = 1.0,
+    seed: Seed = 0,
+    effort: Effort = "balanced",
+) -> None:
+    """Print the source of the function's value and Jacobian, or of a graph's Jacobian from its labels."""
+    from accumulus.cli.source import source
+    from accumulus.targets import check_target
+
+    check_target(target)
+    options = _options(method, objective, time_limit, seed, effort)
+    what = load(subject, shape or [])
+    found, interrupted = _find(what, options)
+    text = source(what, found, target, values=values)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        _note(f"wrote {output}")
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+@app.command()
+@reported
+def methods(as_json: AsJson = False) -> None:
+    """List the methods, and what each does."""
+    from accumulus.search.methods import methods as registered
+
+    descriptions = registered()
+    if as_json:
+        _print_json(descriptions)
+    else:
+        _print(key_values(descriptions.items()))
+
+
+def _options(method: str, objective: str, time_limit: float, seed: int, effort: str) -> dict[str, Any]:
+    """Options of a search, checked before anything slow begins."""
+    from accumulus.accumulate.cost import check_objective
+    from accumulus.search.methods import check_options
+
+    check_objective(objective)
+    check_options(method, time_limit, effort, seed)
+    return {"method": method, "objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
+
+
+def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:
+    """The plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
+    from accumulus.search.plan import plan as find
+
+    with Watch(f"{what.name}, {options['method']}", options["time_limit"], options["objective"]) as watch:
+        found = find(what.graph, progress=watch.progress, **options)
+    return found, watch.interrupted
+
+
+def _report(what: Subject, found: Plan) -> Report:
+    from accumulus.show.report import Report
+
+    stages = {**what.seconds, "plan": found.seconds}
+    if what.trace is None:
+        return Report.of_plan(found, stages)
+    program = what.trace.compile(found, values=True)
+    program.seconds = {**stages, **program.seconds}
+    return Report.of(program)
+
+
+def _print(renderable: RenderableType) -> None:
+    if sys.stdout.isatty():
+        Console().print(renderable)
+    else:
+        print(plain_text(renderable))
+
+
+def _print_json(data: object) -> None:
+    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def _note(text: str, style: str | None = None) -> None:
+    Console(stderr=True, highlight=False).print(Text(text), style=style, soft_wrap=True)

@@ -1,0 +1,338 @@
+"""What the user's function gets in place of arrays: an ndarray of references to a tape.
+
+Constants are negative references, so a constant array, a traced one and one that is filled item by item are the same
+thing, and views, slices, fancy indexing, broadcasting assignment and ``+=`` are NumPy's own, applied to the references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+from accumulus.frontends.operands import (
+    Entries,
+    References,
+    concrete,
+    constants,
+    depends,
+    entries_of,
+    map_references,
+    references_of,
+)
+from accumulus.frontends.refusals import no_number, refuse
+from accumulus.frontends.registry import PROTOCOLS
+from accumulus.frontends.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
+from accumulus.tape.tape import Tape
+
+__all__ = ["TracedArray", "as_array", "as_constant", "make"]
+
+
+def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
+    """What stands for the result of an operation: a scalar, or an array."""
+    if isinstance(entries, int):
+        return make_scalar(tape, entries, boolean)
+    return TracedArray(tape, entries, boolean=boolean)
+
+
+def as_array(tape: Tape, value: Any) -> Any:
+    """Any operand as an array of reals; what is one already is shared, not copied."""
+    return TracedArray(tape, references_of(tape, value))
+
+
+def as_constant(tape: Tape, result: Any) -> Any:
+    """What NumPy computed from constants: arrays of floats become traced ones, which can be filled."""
+    if type(result) is np.ndarray and result.dtype.kind == "f":
+        return TracedArray(tape, constants(tape, result))
+    if isinstance(result, list | tuple):
+        parts = [as_constant(tape, part) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return result
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """The method of arrays that is NumPy's function of the same name."""
+    function = getattr(np, name)
+
+    def method(self: TracedArray, *arguments: Any, **keywords: Any) -> Any:
+        return self.__array_function__(function, (TracedArray,), (self, *arguments), keywords)
+
+    method.__name__ = name
+    return method
+
+
+class TracedArray(Traced, NDArrayOperatorsMixin):
+    """An array whose entries are references to a tape.
+
+    Args:
+        tape: where the entries are recorded.
+        references: one reference an entry; shared, not copied.
+        boolean: whether the entries are truth values.
+    """
+
+    __slots__ = ("boolean", "references", "tape")
+    __class__: Any = property(lambda self: np.ndarray)  # code that asks `isinstance` goes the way that it would go
+    __hash__ = Traced.__hash__
+
+    def __init__(self, tape: Tape, references: References, *, boolean: bool = False) -> None:
+        self.tape = tape
+        self.references = references
+        self.boolean = boolean
+
+    @property
+    def entries(self) -> References:
+        """The references."""
+        return self.references
+
+    # What an array is --------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float64 or bool."""
+        return np.dtype(bool if self.boolean else float)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length along each axis."""
+        return self.references.shape
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        self.references = self.references.reshape(shape, copy=False)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.references.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.references.size
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802
+        """The transpose, a view."""
+        return self._like(self.references.T)
+
+    @property
+    def mT(self) -> TracedArray:  # noqa: N802
+        """The transpose of the last two axes, a view."""
+        return self._like(self.references.mT)
+
+    @property
+    def real(self) -> TracedArray:
+        """Itself: nothing is complex."""
+        return self
+
+    @property
+    def flat(self) -> _Flat:
+        """The entries in C order, to read and to write."""
+        return _Flat(self)
+
+    @flat.setter
+    def flat(self, values: Any) -> None:
+        self.flat[:] = values
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self.references:
+            yield self._wrap(row)
+
+    def __repr__(self) -> str:
+        names = np.array([self.tape.name(r) for r in self.references.ravel().tolist()], object)
+        return f"TracedArray({names.reshape(self.shape).tolist()})".replace("'", "")
+
+    __str__ = __repr__
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("flags", "itemsize", "nbytes", "strides"):
+            return getattr(self.references, name)
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            raise refuse(f"The method .{name} of arrays is not recorded. Use a function of NumPy, or a copy.")
+        raise AttributeError(f"TracedArray has no attribute {name!r}")
+
+    def _like(self, references: References) -> TracedArray:
+        return TracedArray(self.tape, references, boolean=self.boolean)
+
+    def _wrap(self, references: Any) -> Any:
+        """What NumPy made of the references: an array, or one of them."""
+        if isinstance(references, np.ndarray):
+            return self._like(references)
+        return make_scalar(self.tape, int(references), self.boolean)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if dtype is not None and np.dtype(dtype) == object:  # np.vectorize: an array of traced scalars
+            kind = TracedBoolean if self.boolean else TracedScalar
+            items = np.empty(self.size, object)
+            items[:] = [kind(self.tape, r) for r in self.references.ravel().tolist()]
+            return items.reshape(self.shape)
+        if depends(self):
+            raise no_number("float")
+        return np.array(concrete(self), dtype)
+
+    # Reading and writing entries ---------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is not int:
+            index = self.constant_index(index)
+        return self._wrap(self.references[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, TracedArray | TracedBoolean) and depends(index):
+            self._choose(index, value)
+            return
+        if type(index) is not int:
+            index = self.constant_index(index)
+        self.check_writable()
+        self.references[index] = self._converted(value)
+
+    def _choose(self, condition: TracedArray | TracedBoolean, value: Any) -> None:
+        """Set the entries where a traced condition holds to one value: both are recorded, and chosen from."""
+        if not condition.boolean or np.ndim(value) != 0:
+            raise self._refused_index(condition)
+        self.check_writable()
+        mask = references_of(self.tape, condition, boolean=True)
+        mask = mask.reshape(mask.shape + (1,) * (self.ndim - mask.ndim))
+        chosen = references_of(self.tape, value, self.boolean)
+        self.references[...] = map_references(self.tape.select, [mask, chosen, self.references])
+
+    def constant_index(self, index: Any) -> Any:
+        """`index` with the constants that it holds; refused if it depends on the inputs."""
+        if isinstance(index, tuple):
+            return tuple(self.constant_index(part) for part in index)
+        if isinstance(index, slice):
+            bounds = (index.start, index.stop, index.step)
+            return slice(*(b.__index__() if isinstance(b, Traced) else b for b in bounds))
+        if depends(index):
+            raise self._refused_index(index)
+        return concrete(index)
+
+    def _refused_index(self, index: Any) -> Exception:
+        if getattr(index, "boolean", False):
+            return refuse(
+                "Which entries are meant here depends on the arguments of the function, and so would the shape. "
+                "Write np.where(condition, a, b) for all entries; only one value can be assigned by a condition."
+            )
+        return refuse(
+            "The index depends on the arguments of the function. Make it static (static_argnums), or a constant; a "
+            "table is recorded by np.interp or np.select."
+        )
+
+    def check_writable(self) -> None:
+        """Refuse to change an argument of the function, or a read-only view."""
+        if self.references.flags.writeable:
+            return
+        if self.size and 0 <= self.references.min() and self.references.max() < self.tape.inputs:
+            raise refuse(
+                "The function changes its argument in place; then its results would depend on what the caller's "
+                "array holds afterwards. Copy the argument first: x = x.copy()."
+            )
+        raise refuse("The array cannot be written to: it is a read-only view, as NumPy's is here. Copy it first.")
+
+    def _converted(self, value: Any) -> Any:
+        return references_of(self.tape, value, self.boolean)
+
+    def fill(self, value: Any) -> None:
+        """Set all entries to `value`."""
+        self[...] = value
+
+    def item(self, *index: Any) -> Any:
+        """One entry as a scalar."""
+        return make_scalar(self.tape, self.references.item(*index), self.boolean)
+
+    def tolist(self) -> Any:
+        """Nested lists of the entries."""
+        return [row.tolist() if isinstance(row, TracedArray) else row for row in self] if self.ndim else self.item()
+
+    # Making other arrays -----------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """A copy that can be written to."""
+        return self._like(self.references.copy())
+
+    def __copy__(self) -> TracedArray:
+        return self.copy()
+
+    def __deepcopy__(self, memory: Any) -> TracedArray:
+        return self.copy()
+
+    def astype(self, dtype: Any, **options: Any) -> Any:
+        """A copy of another type: a float of any width, bool, or, if constant, whatever NumPy makes of it."""
+        kind = np.dtype(dtype).kind
+        if kind in "fb":
+            boolean = kind == "b"
+            return TracedArray(self.tape, references_of(self.tape, self, boolean).copy(), boolean=boolean)
+        if kind == "O":
+            return self.__array__(object)
+        if depends(self):
+            raise refuse(
+                f"Values that depend on the function's arguments cannot become {np.dtype(dtype)}: only reals and "
+                "truth values are recorded. np.floor, np.trunc and np.rint round."
+            )
+        return concrete(self).astype(dtype)
+
+    def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
+        """The same entries in another shape."""
+        return self._like(self.references.reshape(*shape, order=order))
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """The axes in another order, a view."""
+        return self._like(self.references.transpose(*axes))
+
+    def flatten(self, order: Any = "C") -> TracedArray:
+        """A copy with one axis."""
+        return self._like(self.references.flatten(order))
+
+    def conj(self) -> TracedArray:
+        """Itself: nothing is complex."""
+        return self
+
+    conjugate = conj
+
+
+#: Methods of arrays that are functions of NumPy with the array first.
+METHODS: Final = (
+    *("all", "any", "argmax", "argmin", "argsort", "clip", "compress", "cumprod", "cumsum", "diagonal", "dot", "max"),
+    *("mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted", "squeeze", "std"),
+    *("sum", "swapaxes", "take", "trace", "var"),
+)
+for _name in METHODS:
+    setattr(TracedArray, _name, _method(_name))
+
+
+class _Flat:
+    """What `ndarray.flat` is: the entries in C order."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: TracedArray) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return self.array.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.array.ravel())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array._wrap(self.array.references.flat[self.array.constant_index(index)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        array = self.array
+        array.check_writable()
+        array.references.flat[array.constant_index(index)] = array._converted(value)
+
+
+def _array_of_scalar(tape: Tape, value: Any, arguments: Any, keywords: Any) -> TracedArray:
+    """The array of shape () that holds a scalar."""
+    entries, boolean = entries_of(tape, value)
+    return TracedArray(tape, np.array(entries, np.int64), boolean=boolean)
+
+
+PROTOCOLS["array"] = _array_of_scalar

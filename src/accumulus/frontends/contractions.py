@@ -1,0 +1,131 @@
+"""Contractions: sums of products over shared axes, in the sense of `numpy.einsum`.
+
+Operands are contracted in pairs, in NumPy's greedy order if there are more than two; each sum goes from left to right.
+A product of m×k and k×n entries is m·k·n products on the tape, less those with constant zeros and ones.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.operands import Entries, References
+from accumulus.tape.tape import Tape
+
+__all__ = ["Labelled", "contract"]
+
+#: References with one letter an axis.
+Labelled = tuple[References, str]
+
+
+def contract(tape: Tape, operands: Sequence[Labelled], result: str) -> Entries:
+    """References of the sum over all labels that are not in `result` of the product of the operands.
+
+    Raises:
+        ValueError: if axes of one label differ in length and neither is 1.
+
+    >>> tape = Tape(inputs=4)
+    >>> x = np.arange(4)
+    >>> contract(tape, [(x[:2], "i"), (x[2:], "i")], "")
+    6
+    """
+    lengths = _lengths(operands)
+    remaining = [_simplified(tape, operands, k, lengths, result) for k in range(len(operands))]
+    for step in _path(remaining, result):
+        chosen = [remaining[k] for k in step]
+        remaining = [operand for k, operand in enumerate(remaining) if k not in step]
+        product = chosen.pop(0)
+        while chosen:
+            second = chosen.pop(0)
+            wanted = set(result).union(*(labels for _, labels in remaining + chosen))
+            product = _pair(tape, product, second, wanted)
+        remaining.append(product)
+    references, labels = remaining[0]
+    return references.transpose([labels.index(label) for label in result]) if result else int(references)
+
+
+def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
+    lengths: dict[str, int] = {}
+    for references, labels in operands:
+        for label, length in zip(labels, references.shape, strict=True):
+            if lengths.setdefault(label, length) == 1:
+                lengths[label] = length
+            elif length not in (1, lengths[label]):
+                raise ValueError(
+                    f"operands of the shapes {', '.join(str(r.shape) for r, _ in operands)} cannot be multiplied: axes "
+                    f"of the lengths {lengths[label]} and {length} belong together"
+                )
+    return lengths
+
+
+def _simplified(
+    tape: Tape, operands: Sequence[Labelled], position: int, lengths: dict[str, int], result: str
+) -> Labelled:
+    """One operand with every label once, in full length, and without labels that it alone has."""
+    references, labels = operands[position]
+    full = tuple(lengths[label] for label in labels)
+    if references.shape != full:
+        references = np.broadcast_to(references, full)
+    distinct = "".join(dict.fromkeys(labels))
+    if distinct != labels:  # a diagonal
+        references = np.einsum(references, _numbers(labels), _numbers(distinct))
+    others = {label for k, (_, labels) in enumerate(operands) if k != position for label in labels}
+    wanted = "".join(label for label in distinct if label in result or label in others)
+    return _summed(tape, references, distinct, wanted), wanted
+
+
+def _numbers(labels: str) -> list[int]:
+    """Labels as NumPy's einsum takes them in lists."""
+    return [string.ascii_letters.index(label) for label in labels]
+
+
+def _summed(tape: Tape, references: References, labels: str, wanted: str) -> References:
+    """The sums over the axes that are not wanted."""
+    kept = [k for k, label in enumerate(labels) if label in wanted]
+    gone = [k for k in range(len(labels)) if k not in kept]
+    if not gone:
+        return references
+    shape = tuple(references.shape[k] for k in kept)
+    count = math.prod(references.shape[k] for k in gone)
+    lines = references.transpose(*kept, *gone).reshape(math.prod(shape), count).tolist()
+    return np.array([tape.sum(line) for line in lines], np.int64).reshape(shape)
+
+
+def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]]:
+    """Which operands to contract next; their product is then the last in the list."""
+    if len(operands) <= 2:
+        return [tuple(range(len(operands)))]
+    arguments: list[Any] = []
+    for references, labels in operands:
+        arguments += [np.broadcast_to(0.0, references.shape), _numbers(labels)]
+    path: Sequence[tuple[int, ...]] = np.einsum_path(*arguments, _numbers(result), optimize="greedy")[0][1:]
+    return path
+
+
+def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> Labelled:
+    """The contraction of two operands over the labels that they share and nothing else wants."""
+    lengths = {label: length for part in (first, second) for label, length in zip(part[1], part[0].shape, strict=True)}
+    shared = [label for label in first[1] if label in second[1]]
+    batch = "".join(label for label in shared if label in wanted)
+    summed = "".join(label for label in shared if label not in wanted)
+    left, right = ("".join(label for label in labels if label not in shared) for _, labels in (first, second))
+    blocks = []
+    for (references, labels), own in ((first, left), (second, right)):
+        ordered = references.transpose([labels.index(label) for label in batch + own + summed])
+        sizes = [math.prod(lengths[label] for label in part) for part in (batch, own, summed)]
+        blocks.append(ordered.reshape(sizes).tolist())
+    add, multiply, zero = tape.add, tape.multiply, tape.constant(0.0)
+    entries: list[int] = []
+    for rows, columns in zip(*blocks, strict=True):
+        for row in rows:
+            for column in columns:
+                total = zero
+                for x, y in zip(row, column, strict=True):
+                    total = add(total, multiply(x, y))
+                entries.append(total)
+    labels = batch + left + right
+    return np.array(entries, np.int64).reshape([lengths[label] for label in labels]), labels

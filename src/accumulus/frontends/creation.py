@@ -1,0 +1,221 @@
+"""What `np.zeros`, `np.array` and the like do while a function is recorded.
+
+They make arrays of floats that accept traced items, so that a function which fills an array item by item works as it
+is. The other array functions are replaced too, for lists of traced values, which NumPy does not dispatch on:
+``np.linalg.norm([x, y])``.
+
+A replacement does what the original does unless the running thread is recording and the caller is the user's code.
+Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
+write into that would change an array which the function did not make.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends import functions, linalg, products, reductions, structure  # noqa: F401  # fill the table
+from accumulus.frontends.arrays import TracedArray, as_constant
+from accumulus.frontends.location import in_library
+from accumulus.frontends.operands import Operand, concrete, depends, entries_of, of_kind
+from accumulus.frontends.refusals import refuse
+from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, function_name
+from accumulus.frontends.state import ACTIVE
+from accumulus.tape.tape import Tape
+
+__all__ = ["REPLACEMENTS"]
+
+#: What is called in place of the original: tape, original, arguments.
+Maker = Callable[[Tape, Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
+
+
+def _contains_traced(value: object) -> bool:
+    if isinstance(value, Operand):
+        return True
+    if isinstance(value, list | tuple):
+        return any(_contains_traced(item) for item in value)
+    return isinstance(value, np.ndarray) and value.dtype == object and any(map(_contains_traced, value.flat))
+
+
+def _record(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A registered function; lists of traced values count as arrays."""
+    if original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values()))):
+        return PROTOCOLS["__array_function__"](tape, original, arguments, keywords)
+    return original(*arguments, **keywords)
+
+
+def _make(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A function that makes new arrays: those of floats can be filled."""
+    result = _record(tape, original, arguments, keywords)
+    return result if any(result is argument for argument in arguments) else as_constant(tape, result)
+
+
+def _make_empty(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """An empty array: entries that are never set are NaN."""
+    result = original(*arguments, **keywords)
+    if type(result) is np.ndarray and result.dtype.kind == "f":
+        result.fill(np.nan)
+    return as_constant(tape, result)
+
+
+def _make_full(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """An array of one value, which may be traced."""
+
+    def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
+        result = np.empty(shape)
+        return _convert(tape, np.asarray, np.broadcast_to(fill_value, result.shape), dtype)
+
+    if depends(arguments) or depends(keywords):
+        return full(*arguments, **keywords).copy()
+    return _make(tape, original, concrete(tuple(arguments)), concrete(dict(keywords)))
+
+
+def _make_range(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """A range: its bounds, and so its length, are constants."""
+    if depends(arguments) or depends(keywords):
+        raise refuse(
+            f"The number of entries of {function_name(original)} depends on the arguments of the function. np.linspace "
+            "takes a constant number of entries between traced ends."
+        )
+    return _make(tape, original, concrete(tuple(arguments)), concrete(dict(keywords)))
+
+
+def _build(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
+    result = _view_or_build(tape, original, arguments, keywords)
+    if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
+        return result.copy()
+    return result
+
+
+def _view_or_build(
+    tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
+    """np.asarray and its relatives: what is an array already stays what it is."""
+    if not arguments or not _contains_traced(arguments[0]):
+        return _make(tape, original, arguments, keywords)
+    result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
+    missing = keywords.get("ndmin", 0) - np.ndim(result)
+    return result[(None,) * missing] if missing > 0 else result
+
+
+def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -> Any:
+    kind = None if dtype is None else np.dtype(dtype).kind
+    if kind == "O":
+        return original(value, dtype=object)
+    if kind is not None and kind not in "fb":
+        if depends(value):
+            raise refuse(
+                f"Values that depend on the function's arguments cannot become {np.dtype(dtype)}: only reals and truth "
+                "values are recorded. Leave the dtype away."
+            )
+        return original(concrete(value), dtype=dtype)
+    entries, is_boolean = entries_of(tape, value)
+    boolean = is_boolean if kind is None else kind == "b"
+    if isinstance(value, TracedArray) and boolean == is_boolean:
+        return value
+    converted = of_kind(tape, entries, is_boolean, boolean=boolean)
+    return TracedArray(tape, np.asarray(converted, np.int64), boolean=boolean)
+
+
+def _build_from_iterator(
+    tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
+    items = list(arguments[0])
+    if not _contains_traced(items):
+        return _make(tape, original, (items, *arguments[1:]), keywords)
+    dtype = arguments[1] if len(arguments) > 1 else keywords.get("dtype")
+    return _convert(tape, np.array, items, dtype)
+
+
+def _enumerate(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """np.ndenumerate: pairs of index and entry."""
+    array = arguments[0] if arguments else keywords["arr"]
+    if not isinstance(array, Operand):
+        return original(array)
+    return ((index, array[index]) for index in np.ndindex(np.shape(array.entries)))
+
+
+MAKERS: Final[dict[Callable[..., Any], Maker]] = {
+    np.array: _build,
+    **dict.fromkeys((np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray), _view_or_build),
+    **dict.fromkeys((np.zeros, np.ones, np.zeros_like, np.ones_like, np.full_like, np.eye, np.identity, np.tri), _make),
+    **dict.fromkeys((np.linspace, np.logspace, np.geomspace, np.diag, np.diagflat, np.copy), _make),
+    **dict.fromkeys((np.tile, np.repeat, np.concatenate, np.stack, np.hstack, np.vstack, np.outer), _make),
+    **dict.fromkeys((np.empty, np.empty_like), _make_empty),
+    np.full: _make_full,
+    np.arange: _make_range,
+    np.fromiter: _build_from_iterator,
+    np.ndenumerate: _enumerate,
+}
+
+
+def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., Any]:
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        tape = ACTIVE.tape
+        if tape is None or in_library(sys._getframe(1)):
+            return original(*arguments, **keywords)
+        return maker(tape, original, arguments, keywords)
+
+    return functools.update_wrapper(function, original)
+
+
+class _Concatenator:
+    """`np.r_` or `np.c_`, which join what they are indexed with; slices are ranges."""
+
+    def __init__(self, original: Any, columns: bool) -> None:
+        self.original = original
+        self.columns = columns
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        tape = ACTIVE.tape
+        if tape is None or not _contains_traced(parts):
+            return self.original[index]
+        if any(isinstance(part, str) for part in parts):
+            raise refuse("np.r_ with directions in text is not recorded: write np.concatenate or np.stack.")
+        arrays = [
+            self.original[part] if isinstance(part, slice) else _convert(tape, np.asarray, part, float)
+            for part in parts
+        ]
+        if self.columns:
+            return np.concatenate([a.reshape(-1, 1) if a.ndim < 2 else a for a in arrays], axis=-1)
+        return np.concatenate([a.reshape(1) if a.ndim == 0 else a for a in arrays])
+
+
+def _stand_in(module: ModuleType, replaced: Mapping[int, tuple[Any, Any]]) -> ModuleType:
+    """A module like `module` in which the replaced functions are replaced."""
+    stand_in = ModuleType(module.__name__, module.__doc__)
+    for name, value in vars(module).items():
+        original, replacement = replaced.get(id(value), (None, None))
+        vars(stand_in)[name] = value if original is None else replacement
+    return stand_in
+
+
+def _replacements() -> dict[int, tuple[Any, Any]]:
+    table: dict[int, tuple[Any, Any]] = {
+        id(original): (original, _replacement(original, maker)) for original, maker in MAKERS.items()
+    }
+    for function in FUNCTIONS:
+        if id(function) not in table and not isinstance(function, np.ufunc):
+            table[id(function)] = (function, _replacement(function, _record))
+    for original, columns in ((np.r_, False), (np.c_, True)):
+        table[id(original)] = (original, _Concatenator(original, columns))
+    for module in (np.linalg, np):  # the second holds the first
+        table[id(module)] = (module, _stand_in(module, table))
+    return table
+
+
+#: Original and replacement by the identity of the original: functions, `np.r_`, `np.c_`, and the modules themselves.
+REPLACEMENTS: Final = _replacements()

@@ -1,0 +1,252 @@
+"""The table of universal functions: one row each, from NumPy's name to what is written on the tape.
+
+Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them. What is composed
+agrees with NumPy up to rounding, with these exceptions:
+
+* ``x % y``, ``x // y``, ``fmod`` round the quotient before they take its floor: where ``x / y`` rounds to an integer
+  they may be a whole ``y`` (or 1) away from NumPy's, and they are NaN for an infinite ``y``;
+* ``copysign`` and ``heaviside`` do not see the sign of a zero.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.arrays import make
+from accumulus.frontends.operands import entries_of, map_references, of_kind
+from accumulus.frontends.refusals import refuse
+from accumulus.frontends.scalars import Traced, TracedBoolean, TracedScalar
+from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["ELEMENTWISE", "PAIRS", "SPECIAL", "Elementwise", "apply", "row_of"]
+
+Interval = tuple[float, float]
+REAL: Final[Interval] = (-INFINITY, INFINITY)
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """One universal function.
+
+    `bind` gives, for a tape, the function from references to a reference. `domain` are the intervals in which the
+    tests draw arguments. `of_booleans` names the row that is meant if all arguments are truth values, as NumPy has
+    it: true + true is true. `strict` refuses reals where truth values are taken. `identity` is what a fold of no
+    entries gives.
+    """
+
+    name: str
+    bind: Callable[[Tape], Callable[..., int]]
+    domain: tuple[Interval, ...] = (REAL,)
+    takes_boolean: bool = False
+    gives_boolean: bool = False
+    of_booleans: str | None = None
+    strict: bool = False
+    identity: float | None = None
+
+
+# Rows of the tape's table ----------------------------------------------------------------------------------------
+
+#: What the tape's table does not say: (identity of folds, row for truth values).
+_FOLDS: Final[dict[str, tuple[float | None, str | None]]] = {
+    "add": (0.0, "logical_or"),
+    "multiply": (1.0, "logical_and"),
+    "maximum": (None, "logical_or"),
+    "minimum": (None, "logical_and"),
+    "logical_and": (1.0, None),
+    "logical_or": (0.0, None),
+}
+
+
+def _of_the_table() -> dict[str, Elementwise]:
+    rows = {}
+    for operation in OPERATIONS:
+        if not operation.arity or operation.name == "select":
+            continue
+        match = re.fullmatch(r"(?:np|special)\.(\w+)\(.*\)", operation.numpy)
+        name = {"abs": "absolute"}.get(operation.name, match[1] if match else operation.name)
+        identity, of_booleans = _FOLDS.get(name, (None, None))
+        rows[name] = Elementwise(
+            name,
+            _applied(operation.name),
+            operation.domain,
+            takes_boolean=operation.arguments[0] == "boolean",
+            gives_boolean=operation.result == "boolean",
+            of_booleans=of_booleans,
+            identity=identity,
+        )
+    return rows
+
+
+def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
+    if hasattr(Tape, name):
+        builder: Callable[[Tape], Callable[..., int]] = attrgetter(name)
+        return builder
+    return lambda tape: partial(tape.apply, name)
+
+
+# Rows composed of them -------------------------------------------------------------------------------------------
+
+
+def _operation(name: str) -> Callable[..., Any]:
+    """Operation `name` of the tape on scalars and numbers, for the formulas below."""
+    kind = TracedBoolean if BY_NAME[name].result == "boolean" else TracedScalar
+
+    def call(*arguments: Any) -> Any:
+        tape: Tape = next(argument.tape for argument in arguments if isinstance(argument, Traced))
+        return kind(tape, tape.apply(name, *(int(entries_of(tape, argument)[0]) for argument in arguments)))
+
+    return call
+
+
+_abs, _floor, _ceil, _exp, _exp2, _log, _log1p, _erfc, _maximum, _minimum, _select = map(
+    _operation,
+    ["abs", "floor", "ceil", "exp", "exp2", "log", "log1p", "erfc", "maximum", "minimum", "select"],
+)
+_and, _or, _not = map(_operation, ["logical_and", "logical_or", "logical_not"])
+
+
+def _is_nan(x: Any) -> Any:
+    return x != x  # noqa: PLR0124
+
+
+def _trunc(x: Any) -> Any:
+    return _select(x < 0, _ceil(x), _floor(x))
+
+
+def _rint(x: Any) -> Any:
+    below = _floor(x)
+    odd = below - 2 * _floor(below / 2)
+    above_half = x - below  # NaN for infinite x, which then stays
+    return _select(0.5 < above_half, below + 1, _select(above_half == 0.5, below + odd, below))
+
+
+def _logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:
+    """max + log1p(exp(min - max)); both chosen by one comparison, so that the partials at x = y are a half each."""
+    first = y <= x
+    larger, difference = _select(first, x, y), _select(first, y - x, x - y)
+    equal_infinities = _and(x == y, _abs(x) == math.inf)  # whose difference is NaN
+    return _select(equal_infinities, x, larger + unit * _log1p(exp(difference)))
+
+
+def _expit(x: Any) -> Any:
+    """1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
+    right = x >= 0
+    decay = _exp(_select(right, -x, x))
+    share = 1.0 / (1.0 + decay)
+    return _select(right, share, decay * share)
+
+
+def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
+    """x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
+    zero = _and(x == 0, _or(y <= 0, y == math.inf))
+    return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
+
+
+_POSITIVE: Final[Interval] = (0.0, INFINITY)
+_UNIT: Final[Interval] = (0.0, 1.0)
+_DEGREE: Final = math.pi / 180.0
+
+#: Formulas and the domains of their arguments.
+_COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
+    "square": (lambda x: x * x, (REAL,)),
+    "reciprocal": (lambda x: 1.0 / x, (REAL,)),
+    "positive": (lambda x: x, (REAL,)),
+    "conjugate": (lambda x: x, (REAL,)),
+    "deg2rad": (lambda x: x * _DEGREE, (REAL,)),
+    "rad2deg": (lambda x: x * (1.0 / _DEGREE), (REAL,)),
+    "floor_divide": (lambda x, y: _floor(x / y), (REAL, REAL)),
+    "remainder": (lambda x, y: x - _floor(x / y) * y, (REAL, REAL)),
+    "fmod": (lambda x, y: x - _trunc(x / y) * y, (REAL, REAL)),
+    "trunc": (_trunc, (REAL,)),
+    "rint": (_rint, (REAL,)),
+    "logaddexp": (lambda x, y: _logaddexp(x, y, _exp, 1.0), (REAL, REAL)),
+    "logaddexp2": (lambda x, y: _logaddexp(x, y, _exp2, 1.0 / math.log(2.0)), (REAL, REAL)),
+    "fmax": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _maximum(x, y))), (REAL, REAL)),
+    "fmin": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _minimum(x, y))), (REAL, REAL)),
+    "greater": (lambda x, y: x > y, (REAL, REAL)),
+    "greater_equal": (lambda x, y: x >= y, (REAL, REAL)),
+    "isnan": (_is_nan, (REAL,)),
+    "isinf": (lambda x: _abs(x) == math.inf, (REAL,)),
+    "isfinite": (lambda x: _abs(x) < math.inf, (REAL,)),
+    "copysign": (lambda x, y: _select(y < 0, -_abs(x), _abs(x)), (REAL, REAL)),
+    "heaviside": (
+        lambda x, y: _select(x < 0, 0.0, _select(x > 0, 1.0, _select(x == 0, y, x))),
+        (REAL, REAL),
+    ),
+    "logical_xor": (lambda x, y: _and(_or(x, y), _not(_and(x, y))), (_UNIT, _UNIT)),
+}
+
+#: Universal functions of scipy.special.
+_COMPOSED_SPECIAL: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
+    "expit": (_expit, (REAL,)),
+    "logit": (lambda x: _log(x / (1.0 - x)), (_UNIT,)),
+    "log_expit": (lambda x: -_logaddexp(x * 0.0, -x, _exp, 1.0), (REAL,)),
+    "ndtr": (lambda x: 0.5 * _erfc(x * -math.sqrt(0.5)), (REAL,)),
+    "exp10": (lambda x: 10.0**x, (REAL,)),
+    "xlogy": (_xlogy, (_POSITIVE, _POSITIVE)),
+    "xlog1py": (lambda x, y: _xlogy(x, y, _log1p), (_POSITIVE, _POSITIVE)),
+    "entr": (lambda x: _select(x < 0, -math.inf, -_xlogy(x, x)), (_POSITIVE,)),
+}
+
+
+def _composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...]) -> Elementwise:
+    boolean = name.startswith(("greater", "is", "logical"))
+    kind = TracedBoolean if name.startswith("logical") else TracedScalar
+
+    def bind(tape: Tape) -> Callable[..., int]:
+        return lambda *references: formula(*(kind(tape, r) for r in references)).entries
+
+    return Elementwise(name, bind, domain, takes_boolean=kind is TracedBoolean, gives_boolean=boolean)
+
+
+def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
+    rows = _of_the_table()
+    rows |= {name: _composed(name, *row) for name, row in _COMPOSED.items()}
+    aliases = {"fabs": "absolute", "float_power": "power", "degrees": "rad2deg", "radians": "deg2rad"}
+    rows |= {alias: replace(rows[name], name=alias) for alias, name in aliases.items()}
+    bitwise = {"and": "and", "or": "or", "xor": "xor", "invert": "not"}
+    for end, name in bitwise.items():
+        alias = end if end == "invert" else f"bitwise_{end}"
+        rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
+    special = {name: _composed(name, *row) for name, row in _COMPOSED_SPECIAL.items()}
+    # SciPy has universal functions of its own for some that NumPy has, under the same name
+    shared = {name: rows.pop(name) for name in ("erf", "erfc")}
+    shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
+    return rows, special | shared
+
+
+#: Rows of NumPy's universal functions and of SciPy's, by name.
+ELEMENTWISE, SPECIAL = _tables()
+#: Universal functions with two results: the rows of both.
+PAIRS: Final = {"divmod": ("floor_divide", "remainder"), "modf": ("fraction", "trunc")}
+ELEMENTWISE["fraction"] = _composed("fraction", lambda x: x - _trunc(x), (REAL,))
+
+
+def row_of(ufunc: np.ufunc) -> Elementwise | None:
+    """The row of a universal function, if it has one; SciPy is not imported for that."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return ELEMENTWISE.get(name)
+    special = sys.modules.get("scipy.special")
+    return SPECIAL.get(name) if special is not None and getattr(special, name, None) is ufunc else None
+
+
+def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
+    """The result of `row` on operands of any kind, broadcast."""
+    pairs = [entries_of(tape, operand) for operand in operands]
+    if row.of_booleans is not None and all(boolean for _, boolean in pairs):
+        row = ELEMENTWISE[row.of_booleans]
+    if row.strict and not all(boolean for _, boolean in pairs):
+        raise refuse("&, |, ^ and ~ join truth values, such as x > 0; a number was given.")
+    entries = [of_kind(tape, *pair, boolean=row.takes_boolean) for pair in pairs]
+    return make(tape, map_references(row.bind(tape), entries), row.gives_boolean)

@@ -1,0 +1,296 @@
+"""Functions that choose between values, and those that have no other room: where, clip, interp, polyval, linspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.arrays import TracedArray, as_array, make
+from accumulus.frontends.operands import (
+    concrete,
+    depends,
+    entries_of,
+    map_references,
+    of_kind,
+    references_of,
+)
+from accumulus.frontends.reductions import check_options
+from accumulus.frontends.refusals import refuse
+from accumulus.frontends.registry import implements, unsupported
+from accumulus.tape.tape import Tape
+
+__all__ = ["where"]
+
+
+@implements(np.where)
+def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, else y, entry by entry; both are computed at every point."""
+    if x is None or y is None:
+        raise refuse(unsupported(np.where))
+    operands = [entries_of(tape, operand) for operand in (condition, x, y)]
+    boolean = operands[1][1] and operands[2][1]
+    kinds = (True, boolean, boolean)
+    entries = [of_kind(tape, *operand, boolean=kind) for operand, kind in zip(operands, kinds, strict=True)]
+    if boolean:
+        return make(tape, map_references(lambda c, a, b: _select_boolean(tape, c, a, b), entries), True)
+    return make(tape, map_references(tape.select, entries))
+
+
+def _select_boolean(tape: Tape, condition: int, a: int, b: int) -> int:
+    first = tape.logical_and(condition, a)
+    return tape.logical_or(first, tape.logical_and(tape.logical_not(condition), b))
+
+
+@implements(np.select)
+def select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """The choice of the first condition that holds, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"select: {len(condlist)} conditions and {len(choicelist)} choices")
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = where(tape, condition, choice, result)
+    return result
+
+
+@implements(np.piecewise)
+def piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """Each piece, a function or a number, where its condition holds; of two conditions the later one."""
+    conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > np.ndim(x) else [condlist]
+    pieces = [piece(x, *args, **kw) if callable(piece) else piece for piece in funclist]
+    result = pieces.pop() if len(pieces) == len(conditions) + 1 else 0.0
+    for condition, piece in zip(conditions, pieces, strict=True):
+        result = where(tape, condition, piece, result)
+    return result
+
+
+@implements(np.clip)
+def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
+    """The greatest value that is at most `a_max` of those at least `a_min`."""
+    check_options(np.clip, out=out)
+    lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
+    if bounds:
+        raise refuse(f"np.clip: {', '.join(bounds)} is not recorded.")
+    a = as_array(tape, a)
+    a = a if lower is None else np.maximum(a, lower)
+    return a if upper is None else np.minimum(a, upper)
+
+
+@implements(np.sinc)
+def sinc(tape: Tape, x: Any) -> Any:
+    """sin(πx) / (πx), 1 at 0."""
+    scaled = np.pi * np.where(as_array(tape, x) == 0, 1e-20, x)
+    return np.sin(scaled) / scaled
+
+
+@implements(np.round, np.around)
+def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """The nearest number with so many decimals; of two the even one."""
+    check_options(np.round, out=out)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return np.rint(as_array(tape, a) * scale) / scale
+    return np.rint(as_array(tape, a) / scale) * scale
+
+
+@implements(np.fix)
+def fix(tape: Tape, x: Any, out: Any = None) -> Any:
+    """The integer part."""
+    check_options(np.fix, out=out)
+    return np.trunc(as_array(tape, x))
+
+
+@implements(np.real, np.real_if_close)
+def real(tape: Tape, a: Any) -> Any:
+    """Itself: nothing is complex."""
+    return a
+
+
+@implements(np.imag)
+def imag(tape: Tape, a: Any) -> Any:
+    """Zeros."""
+    return as_array(tape, a) * 0.0
+
+
+@implements(np.nan_to_num)
+def nan_to_num(
+    tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """Other numbers, by default 0 and the greatest ones, for NaN and the infinities."""
+    if not copy:
+        raise refuse("np.nan_to_num(…, copy=False) is not recorded: leave copy=False away.")
+    x = as_array(tape, x)
+    greatest = np.finfo(float).max
+    x = np.where(x == np.inf, greatest if posinf is None else posinf, x)
+    x = np.where(x == -np.inf, -greatest if neginf is None else neginf, x)
+    return np.where(np.isnan(x), nan, x)
+
+
+@implements(np.isclose)
+def isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether a and b differ by at most atol + rtol·|b|."""
+    a, b = as_array(tape, a), as_array(tape, b)
+    close = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
+
+
+@implements(np.interp)
+def interp(
+    tape: Tape, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Any:
+    """Piecewise linear interpolation between constant knots; the values at the knots may be traced.
+
+    Three selections and a comparison a knot find the segment's slope, knot and value.
+    """
+    if depends(xp) or period is not None:
+        raise refuse("np.interp is recorded for knots (its second argument) that are constants, without period=.")
+    knots = np.asarray(concrete(xp), float)
+    x, values = as_array(tape, x), as_array(tape, fp)
+    if knots.ndim != 1 or knots.shape != values.shape or not knots.size:
+        raise ValueError(f"interp: knots of shape {knots.shape} and values of shape {values.shape}")
+    first, last = values[0], values[-1]
+    segments = [
+        (knot, value, (following - value) / (after - knot) if after > knot else 0.0)
+        for (knot, after), (value, following) in zip(pairwise(knots.tolist()), pairwise(values), strict=True)
+    ]
+    knot, value, slope = segments[0] if segments else (knots[0], first, 0.0)
+    for next_knot, next_value, next_slope in segments[1:]:
+        inside = x >= next_knot
+        knot, value, slope = (
+            np.where(inside, b, a) if a is not b else a
+            for a, b in ((knot, next_knot), (value, next_value), (slope, next_slope))
+        )
+    result = value + slope * (x - knot)
+    result = np.where(x < knots[0], first if left is None else left, result)
+    result = np.where(x == knots[-1], last, result)
+    return np.where(x > knots[-1], last if right is None else right, result)
+
+
+@implements(np.polyval)
+def polyval(tape: Tape, p: Any, x: Any) -> Any:
+    """A polynomial by Horner's rule, highest coefficient first."""
+    x = as_array(tape, x)
+    result: Any = np.zeros(x.shape)
+    for coefficient in p:
+        result = result * x + coefficient
+    return result
+
+
+@implements(np.vander)
+def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Powers of the entries in columns."""
+    x = as_array(tape, x)
+    columns = [as_array(tape, np.ones(x.shape))]
+    for _ in range((x.size if N is None else N) - 1):
+        columns.append(columns[-1] * x)
+    return np.stack(columns if increasing else columns[::-1], axis=-1)
+
+
+@implements(np.convolve)
+def convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
+    """The discrete convolution of two vectors."""
+    long, short = as_array(tape, a), as_array(tape, v)
+    if long.size < short.size:
+        long, short = short, long
+    result = as_array(tape, np.zeros(long.size + short.size - 1))
+    for k in range(short.size):
+        result[k : k + long.size] += long * short[k]
+    if mode == "full":
+        return result
+    if mode not in ("same", "valid"):
+        raise ValueError(f"convolve: mode {mode!r}; known are full, same, valid")
+    start = (short.size - 1) // 2 if mode == "same" else short.size - 1
+    length = long.size if mode == "same" else long.size - short.size + 1
+    return result[start : start + length]
+
+
+@implements(np.linspace)
+def linspace(
+    tape: Tape,
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """A constant number of equidistant values between traced ends."""
+    check_options(np.linspace, dtype)
+    divisions = num - 1 if endpoint else num
+    start, stop = as_array(tape, start), as_array(tape, stop)
+    step = (stop - start) / divisions if divisions > 0 else np.nan
+    values = [start + k * step if k else start + 0.0 * stop for k in range(num)]
+    if endpoint and num > 1:
+        values[-1] = stop + 0.0 * start
+    result = np.stack([as_array(tape, value) for value in values], axis=axis)
+    return (result, step) if retstep else result
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of vectors on every line along one axis."""
+    lines = np.moveaxis(as_array(tape, arr), axis, -1)
+    results = [as_array(tape, func1d(lines[k], *args, **kwargs)) for k in np.ndindex(lines.shape[:-1])]
+    stacked = np.stack(results).reshape(lines.shape[:-1] + results[0].shape)
+    first, ahead = axis % lines.ndim, lines.ndim - 1
+    count = stacked.ndim - ahead
+    return np.moveaxis(stacked, range(ahead, stacked.ndim), range(first, first + count)) if count else stacked
+
+
+# What depends on the shape only --------------------------------------------------------------------------------------
+
+
+def _enter_query(function: Callable[..., Any]) -> None:
+    @implements(function, constants=True)
+    def record(tape: Tape, a: Any, *arguments: Any) -> Any:
+        return function(np.broadcast_to(0.0, references_of(tape, a).shape), *arguments)
+
+
+for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.iscomplex, np.isreal):
+    _enter_query(_function)
+
+
+def _filled_like(tape: Tape, prototype: Any, value: Any, dtype: Any, shape: Any) -> Any:
+    entries, boolean = entries_of(tape, prototype)
+    kind = np.dtype(dtype if dtype is not None else bool if boolean else float)
+    size = np.shape(entries) if shape is None else shape
+    if kind.kind != "f":
+        return np.full(size, concrete(value), kind)
+    return TracedArray(tape, np.full(size, references_of(tape, value)))
+
+
+def _enter_like(function: Callable[..., Any], value: float) -> None:
+    @implements(function, constants=True)
+    def record(tape: Tape, a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None) -> Any:
+        return _filled_like(tape, a, value, dtype, shape)
+
+
+for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like, np.nan)):
+    _enter_like(_like, _value)
+
+
+@implements(np.full_like, constants=True)
+def full_like(
+    tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
+) -> Any:
+    """An array of one value, or of values that broadcast."""
+    return _filled_like(tape, a, fill_value, dtype, shape)
+
+
+@implements(np.result_type, constants=True)
+def result_type(tape: Tape, *arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The type of a result of these operands."""
+    return np.result_type(*(_as_type(value) for value in arrays_and_dtypes))
+
+
+def _as_type(value: Any) -> Any:
+    return value.dtype if isinstance(value, TracedArray) or hasattr(value, "entries") else value
+
+
+@implements(np.array_str, np.array_repr, np.array2string, constants=True)
+def text(tape: Tape, a: Any, *arguments: Any, **keywords: Any) -> str:
+    """The names of the entries."""
+    return str(a)

@@ -1,0 +1,165 @@
+"""Where in the user's code something happens that cannot be recorded.
+
+The place is the innermost frame outside this package and the array libraries. Python keeps the columns of every
+instruction, so the message quotes the very expression, and the function that was called there can be looked up.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import opcode
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Final
+
+import numpy as np
+
+from accumulus.errors import TraceError
+from accumulus.frontends.state import ACTIVE
+
+__all__ = ["LIBRARIES", "Place", "in_library", "is_library_code", "swallowed", "user_place", "user_traceback"]
+
+#: Packages whose frames are not the user's, and whose own calls of NumPy are left alone.
+LIBRARIES: Final = frozenset(
+    (
+        *("casadi", "jax", "jaxlib", "llvmlite", "matplotlib", "mpmath", "numba", "numpy", "pandas", "scipy"),
+        *("sklearn", "sympy", "torch"),
+    )
+)
+PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One instruction of the user's code."""
+
+    file: str
+    line: int
+    function: str
+    #: The line, without its indentation; empty where there is no source.
+    source: str
+    #: A second line that marks the expression in the first.
+    marks: str
+    #: The expression within the line.
+    expression: str
+    #: Name of the instruction.
+    instruction: str
+    #: What is called there, if it is a call of something that can be looked up.
+    callee: object
+    #: Module of the library code that it called, directly; empty if there is none.
+    library: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}, line {self.line}, in {self.function}"
+        return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
+
+
+def in_library(frame: FrameType) -> bool:
+    """Whether `frame` belongs to this package or to an array library."""
+    return is_library_code(frame.f_code, frame.f_globals)
+
+
+def is_library_code(code: CodeType, scope: Mapping[str, object]) -> bool:
+    """Whether code with these global variables belongs to this package or to an array library."""
+    top = str(scope.get("__name__", "")).partition(".")[0]
+    return top in LIBRARIES or code.co_filename.startswith(PACKAGE_DIRECTORY)
+
+
+def user_place() -> Place | None:
+    """The innermost place of the running stack that is the user's; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    library = ""
+    while frame is not None and in_library(frame):
+        library = str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return None if frame is None else _place(frame, "" if library.startswith("accumulus") else library)
+
+
+def swallowed(error: Exception) -> TraceError | None:
+    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, if there is one."""
+    module = type(error).__module__
+    if ACTIVE.refusal is None or not (
+        isinstance(error, TypeError | ValueError | IndexError)
+        or module.startswith("_")
+        or module.partition(".")[0] in LIBRARIES
+    ):
+        return None
+    refusal, line = ACTIVE.refusal
+    places = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in _entries(error.__traceback__)]
+    return refusal if places and places[-1] == line else None
+
+
+def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """`traceback` reduced to the frames of the user's code."""
+    kept: TracebackType | None = None
+    for entry in reversed(list(_entries(traceback))):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        if not in_library(traceback.tb_frame):
+            yield traceback
+        traceback = traceback.tb_next
+
+
+def _place(frame: FrameType, library: str) -> Place:
+    code, line = frame.f_code, frame.f_lineno
+    text = linecache.getline(code.co_filename, line, frame.f_globals)
+    source = text.strip()
+    expression, start, end = _expression(code, frame.f_lasti, frame)
+    marks = ""
+    if expression and "\n" not in expression and expression != source:
+        indentation = len(text) - len(text.lstrip())
+        marks = f"    {' ' * (start - indentation)}{'^' * (end - start)}\n"
+    instruction = opcode.opname[code.co_code[frame.f_lasti]]
+    callee = _callee(expression or source, frame)
+    return Place(
+        code.co_filename, line, code.co_name, source, marks, expression or source, instruction, callee, library
+    )
+
+
+def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str, int, int]:
+    """The source of an instruction, and the columns between which it stands if it is on one line."""
+    first, last, start, end = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if first is None or last is None or start is None or end is None:
+        return "", 0, 0
+    lines = [linecache.getline(code.co_filename, number, frame.f_globals).encode() for number in range(first, last + 1)]
+    columns = len(lines[0][:start].decode(errors="replace")), len(lines[-1][:end].decode(errors="replace"))
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    return b"".join(lines).decode(errors="replace"), *columns
+
+
+def _callee(expression: str, frame: FrameType) -> object:
+    """What `expression` calls, looked up in the frame without running anything; None if it is not a plain call."""
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(node, ast.Call):
+        return None
+    names: list[str] = []
+    function = node.func
+    while isinstance(function, ast.Attribute):
+        names.append(function.attr)
+        function = function.value
+    if not isinstance(function, ast.Name):
+        return None
+    found: object = None
+    for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
+        if function.id in scope:
+            found = scope[function.id]
+            break
+    for name in reversed(names):
+        # getting an attribute runs nothing of the user's only for modules and plain arrays
+        found = getattr(found, name, None) if type(found) in (ModuleType, np.ndarray) else None
+    return found

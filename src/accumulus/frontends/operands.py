@@ -1,0 +1,183 @@
+"""From what a function of NumPy is given (traced values, numbers, arrays, nested lists) to references, and back.
+
+Entries of an operand are one reference (an int) or an array of them, with a kind: real or boolean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from numbers import Complex, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.refusals import refuse
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "Entries",
+    "Operand",
+    "References",
+    "concrete",
+    "constants",
+    "depends",
+    "entries_of",
+    "map_references",
+    "of_kind",
+    "references_of",
+]
+
+References = NDArray[np.int64]
+Entries = int | References
+
+
+class Operand:
+    """What traced scalars and arrays are to this module."""
+
+    __slots__ = ()
+    tape: Tape
+    boolean: bool
+
+    @property
+    def entries(self) -> Entries:
+        """The reference, or the array of references."""
+        raise NotImplementedError
+
+
+def depends(value: object) -> bool:
+    """Whether `value`, or anything in it, depends on the inputs of a tape."""
+    if isinstance(value, Operand):
+        entries = value.entries
+        return entries >= 0 if isinstance(entries, int) else bool(entries.size) and bool(entries.max() >= 0)
+    if isinstance(value, list | tuple):
+        return any(depends(item) for item in value if type(item) is not float)
+    if isinstance(value, dict):
+        return any(depends(item) for item in value.values())
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return any(depends(item) for item in value.flat)
+    return False
+
+
+def concrete(value: Any) -> Any:
+    """`value` with the numbers and arrays of numbers that its constant traced values are.
+
+    The arrays are read-only: what a function writes into them would be lost.
+    """
+    if isinstance(value, Operand):
+        tape, entries = value.tape, value.entries
+        if isinstance(entries, int):
+            number = tape.value_of(entries)
+            return np.bool_(number) if value.boolean else np.float64(number)
+        known = tape.constants
+        numbers = np.array([known[-1 - r] for r in entries.ravel().tolist()], bool if value.boolean else float)
+        numbers = numbers.reshape(entries.shape)
+        numbers.flags.writeable = False
+        return numbers
+    if type(value) in (list, tuple):
+        return type(value)(map(concrete, value))
+    if type(value) is dict:
+        return {key: concrete(item) for key, item in value.items()}
+    return value
+
+
+def constants(tape: Tape, values: NDArray[Any]) -> References:
+    """References of an array of real numbers or truth values."""
+    numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)
+    if numbers.size == 0:
+        return np.empty(numbers.shape, np.int64)
+    bits = numbers.view(np.int64)
+    if (bits == bits.flat[0]).all():  # zeros, ones: looked up once
+        return np.full(numbers.shape, tape.constant(numbers.flat[0]), np.int64)
+    return np.array([tape.constant(number) for number in numbers.ravel().tolist()], np.int64).reshape(numbers.shape)
+
+
+def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
+    """Entries of any operand, and whether they are boolean.
+
+    Raises:
+        TraceError: for complex numbers, text, and values of another recording.
+        ValueError: for lists of unequal lengths, as NumPy does.
+    """
+    if isinstance(value, Operand):
+        if value.tape is not tape:
+            raise refuse(
+                "A value of another recording is used here: it was kept (in a global, an attribute, a cache) by an "
+                "earlier call of the function. Let the function compute it anew from its arguments."
+            )
+        return value.entries, value.boolean
+    if isinstance(value, bool | np.bool_):
+        return tape.constant(float(value)), True
+    if isinstance(value, Real | np.number) and not isinstance(value, np.complexfloating):
+        return tape.constant(float(value)), False
+    if isinstance(value, list | tuple):
+        return _nested(tape, value)
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        if kind in "fiub":
+            return constants(tape, value), kind == "b"
+        if kind == "O":
+            entries, boolean = _nested(tape, value.ravel().tolist())
+            return np.reshape(entries, value.shape), boolean
+    if isinstance(value, Complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        raise refuse(
+            "Complex numbers are not recorded together with the function's arguments: write the real and the "
+            "imaginary part as two real values."
+        )
+    if hasattr(value, "__array__"):
+        return entries_of(tape, np.asarray(value))
+    raise refuse(f"{type(value).__name__} {value!r:.60} is not a number, and cannot be combined with traced values.")
+
+
+def _nested(tape: Tape, items: Sequence[Any]) -> tuple[Entries, bool]:
+    if not items:
+        return np.empty(0, np.int64), False
+    pairs = [entries_of(tape, item) for item in items]
+    boolean = all(pair[1] for pair in pairs)
+    parts = [pair[0] if pair[1] == boolean else of_kind(tape, *pair, boolean=boolean) for pair in pairs]
+    shapes = {np.shape(part) for part in parts}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"setting an array element with a sequence: the items of a list have the shapes {sorted(shapes)}, which do "
+            "not make an array"
+        )
+    return np.array(parts, np.int64), boolean
+
+
+def of_kind(tape: Tape, entries: Entries, is_boolean: bool, *, boolean: bool) -> Entries:
+    """`entries` as truth values or as reals: a truth value counts 1 or 0, a real is true unless it is 0."""
+    if is_boolean == boolean:
+        return entries
+    convert = _truth if boolean else _number
+    return map_references(lambda r: convert(tape, r), [entries])
+
+
+def _truth(tape: Tape, reference: int) -> int:
+    return tape.apply("not_equal", reference, tape.constant(0.0))
+
+
+def _number(tape: Tape, reference: int) -> int:
+    return tape.select(reference, tape.constant(1.0), tape.constant(0.0))
+
+
+def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
+    """References of any operand as an array of the given kind; what is traced is shared, not copied."""
+    return np.asarray(of_kind(tape, *entries_of(tape, value), boolean=boolean), np.int64)
+
+
+def map_references(build: Callable[..., int], operands: Sequence[Entries]) -> Entries:
+    """`build` on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
+    shapes = [operand.shape for operand in operands if not isinstance(operand, int)]
+    shape = shapes[0] if shapes else ()
+    if any(other != shape for other in shapes):
+        shape = np.broadcast_shapes(*shapes)
+    if not shape:
+        return build(*map(int, operands))
+    columns: list[Iterable[int]] = [
+        repeat(operand)
+        if isinstance(operand, int)
+        else (operand if operand.shape == shape else np.broadcast_to(operand, shape)).ravel().tolist()
+        for operand in operands
+    ]
+    return np.array(list(map(build, *columns)), np.int64).reshape(shape)

@@ -1,0 +1,198 @@
+"""Putting the replacements of `accumulus.frontends.creation` where the user's code finds them, for one recording.
+
+NumPy itself stays as it is: compiled extensions call ``numpy.empty`` and trust what they get. What is replaced are the
+names by which the user's code reaches it: the globals of loaded Python modules that hold NumPy, or one of its
+functions, under whatever name (``import numpy as np``, ``from numpy import zeros as make``), apart from the standard
+library and the array libraries; what the recorded function closes over, has as defaults, or is bound to; and imports
+that it runs itself. All is put back when the last recording ends, however it ends, and a thread that does not record
+meets replacements that call the originals.
+
+Finding the names takes a look at every global variable of the user's modules: about a millisecond for 20,000 of them.
+What is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those with
+traced values is an error that says what to do.
+
+Functions compiled by Numba run as Python while a function is recorded.
+
+Known gap: another thread cannot compile functions of the same modules by Numba at that time.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+from accumulus.frontends.creation import REPLACEMENTS
+from accumulus.frontends.jitted import dispatchers, interpreted
+from accumulus.frontends.location import LIBRARIES, is_library_code
+from accumulus.frontends.state import ACTIVE
+
+__all__ = ["patched", "replaced"]
+
+_SKIPPED: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
+_LOCK: Final = threading.Lock()
+#: How to put back what was replaced.
+_restorers: list[Callable[[], None]] = []
+#: Recordings under way, in all threads.
+_recordings = 0
+
+
+def replaced(value: Any) -> Any:
+    """The replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
+    if type(value) in dispatchers():
+        return interpreted(value)
+    original, replacement = REPLACEMENTS.get(id(value), (None, None))
+    return replacement if original is value and original is not None else value
+
+
+@contextmanager
+def patched(function: object) -> Iterator[None]:
+    """Replace NumPy in the user's modules, and in what `function` holds, for the time of the block."""
+    with _LOCK:
+        try:
+            _enter(function)
+        except BaseException:
+            _leave()
+            raise
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _leave()
+
+
+def _enter(function: object) -> None:
+    global _recordings  # noqa: PLW0603  # one count for all threads, under the lock
+    _recordings += 1
+    if _recordings == 1:
+        _replace_import()
+    _replace_in_modules()
+    for part in list(_parts(function)):
+        if isinstance(part, FunctionType):
+            _replace_in(part.__globals__)
+            _replace_defaults(part)
+            for cell in part.__closure__ or ():
+                _replace_cell(cell)
+        else:
+            _replace_in(vars(part))
+
+
+def _replace_in_modules() -> None:
+    for name, module in list(sys.modules.items()):
+        if _is_users(name, module) and not _is_loading(vars(module)):
+            _replace_in(vars(module))
+
+
+def _leave() -> None:
+    global _recordings  # noqa: PLW0603
+    _recordings -= 1
+    if _recordings == 0:
+        while _restorers:
+            _restorers.pop()()
+
+
+def _is_users(name: str, module: object) -> bool:
+    """Whether a loaded module is written in Python, and neither of the standard library nor an array library."""
+    if name.partition(".")[0] in _SKIPPED or type(module) is not ModuleType:
+        return False
+    return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def _replace_in(namespace: MutableMapping[str, Any]) -> None:
+    values = list(namespace.values())
+    if REPLACEMENTS.keys().isdisjoint(map(id, values)) and dispatchers().isdisjoint(map(type, values)):
+        return
+    for name, value in list(namespace.items()):
+        replacement = replaced(value)
+        if replacement is not value:
+            namespace[name] = replacement
+            _restorers.append(functools.partial(_restore, namespace, name, replacement, value))
+
+
+def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, original: Any) -> None:
+    if namespace.get(name) is replacement:  # unless somebody has set it since
+        namespace[name] = original
+
+
+def _replace_cell(cell: CellType) -> None:
+    try:
+        value = cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return
+    if replaced(value) is not value:
+        cell.cell_contents = replaced(value)
+        _restorers.append(functools.partial(setattr, cell, "cell_contents", value))
+
+
+def _replace_defaults(function: FunctionType) -> None:
+    defaults = function.__defaults__
+    if defaults and any(replaced(value) is not value for value in defaults):
+        function.__defaults__ = tuple(map(replaced, defaults))
+        _restorers.append(functools.partial(setattr, function, "__defaults__", defaults))
+    _replace_in(function.__kwdefaults__ or {})
+
+
+def _replace_import() -> None:
+    """Let imports that a recorded function runs hand out the replacements."""
+    original = builtins.__import__
+
+    @functools.wraps(original)
+    def import_(name: str, globals: Any = None, *arguments: Any, **keywords: Any) -> Any:  # noqa: A002
+        loaded = len(sys.modules)
+        module = original(name, globals, *arguments, **keywords)
+        if ACTIVE.tape is None:
+            return module
+        if len(sys.modules) != loaded:
+            with _LOCK:
+                _replace_in_modules()
+        scope = globals or {}
+        users = str(scope.get("__name__", "")).partition(".")[0] not in _SKIPPED
+        return replaced(module) if users and not _is_loading(scope) else module
+
+    builtins.__import__ = import_
+    _restorers.append(functools.partial(_restore, vars(builtins), "__import__", import_, original))
+
+
+def _is_loading(namespace: Mapping[str, Any]) -> bool:
+    """Whether the module with these globals is just being imported; the arrays that it makes are no part of a tape."""
+    return bool(getattr(namespace.get("__spec__"), "_initializing", False))
+
+
+def _parts(function: object) -> Iterator[Any]:
+    """The Python functions and objects that `function` consists of: behind methods, partials, decorators, closures."""
+    seen: set[int] = set()
+    waiting = [function]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if type(part) in dispatchers():
+            waiting.append(part.py_func)  # type: ignore[attr-defined]
+        elif isinstance(part, functools.partial):
+            waiting += [part.func, *part.args, *part.keywords.values()]
+        elif isinstance(part, MethodType):
+            waiting += [part.__func__, part.__self__]
+        elif isinstance(part, FunctionType):
+            if not is_library_code(part.__code__, part.__globals__):
+                yield part
+                waiting.append(getattr(part, "__wrapped__", None))
+                waiting += map(_contents, part.__closure__ or ())
+        elif not isinstance(part, type | ModuleType) and type(part).__module__.partition(".")[0] not in _SKIPPED:
+            if isinstance(getattr(part, "__dict__", None), dict):
+                yield part
+            if callable(part):
+                waiting.append(type(part).__call__)
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

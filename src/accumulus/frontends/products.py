@@ -1,0 +1,236 @@
+"""Products of arrays, all of them contractions: matmul, dot, inner, outer, tensordot, kron, cross, trace, einsum."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from accumulus.frontends.arrays import TracedArray, as_array, make
+from accumulus.frontends.contractions import Labelled, contract
+from accumulus.frontends.elementwise import ELEMENTWISE
+from accumulus.frontends.operands import depends, references_of
+from accumulus.frontends.reductions import check_options
+from accumulus.frontends.refusals import refuse
+from accumulus.frontends.registry import implements
+from accumulus.frontends.ufuncs import fold
+from accumulus.tape.tape import Tape
+
+__all__ = ["einsum", "matmul"]
+
+LETTERS: Final = string.ascii_letters
+
+
+@implements(np.matmul, np.linalg.matmul)
+def matmul(tape: Tape, x1: Any, x2: Any) -> Any:
+    """Matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
+    a, b = references_of(tape, x1), references_of(tape, x2)
+    if not a.ndim or not b.ndim:
+        raise ValueError("matmul: a scalar operand; use * instead")
+    rows, columns = "a" if a.ndim > 1 else "", "b" if b.ndim > 1 else ""
+    stack_a, stack_b, stack = _stacks(a.shape[:-2], b.shape[:-2])
+    operands = [(a, stack_a + rows + "c"), (b, stack_b + "c" + columns)]
+    return make(tape, contract(tape, operands, stack + rows + columns))
+
+
+def _stacks(*shapes: tuple[int, ...]) -> tuple[str, ...]:
+    """Labels of the leading axes that broadcast against each other: of each operand, then of the result."""
+    longest = max(map(len, shapes))
+    labels = LETTERS[len(LETTERS) - longest :]
+    return (*(labels[longest - len(shape) :] for shape in shapes), labels)
+
+
+def _enter_stacked(function: Any, first: str, second: str, result: str) -> None:
+    @implements(function)
+    def record(tape: Tape, x1: Any, x2: Any, axis: int = -1) -> Any:
+        if axis != -1:
+            raise refuse("The axis of this product must be the last one: move it there with np.moveaxis.")
+        a, b = references_of(tape, x1), references_of(tape, x2)
+        stack_a, stack_b, stack = _stacks(a.shape[: a.ndim - len(first)], b.shape[: b.ndim - len(second)])
+        return make(tape, contract(tape, [(a, stack_a + first), (b, stack_b + second)], stack + result))
+
+
+for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("vecmat", "a", "ab", "b")):
+    for _module in (np, np.linalg):
+        if hasattr(_module, _name):  # the last two came with NumPy 2.2
+            _enter_stacked(getattr(_module, _name), *_labels)
+
+
+@implements(np.dot)
+def dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
+    """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
+    check_options(np.dot, out=out)
+    if not np.ndim(a) or not np.ndim(b):
+        return as_array(tape, a) * b
+    return tensordot(tape, a, b, (-1, max(np.ndim(b) - 2, 0)))
+
+
+@implements(np.vdot)
+def vdot(tape: Tape, a: Any, b: Any) -> Any:
+    """The dot product of all entries."""
+    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
+
+
+@implements(np.inner)
+def inner(tape: Tape, a: Any, b: Any) -> Any:
+    """The sum over the last axis of both; a product if one is a scalar."""
+    if not np.ndim(a) or not np.ndim(b):
+        return as_array(tape, a) * b
+    return tensordot(tape, a, b, (-1, -1))
+
+
+@implements(np.outer, np.linalg.outer)
+def outer(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
+    """All products of an entry of a and one of b."""
+    check_options(np.outer, out=out)
+    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 0)
+
+
+@implements(np.tensordot, np.linalg.tensordot)
+def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
+    """The sum over pairs of axes, or over the last of a and the first of b."""
+    x, y = references_of(tape, a), references_of(tape, b)
+    if np.ndim(axes) == 0:
+        axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))
+    of_x, of_y = (
+        normalize_axis_tuple(part if np.ndim(part) == 0 else tuple(part), array.ndim)
+        for part, array in zip(axes, (x, y), strict=True)
+    )
+    first, second = LETTERS[: x.ndim], list(LETTERS[x.ndim : x.ndim + y.ndim])
+    for i, j in zip(of_x, of_y, strict=True):
+        if x.shape[i] != y.shape[j]:
+            raise ValueError(f"shapes {x.shape} and {y.shape}: axis {i} of the first and {j} of the second differ")
+        second[j] = first[i]
+    result = "".join(label for label in [*first, *second] if (label in first) != (label in second))
+    return make(tape, contract(tape, [(x, first), (y, "".join(second))], result))
+
+
+@implements(np.kron)
+def kron(tape: Tape, a: Any, b: Any) -> Any:
+    """Kronecker's product."""
+    ndim = max(np.ndim(a), np.ndim(b))
+    x, y = (array[(None,) * (ndim - array.ndim)] for array in (references_of(tape, a), references_of(tape, b)))
+    first, second = LETTERS[:ndim], LETTERS[ndim : 2 * ndim]
+    pairs = "".join(map("".join, zip(first, second, strict=True)))
+    product = np.asarray(contract(tape, [(x, first), (y, second)], pairs), np.int64)
+    return make(tape, product.reshape([m * n for m, n in zip(x.shape, y.shape, strict=True)]))
+
+
+@implements(np.trace)
+def trace(
+    tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    """The sum of a diagonal."""
+    check_options(np.trace, dtype, out)
+    diagonal = np.diagonal(references_of(tape, a), offset, axis1, axis2)
+    return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)
+
+
+@implements(np.linalg.trace)
+def trace_of_matrices(tape: Tape, x: Any, offset: int = 0, dtype: Any = None) -> Any:
+    """The sum of a diagonal of the last two axes."""
+    return trace(tape, x, offset, -2, -1, dtype)
+
+
+@implements(np.cross)
+def cross(
+    tape: Tape, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """The vector product of vectors with three entries, or with two."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x = np.moveaxis(as_array(tape, a), axisa, -1)
+    y = np.moveaxis(as_array(tape, b), axisb, -1)
+    if {x.shape[-1], y.shape[-1]} - {2, 3}:
+        raise ValueError(f"incompatible dimensions for cross product: {x.shape[-1]} and {y.shape[-1]}, must be 2 or 3")
+    if x.shape[-1] == y.shape[-1] == 2:
+        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+    (a0, a1, a2), (b0, b1, b2) = ([array[..., k] if k < array.shape[-1] else 0.0 for k in range(3)] for array in (x, y))
+    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+    return np.moveaxis(np.stack([as_array(tape, part) for part in parts], axis=-1), -1, axisc)
+
+
+@implements(np.linalg.cross)
+def cross_along(tape: Tape, x1: Any, x2: Any, axis: int = -1) -> Any:
+    """The vector product along one axis."""
+    return cross(tape, x1, x2, axis=axis)
+
+
+@implements(np.linalg.multi_dot)
+def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The product of several matrices, in the order that costs the fewest products."""
+    check_options(np.linalg.multi_dot, out=out)
+    operands: list[Labelled] = []
+    for k, array in enumerate(arrays):
+        references = references_of(tape, array)
+        labels = LETTERS[k : k + 2] if references.ndim == 2 else LETTERS[k + (k == 0)]
+        operands.append((references, labels))
+    result = "".join(label for label in LETTERS if sum(label in labels for _, labels in operands) == 1)
+    return make(tape, contract(tape, operands, result))
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(tape: Tape, a: Any, n: int) -> Any:
+    """A square matrix times itself, by repeated squaring; its inverse for a negative power."""
+    if depends(n):
+        raise refuse("np.linalg.matrix_power: the power must be a constant integer.")
+    square = as_array(tape, a if n >= 0 else np.linalg.inv(a))
+    factors, power = [], abs(n)
+    while power:
+        if power & 1:
+            factors.append(square)
+        power >>= 1
+        square = square @ square if power else square
+    if not factors:
+        return as_array(tape, np.broadcast_to(np.eye(square.shape[-1]), square.shape)).copy()
+    return reduce(np.matmul, factors)
+
+
+@implements(np.einsum)
+def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
+    """Einstein's sum, in text or in lists of numbers; with an ellipsis, repeated labels and an implied result."""
+    check_options(np.einsum, dtype, out)
+    subscripts, arrays = _subscripts(operands)
+    references = [references_of(tape, array) for array in arrays]
+    terms, result = _explicit(subscripts, [array.ndim for array in references])
+    labelled = list(zip(references, terms, strict=True))
+    if len(labelled) == 1 and set(terms[0]) == set(result):  # a view, as in NumPy
+        return make(tape, np.einsum(f"{terms[0]}->{result}", references[0]))
+    return make(tape, contract(tape, labelled, result))
+
+
+def _subscripts(operands: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The subscripts as text, whichever way they were given."""
+    if isinstance(operands[0], str):
+        return operands[0].replace(" ", ""), list(operands[1:])
+    arrays, lists = list(operands[: len(operands) // 2 * 2 : 2]), list(operands[1::2])
+    text = ",".join(map(_label_text, lists))
+    return (f"{text}->{_label_text(operands[-1])}" if len(operands) % 2 else text), arrays
+
+
+def _label_text(labels: Sequence[Any]) -> str:
+    return "".join("..." if label is Ellipsis else LETTERS[label] for label in labels)
+
+
+def _explicit(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
+    """The labels of every operand and of the result, without ellipses."""
+    given, arrow, result = subscripts.partition("->")
+    terms = given.split(",")
+    if len(terms) != len(ndims):
+        raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, {len(ndims)} were given")
+    free = [letter for letter in LETTERS if letter not in subscripts]
+    widths = [ndim - len(term.replace("...", "")) for term, ndim in zip(terms, ndims, strict=True)]
+    for term, width, ndim in zip(terms, widths, ndims, strict=True):
+        if width < 0 or (width and "..." not in term):
+            raise ValueError(f"einsum: the subscripts {term!r} do not fit an operand with {ndim} axes")
+    widest = max([width for term, width in zip(terms, widths, strict=True) if "..." in term], default=0)
+    stack = "".join(free[:widest])
+    terms = [term.replace("...", stack[widest - width :]) for term, width in zip(terms, widths, strict=True)]
+    if not arrow:
+        letters = given.replace(",", "").replace("...", "")
+        result = "..." + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    return terms, result.replace("...", stack)

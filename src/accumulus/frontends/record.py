@@ -1,0 +1,196 @@
+"""Run a function once on traced arguments and keep what it computed.
+
+The recording is what the function did in that one run: random numbers, global variables, the time of day, files and
+static arguments enter it with the values that they had then, and branches on them as they went then. Nothing can go
+wrong silently with the arguments themselves: what would need their values is a `TraceError`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from accumulus.errors import ArgumentError, TraceError
+from accumulus.frontends.arrays import TracedArray
+from accumulus.frontends.location import swallowed, user_traceback
+from accumulus.frontends.operands import References, references_of
+from accumulus.frontends.patching import patched, replaced
+from accumulus.frontends.scalars import Traced, TracedScalar
+from accumulus.frontends.state import recording_on
+from accumulus.frontends.trees import Structure, flatten, unflatten
+from accumulus.tape.tape import Tape
+
+__all__ = ["Recording", "record"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A function as a tape, with the shapes and the structure of its arguments and results.
+
+    `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
+    order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
+    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result.
+    """
+
+    tape: Tape
+    argument_shapes: tuple[tuple[int, ...] | None, ...]
+    argument_slices: tuple[slice, ...]
+    result_shapes: tuple[tuple[int, ...], ...]
+    structure: Structure
+
+    def unflatten(self, leaves: Sequence[T]) -> Any:
+        """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
+
+        Raises:
+            ArgumentError: if their number is wrong.
+        """
+        return unflatten(self.structure, leaves)
+
+
+def record(
+    function: Callable[..., Any],
+    arguments: Sequence[object],
+    keywords: Mapping[str, object] = {},
+    static: frozenset[int] = frozenset(),
+) -> Recording:
+    """Run `function` once on traced values in the place of `arguments` and return what it computed.
+
+    Args:
+        function: written with operators, NumPy's functions, and constant control flow.
+        arguments: examples; only their shapes matter. Numbers and arrays of floats or integers are traced, as reals;
+            truth values, text, None, functions and other objects are passed as they are, as constants.
+        keywords: passed as they are, as constants.
+        static: positions of arguments to pass as they are although they are numeric, or contain numbers.
+
+    Raises:
+        ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
+        TraceError: if the function does something that cannot be recorded, or does not return real numbers.
+        Exception: whatever the function itself raises.
+
+    >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
+    >>> print(recording.tape)
+    t3 = multiply(x0, x2)
+    t4 = multiply(x1, x2)
+    t5 = add(-1.0, t3)
+    t6 = add(-1.0, t4)
+    return t5, t6
+    >>> recording.unflatten(["F"])
+    {'force': 'F'}
+    """
+    if wrong := [k for k in static if not 0 <= k < len(arguments)]:
+        raise ArgumentError(f"static argument {min(wrong)} does not exist: {len(arguments)} arguments were given")
+    shapes = tuple(
+        None if k in static else _shape(argument, _argument_name(function, k)) for k, argument in enumerate(arguments)
+    )
+    slices, count = [], 0
+    for shape in shapes:
+        size = 0 if shape is None else int(np.prod(shape))
+        slices.append(slice(count, count + size))
+        count += size
+    tape = Tape(count)
+    traced = [
+        replaced(argument) if shape is None else _traced(tape, argument, place, shape)
+        for argument, shape, place in zip(arguments, shapes, slices, strict=True)
+    ]
+    result = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
+    structure, leaves = flatten(result)
+    outputs = [_references(function, tape, path, leaf) for path, leaf in leaves]
+    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
+    return Recording(tape, shapes, tuple(slices), tuple(references.shape for references in outputs), structure)
+
+
+def _run(function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    refusal: TraceError
+    with patched(function), recording_on(tape):
+        try:
+            return replaced(function)(*arguments, **keywords)
+        except TraceError as error:
+            refusal = error
+        except Exception as error:
+            found = swallowed(error)
+            if found is None:
+                raise
+            refusal = found
+    raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
+
+
+def _argument_name(function: Callable[..., Any], position: int) -> str:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return f"argument {position}" + (f" ({names[position]})" if position < len(names) else "")
+
+
+def _shape(argument: object, name: str) -> tuple[int, ...] | None:
+    """The shape of a traced argument, None for one that is passed as it is."""
+    if isinstance(argument, Traced):
+        raise ArgumentError(
+            f"{name} belongs to another recording: a function that is recorded cannot ask for derivatives by values "
+            "that are traced. Record the function that computes both."
+        )
+    if isinstance(argument, bool | np.bool_ | str | bytes) or argument is None:
+        return None
+    if type(argument) is np.ndarray:
+        if argument.dtype.kind in "fiu":
+            return tuple(argument.shape)
+        if argument.dtype.kind == "b":
+            return None
+        raise ArgumentError(
+            f"{name} is an array of {argument.dtype}; expected is one of floats or integers. Convert it, "
+            "with .astype(float), or split complex numbers into their real and imaginary parts."
+        )
+    if isinstance(argument, float | int | np.floating | np.integer):
+        return ()
+    if isinstance(argument, list | tuple | dict | set) and _holds_numbers(argument):
+        raise ArgumentError(
+            f"{name} is a {type(argument).__name__} of numbers; expected is a number or an array. Pass np.array(…) of "
+            "it to differentiate by it, or make it static (static_argnums) to record it as constants."
+        )
+    if isinstance(argument, numbers.Number) or hasattr(argument, "__array__"):
+        raise ArgumentError(
+            f"{name} is a {type(argument).__module__}.{type(argument).__name__}; expected is a real number or a plain "
+            "numpy.ndarray. Convert it, with float(…) or np.asarray(…), or make it static (static_argnums)."
+        )
+    return None
+
+
+def _holds_numbers(container: Any) -> bool:
+    items = container.values() if isinstance(container, dict) else container
+    return any(
+        _holds_numbers(item)
+        if isinstance(item, list | tuple | dict | set)
+        else isinstance(item, numbers.Number | np.ndarray) and not isinstance(item, bool)
+        for item in items
+    )
+
+
+def _traced(tape: Tape, argument: Any, place: slice, shape: tuple[int, ...]) -> Traced:
+    if not isinstance(argument, np.ndarray):
+        return TracedScalar(tape, place.start)
+    references = np.arange(place.start, place.stop, dtype=np.int64).reshape(shape)
+    references.flags.writeable = False  # and so are all views of it
+    return TracedArray(tape, references)
+
+
+def _references(function: Callable[..., Any], tape: Tape, path: str, leaf: Any) -> References:
+    """References of one leaf of the result."""
+    if isinstance(leaf, Traced | numbers.Real | np.bool_) and not isinstance(leaf, np.complexfloating):
+        return references_of(tape, leaf)
+    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiubO":
+        return references_of(tape, leaf)
+    name = getattr(function, "__qualname__", repr(function))
+    code = getattr(function, "__code__", None)
+    where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
+    raise TraceError(
+        f"{name}{where} returned {what}{' at ' + path if path else ''}; expected are real numbers, arrays of them, or "
+        "lists, tuples and dicts of those." + (" Is a return statement missing?" if leaf is None and not path else "")
+    )

@@ -1,0 +1,174 @@
+"""Functions along axes: sums, products, extremes, means, running sums, differences.
+
+Sums go from left to right; NumPy adds long lines pairwise, which differs in rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from accumulus.frontends.arrays import TracedArray, as_array
+from accumulus.frontends.elementwise import ELEMENTWISE
+from accumulus.frontends.operands import references_of
+from accumulus.frontends.refusals import refuse
+from accumulus.frontends.registry import function_name, implements
+from accumulus.frontends.ufuncs import accumulate, fold
+from accumulus.tape.tape import Tape
+
+__all__ = ["check_options", "mean"]
+
+
+def check_options(function: Callable[..., Any], dtype: Any = None, out: Any = None) -> None:
+    """Refuse a result type that is not real, and results written elsewhere."""
+    if dtype is not None and np.dtype(dtype).kind not in "fb":
+        raise refuse(f"{function_name(function)}(…, dtype={dtype!r}): only reals and truth values are recorded.")
+    if out is not None:
+        raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
+
+
+def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
+    @implements(*functions)
+    def record(
+        tape: Tape,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+    ) -> Any:
+        check_options(functions[0], dtype, out)
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
+
+
+def _enter_extreme(row: str, *functions: Callable[..., Any]) -> None:
+    @implements(*functions)
+    def record(
+        tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None
+    ) -> Any:
+        check_options(functions[0], out=out)
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
+
+
+def _enter_running(row: str, function: Callable[..., Any]) -> None:
+    @implements(function)
+    def record(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        check_options(function, dtype, out)
+        operand = np.ravel(as_array(tape, a)) if axis is None else a
+        return accumulate(tape, ELEMENTWISE[row], operand, axis or 0)
+
+
+_enter_fold("add", np.sum)
+_enter_fold("multiply", np.prod)
+_enter_extreme("maximum", np.max, np.amax)
+_enter_extreme("minimum", np.min, np.amin)
+_enter_extreme("logical_and", np.all)
+_enter_extreme("logical_or", np.any)
+_enter_running("add", np.cumsum)
+_enter_running("multiply", np.cumprod)
+
+
+def _lengths(shape: tuple[int, ...], axis: Any) -> int:
+    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+    return math.prod(shape[k] for k in axes)
+
+
+@implements(np.mean)
+def mean(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The sum by the number of entries."""
+    check_options(np.mean, dtype, out)
+    return fold(tape, ELEMENTWISE["add"], a, axis, keepdims) / _lengths(np.shape(a), axis)
+
+
+@implements(np.average)
+def average(tape: Tape, a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+    """The mean, or the weighted sum by the sum of the weights."""
+    if weights is None:
+        return mean(tape, a, axis, keepdims=keepdims)
+    if np.shape(weights) != np.shape(a):
+        if not isinstance(axis, int) or np.shape(weights) != (np.shape(a)[axis],):
+            raise refuse("np.average: weights have the shape of the array, or the length of its one axis.")
+        weights = np.reshape(weights, [-1 if k == axis % np.ndim(a) else 1 for k in range(np.ndim(a))])
+        weights = np.broadcast_to(weights, np.shape(a))
+    total = fold(tape, ELEMENTWISE["add"], as_array(tape, weights) * a, axis, keepdims)
+    return total / fold(tape, ELEMENTWISE["add"], weights, axis, keepdims)
+
+
+@implements(np.var)
+def var(
+    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
+    check_options(np.var, dtype, out)
+    deviations = as_array(tape, a) - mean(tape, a, axis, keepdims=True)
+    squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims)
+    return squares / (_lengths(np.shape(a), axis) - ddof)
+
+
+@implements(np.std)
+def std(
+    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """The square root of the variance."""
+    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims))
+
+
+@implements(np.ptp)
+def ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The greatest less the smallest entry."""
+    check_options(np.ptp, out=out)
+    greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
+    return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
+
+
+@implements(np.diff)
+def diff(tape: Tape, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours, n times over."""
+    array = np.moveaxis(as_array(tape, a), axis, -1)
+    ends = [None if end is None else _end(tape, end, array.shape[:-1], axis) for end in (prepend, append)]
+    array = np.concatenate([part for part in (ends[0], array, ends[1]) if part is not None], axis=-1)
+    for _ in range(n):
+        array = array[..., 1:] - array[..., :-1]
+    return np.moveaxis(array, -1, axis)
+
+
+def _end(tape: Tape, end: Any, shape: tuple[int, ...], axis: int) -> Any:
+    if np.ndim(end) == 0:
+        return TracedArray(tape, np.broadcast_to(references_of(tape, end), (*shape, 1)))
+    return np.moveaxis(as_array(tape, end), axis, -1)
+
+
+@implements(np.gradient)
+def gradient(tape: Tape, f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided ones at the ends, along one axis of constant or given spacing."""
+    if (np.ndim(f) != 1 and axis is None) or edge_order != 1 or len(varargs) > 1:
+        raise refuse("np.gradient is recorded along one axis, with edge_order=1 and one spacing.")
+    f = np.moveaxis(as_array(tape, f), axis or 0, -1)
+    spacing = varargs[0] if varargs else 1.0
+    if np.ndim(spacing) == 0:
+        slopes = (f[..., 1:] - f[..., :-1]) / spacing
+        inner = (f[..., 2:] - f[..., :-2]) / (2.0 * spacing)
+    else:
+        steps = np.diff(as_array(tape, spacing))
+        slopes = (f[..., 1:] - f[..., :-1]) / steps
+        before, after = steps[:-1], steps[1:]
+        inner = (before * slopes[..., 1:] + after * slopes[..., :-1]) / (before + after)
+    result = np.concatenate([slopes[..., :1], inner, slopes[..., -1:]], axis=-1)
+    return np.moveaxis(result, -1, axis or 0)
+
+
+@implements(np.trapezoid)
+def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The trapezoidal rule along one axis."""
+    y = np.moveaxis(as_array(tape, y), axis, -1)
+    if x is None:
+        widths = dx
+    else:
+        x = as_array(tape, x)
+        widths = np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
+    return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)

@@ -1,0 +1,279 @@
+"""What the user's function gets in place of numbers: a reference to a tape with Python's operators.
+
+Operators on real scalars call the tape directly, about a microsecond each; everything else comes through NumPy's
+protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.registry`.
+
+Kinds are real (``float64``; narrower floats count as such) and boolean. A boolean in arithmetic is ``select(b, 1, 0)``.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from functools import partialmethod
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from accumulus.frontends.operands import Operand, concrete, depends
+from accumulus.frontends.refusals import no_decision, no_number, refuse
+from accumulus.frontends.registry import PROTOCOLS
+from accumulus.tape.tape import Tape
+
+__all__ = ["Traced", "TracedBoolean", "TracedScalar", "make_scalar"]
+
+
+def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
+    """What stands for one entry: a NumPy number if it is constant, so that constant code runs as it is."""
+    if reference < 0:
+        number = tape.value_of(reference)
+        return np.bool_(number) if boolean else np.float64(number)
+    return (TracedBoolean if boolean else TracedScalar)(tape, reference)
+
+
+class Traced(Operand):
+    """What scalars and arrays have in common: NumPy's protocols, and the conversions that only constants have."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        record = PROTOCOLS.get(method)
+        if record is None:
+            raise refuse(f"np.{ufunc.__name__}.{method} cannot be recorded.")
+        return record(self.tape, ufunc, inputs, keywords)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        return PROTOCOLS["__array_function__"](self.tape, function, arguments, keywords)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return np
+
+    def __float__(self) -> float:
+        return float(self._number("float"))
+
+    def __int__(self) -> int:
+        return int(self._number("int"))
+
+    def __index__(self) -> int:
+        value = self._number("index")
+        if isinstance(value, float):
+            raise TypeError(f"the number {value} cannot be an index: it is not an integer")
+        return int(value)
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex"))
+
+    def __bool__(self) -> bool:
+        if depends(self):
+            raise no_decision()
+        return bool(np.asarray(concrete(self)))
+
+    def __format__(self, specification: str) -> str:
+        if not specification:
+            return str(self)
+        return format(self._number("format"), specification)
+
+    def __hash__(self) -> int:
+        raise no_number("hash")
+
+    def _number(self, kind: str) -> Any:
+        if depends(self):
+            raise no_number(kind)
+        return np.asarray(concrete(self)).item()
+
+
+class _Scalar(Traced):
+    """A reference with what a NumPy scalar has.
+
+    To `isinstance` these are the numbers that they stand for, so that code which asks goes the way that it would go.
+    """
+
+    __slots__ = ("reference", "tape")
+
+    def __init__(self, tape: Tape, reference: int) -> None:
+        self.tape = tape
+        self.reference = reference
+
+    shape: Final[tuple[int, ...]] = ()
+    ndim: Final = 0
+    size: Final = 1
+    boolean = False
+
+    @property
+    def entries(self) -> int:
+        """The reference."""
+        return self.reference
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type that it stands for."""
+        return np.dtype(bool if self.boolean else float)
+
+    @property
+    def T(self) -> _Scalar:  # noqa: N802
+        """Itself."""
+        return self
+
+    real = T
+
+    @property
+    def imag(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def __copy__(self) -> _Scalar:
+        return self
+
+    def __deepcopy__(self, memory: Any) -> _Scalar:
+        return self
+
+    def __str__(self) -> str:
+        return self.tape.name(self.reference)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+
+class TracedBoolean(_Scalar, NDArrayOperatorsMixin):
+    """A truth value that depends on the function's arguments."""
+
+    __slots__ = ()
+    __class__: Any = property(lambda self: np.bool_)
+    boolean = True
+    __hash__ = Traced.__hash__
+
+
+class TracedScalar(_Scalar):
+    """A real number that depends on the function's arguments."""
+
+    __slots__ = ()
+    __class__: Any = property(lambda self: np.float64)
+    __hash__ = Traced.__hash__
+
+    def __neg__(self) -> TracedScalar:
+        return TracedScalar(self.tape, self.tape.negative(self.reference))
+
+    def __pos__(self) -> TracedScalar:
+        return self
+
+    def __abs__(self) -> TracedScalar:
+        return TracedScalar(self.tape, self.tape.apply("abs", self.reference))
+
+    def __floor__(self) -> Any:
+        return np.floor(self)
+
+    def __ceil__(self) -> Any:
+        return np.ceil(self)
+
+    def __trunc__(self) -> Any:
+        return np.trunc(self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        rounded: Any = np.round
+        return rounded(self, digits or 0)
+
+
+Binary = Callable[[Any, Any], Any]
+
+
+def _operators(ufunc: np.ufunc, build: Callable[[Tape, int, int], int], result: type[_Scalar]) -> tuple[Binary, Binary]:
+    """An operator of `TracedScalar` and its reflection: the tape's builder for numbers, else the universal function."""
+
+    def forward(self: TracedScalar, other: Any) -> Any:
+        tape = self.tape
+        if type(other) is TracedScalar:
+            if other.tape is tape:
+                return result(tape, build(tape, self.reference, other.reference))
+        elif isinstance(other, (float, int)):  # a union takes longer
+            return result(tape, build(tape, self.reference, tape.constant(other)))
+        return ufunc(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: TracedScalar, other: Any) -> Any:
+        if isinstance(other, (float, int)):
+            tape = self.tape
+            return result(tape, build(tape, tape.constant(other), self.reference))
+        return ufunc(other, self) if _is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+def _is_operand(other: object) -> bool:
+    return isinstance(other, Traced | np.ndarray | np.generic | list | tuple | numbers.Complex)
+
+
+def _through(ufunc: np.ufunc) -> tuple[Binary, Binary]:
+    """An operator and its reflection that always take the universal function."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return ufunc(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        return ufunc(other, self) if _is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+#: Operators with the universal function and the tape's builder that they stand for.
+_ARITHMETIC: Final[dict[str, tuple[np.ufunc, Callable[[Tape, int, int], int]]]] = {
+    "add": (np.add, Tape.add),
+    "sub": (np.subtract, Tape.subtract),
+    "mul": (np.multiply, Tape.multiply),
+    "truediv": (np.divide, Tape.divide),
+    "pow": (np.power, Tape.power),
+}
+_COMPARISONS: Final[dict[str, tuple[np.ufunc, Callable[[Tape, int, int], int]]]] = {
+    "lt": (np.less, lambda tape, a, b: tape.apply("less", a, b)),
+    "le": (np.less_equal, lambda tape, a, b: tape.apply("less_equal", a, b)),
+    "gt": (np.greater, lambda tape, a, b: tape.apply("less", b, a)),
+    "ge": (np.greater_equal, lambda tape, a, b: tape.apply("less_equal", b, a)),
+    "eq": (np.equal, lambda tape, a, b: tape.apply("equal", a, b)),
+    "ne": (np.not_equal, lambda tape, a, b: tape.apply("not_equal", a, b)),
+}
+_OTHERS: Final[dict[str, np.ufunc]] = {
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "divmod": np.divmod,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def _define_operators() -> None:
+    for symbol, (ufunc, build) in _COMPARISONS.items():
+        setattr(TracedScalar, f"__{symbol}__", _operators(ufunc, build, TracedBoolean)[0])
+    pairs = {symbol: _operators(ufunc, build, TracedScalar) for symbol, (ufunc, build) in _ARITHMETIC.items()}
+    pairs |= {symbol: _through(ufunc) for symbol, ufunc in _OTHERS.items()}
+    for symbol, (forward, reflected) in pairs.items():
+        setattr(TracedScalar, f"__{symbol}__", forward)
+        setattr(TracedScalar, f"__r{symbol}__", reflected)
+
+
+def _define_methods() -> None:
+    """The methods of NumPy's scalars are those of its arrays; and universal functions call these on a list's items.
+
+    They are defined one by one: a ``__getattr__`` would answer NumPy's many questions about attributes, slowly.
+    """
+    for name in dir(np.ndarray):
+        if not name.startswith("_") and callable(getattr(np.ndarray, name)):
+            setattr(_Scalar, name, _method(name))
+    for name, ufunc in vars(np).items():
+        if isinstance(ufunc, np.ufunc) and not hasattr(_Scalar, name):
+            setattr(_Scalar, name, partialmethod(_call, ufunc))
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: _Scalar, *arguments: Any, **keywords: Any) -> Any:
+        return getattr(PROTOCOLS["array"](self.tape, self, (), {}), name)(*arguments, **keywords)
+
+    method.__name__ = name
+    return method
+
+
+def _call(self: _Scalar, ufunc: np.ufunc, *others: Any) -> Any:
+    return ufunc(self, *others)
+
+
+_define_operators()
+_define_methods()

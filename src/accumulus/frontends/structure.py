@@ -1,0 +1,150 @@
+"""Functions that only move entries: NumPy's own function, applied to the references.
+
+One row each. Views stay views of the same references, so that ``np.reshape(dy, …)[0] = x`` changes ``dy`` exactly if
+it does in NumPy; therefore these run on constant arrays too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.arrays import TracedArray
+from accumulus.frontends.operands import Operand, concrete, depends, entries_of, references_of
+from accumulus.frontends.refusals import FILLING, refuse
+from accumulus.frontends.registry import function_name, implements
+from accumulus.frontends.scalars import make_scalar
+from accumulus.tape.tape import Tape
+
+__all__ = ["MOVING", "ZERO_FILLING"]
+
+ALL: Final = -1
+#: Each function with the number of its leading arguments that are arrays (or lists of arrays).
+MOVING: Final[dict[Callable[..., Any], int]] = {
+    **dict.fromkeys((np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes), 1),
+    **dict.fromkeys((np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze, np.diagonal, np.broadcast_to), 1),
+    **dict.fromkeys((np.tile, np.repeat, np.roll, np.flip, np.fliplr, np.flipud, np.rot90, np.copy), 1),
+    **dict.fromkeys((np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit), 1),
+    **dict.fromkeys((np.take, np.take_along_axis, np.delete), 1),
+    **dict.fromkeys((np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.block), 1),
+    **dict.fromkeys((np.linalg.matrix_transpose, np.linalg.diagonal), 1),
+    np.lib.stride_tricks.sliding_window_view: 1,
+    np.append: 2,
+    **dict.fromkeys((np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.meshgrid), ALL),
+}
+#: The same for functions that fill with zeros.
+ZERO_FILLING: Final[dict[Callable[..., Any], int]] = dict.fromkeys(
+    (np.diag, np.diagflat, np.tril, np.triu, np.resize), 1
+)
+#: Options that concern memory only.
+_IGNORED: Final = ("dtype", "casting")
+
+
+def move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
+    """Apply `function` to the references of its first `arrays` arguments."""
+    arguments, keywords = _positional(function, arguments, dict(keywords))
+    count = len(arguments) if arrays == ALL else arrays
+    if depends(arguments[count:]) or depends(keywords):
+        raise refuse(f"{function_name(function)}: indices, shapes and axes must be constants.")
+    boolean = all(_kinds(tape, arguments[:count]))
+    moved = [_referenced(tape, argument, boolean) for argument in arguments[:count]]
+    zero = tape.constant(0.0)
+    if function in ZERO_FILLING:  # which fill with the reference 0: shifted, it means the constant
+        moved = [np.asarray(references) - zero for references in moved]
+    result = function(*moved, *concrete(tuple(arguments[count:])), **concrete(keywords))
+    if function in ZERO_FILLING:
+        result = result + zero
+    return _handed_out(tape, result, boolean)
+
+
+def _positional(
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arrays that were given by name, in their places; without the options that do not matter here."""
+    if keywords.pop("out", None) is not None:
+        raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
+    for name in _IGNORED:
+        keywords.pop(name, None)
+    if keywords and any(isinstance(value, Operand | list) for value in keywords.values()):
+        bound = inspect.signature(function).bind(*arguments, **keywords)
+        return bound.args, bound.kwargs
+    return tuple(arguments), keywords
+
+
+def _kinds(tape: Tape, tree: Sequence[Any]) -> Iterator[bool]:
+    for item in tree:
+        if isinstance(item, list | tuple):
+            yield from _kinds(tape, item)
+        else:
+            yield entries_of(tape, item)[1]
+
+
+def _referenced(tape: Tape, tree: Any, boolean: bool) -> Any:
+    if isinstance(tree, list | tuple):
+        return [_referenced(tape, item, boolean) for item in tree]
+    return references_of(tape, tree, boolean)
+
+
+def _handed_out(tape: Tape, result: Any, boolean: bool) -> Any:
+    if isinstance(result, np.ndarray):
+        return TracedArray(tape, result, boolean=boolean)
+    if isinstance(result, list | tuple):
+        return type(result)([_handed_out(tape, part, boolean) for part in result])
+    return make_scalar(tape, int(result), boolean)
+
+
+def _enter(function: Callable[..., Any], arrays: int) -> None:
+    @implements(function, constants=True)
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        return move(tape, function, arrays, arguments, keywords)
+
+
+for _function, _arrays in (MOVING | ZERO_FILLING).items():
+    _enter(_function, _arrays)
+
+
+@implements(np.insert)
+def insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
+    """`values` put in before the places `obj`."""
+    array, items = references_of(tape, arr), references_of(tape, values)
+    return TracedArray(tape, np.insert(array, concrete(obj), items, axis))
+
+
+@implements(np.pad)
+def pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> TracedArray:
+    """An array with a border that repeats entries, or is constant."""
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or keywords.get("reflect_type") == "odd":
+        raise refuse(
+            f"np.pad(…, mode={mode!r}) computes entries; recorded are constant, edge, reflect, symmetric, wrap."
+        )
+    if mode == "constant":
+        keywords["constant_values"] = references_of(tape, keywords.get("constant_values", 0.0))
+    bordered: Any = np.pad
+    return TracedArray(tape, bordered(references_of(tape, array), pad_width, mode, **keywords))
+
+
+@implements(np.fill_diagonal, constants=True)
+def fill_diagonal(tape: Tape, a: Any, val: Any, wrap: bool = False) -> None:
+    """Set the diagonal of a traced array."""
+    a.check_writable()
+    np.fill_diagonal(a.references, references_of(tape, val, a.boolean), wrap)
+
+
+@implements(np.copyto, constants=True)
+def copyto(tape: Tape, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Copy values into a traced array."""
+    if not isinstance(dst, TracedArray):
+        raise refuse(FILLING)
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+@implements(np.put, constants=True)
+def put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+    """Set the entries with the flat indices `ind`."""
+    if not isinstance(a, TracedArray):
+        raise refuse(FILLING)
+    a.check_writable()
+    np.put(a.references, concrete(ind), references_of(tape, v, a.boolean), mode)

@@ -1,0 +1,244 @@
+"""Calls that NumPy hands over: of universal functions (plain, reduce, accumulate, outer, at) and of array functions.
+
+Folds go from left to right. NumPy sums long lines pairwise, which differs in rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from itertools import accumulate as running
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from accumulus.frontends.arrays import TracedArray, as_constant, make
+from accumulus.frontends.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
+from accumulus.frontends.operands import Operand, References, concrete, depends, entries_of, of_kind, references_of
+from accumulus.frontends.refusals import FILLING, refuse
+from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, unsupported
+from accumulus.frontends.scalars import TracedScalar, make_scalar
+from accumulus.tape.tape import Tape
+
+__all__ = ["accumulate", "fold"]
+
+#: Rows of reals by NumPy's universal function.
+ROWS: Final = {
+    getattr(np, name): row for name, row in ELEMENTWISE.items() if hasattr(np, name) and not row.takes_boolean
+}
+
+
+def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    if not keywords and (references := _scalars(tape, inputs)) is not None and (row := ROWS.get(ufunc)) is not None:
+        return make_scalar(tape, row.bind(tape)(*references), row.gives_boolean)
+    out, where = keywords.pop("out", None), keywords.pop("where", True)
+    if where is not True:
+        return _call_where(ufunc, inputs, keywords, out, where)
+    if not depends(inputs) and not depends(keywords):
+        result = as_constant(tape, ufunc(*concrete(inputs), **concrete(keywords)))
+    elif (function := FUNCTIONS.get(ufunc)) is not None:
+        result = function(tape, inputs, keywords)
+    elif (names := PAIRS.get(ufunc.__name__)) is not None:
+        result = tuple(apply(tape, ELEMENTWISE[name], inputs) for name in names)
+    else:
+        result = apply(tape, _row(ufunc, keywords), inputs)
+    return result if out is None else _store(result, out)
+
+
+def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any], out: Any, where: Any) -> Any:
+    """A call with ``where=``: the entries of `out` for which it is false stay what they are.
+
+    There the function is computed too, at 1, so that a NaN or an infinite derivative at the true argument (a division
+    by zero that ``where`` avoids) does not enter the derivative of the result.
+    """
+    if out is None or any(target is None for target in out):
+        raise refuse(
+            f"np.{ufunc.__name__}(…, where=…) leaves entries undefined. Write np.where(condition, "
+            f"np.{ufunc.__name__}(…), otherwise), or give out=, an array that says what they are."
+        )
+    result = ufunc(*(np.where(where, operand, 1.0) for operand in inputs), **keywords)
+    results = result if isinstance(result, tuple) else (result,)
+    return _store(tuple(np.where(where, value, old) for value, old in zip(results, out, strict=True)), out)
+
+
+def _scalars(tape: Tape, inputs: tuple[Any, ...]) -> list[int] | None:
+    """References if all inputs are real scalars: most calls are of this kind, and should be fast."""
+    references = []
+    for value in inputs:
+        if isinstance(value, Operand):
+            if type(value) is not TracedScalar or value.tape is not tape:
+                return None
+            references.append(value.reference)
+        elif isinstance(value, float) or type(value) is int:
+            references.append(tape.constant(value))
+        else:
+            return None
+    return references
+
+
+def _row(ufunc: np.ufunc, keywords: dict[str, Any]) -> Elementwise:
+    row = row_of(ufunc)
+    if row is None:
+        raise refuse(unsupported(ufunc))
+    for name, value in keywords.items():
+        if name == "dtype" and value is not None and np.dtype(value).kind not in "fb":
+            raise refuse(f"np.{ufunc.__name__}(…, dtype={value!r}): only reals and truth values are recorded.")
+    return row
+
+
+def _store(result: Any, out: tuple[Any, ...]) -> Any:
+    """Write the results into the arrays given as `out`, whose own entries change, as in ``y += x``."""
+    results = result if isinstance(result, tuple) else (result,)
+    stored = []
+    for value, target in zip(results, out, strict=True):
+        if isinstance(target, TracedArray):
+            target[...] = value
+        elif target is not None:
+            if depends(value):
+                raise refuse(FILLING)
+            np.copyto(target, concrete(value), casting="same_kind")
+        stored.append(value if target is None else target)
+    return tuple(stored) if len(stored) > 1 else stored[0]
+
+
+# Folds -----------------------------------------------------------------------------------------------------------
+
+
+def fold(
+    tape: Tape,
+    row: Elementwise,
+    operand: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+) -> Any:
+    """The entries along one axis, several, or all (None), joined by `row` from left to right."""
+    references, row = _operand_of_fold(tape, row, operand)
+    axes = tuple(range(references.ndim)) if axis is None else normalize_axis_tuple(axis, references.ndim)
+    kept = [k for k in range(references.ndim) if k not in axes]
+    count = math.prod(references.shape[k] for k in axes)
+    shape = tuple(references.shape[k] for k in kept)
+    lines = references.transpose(*kept, *axes).reshape(math.prod(shape), count).tolist()
+    join = row.bind(tape)
+    if initial is not None:
+        start = int(references_of(tape, initial, row.takes_boolean))
+        results = [reduce(join, line, start) for line in lines]
+    elif count:
+        results = [reduce(join, line) for line in lines]
+    elif row.identity is not None:
+        results = [tape.constant(row.identity)] * len(lines)
+    else:
+        raise ValueError(f"zero-size array to reduction operation {row.name} which has no identity")
+    if keepdims:
+        shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
+    if not shape:
+        return make(tape, results[0], row.gives_boolean)
+    return make(tape, np.array(results, np.int64).reshape(shape), row.gives_boolean)
+
+
+def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
+    """The running fold along one axis."""
+    references, row = _operand_of_fold(tape, row, operand)
+    join = row.bind(tape)
+    moved = np.moveaxis(references, axis, -1)
+    lines = [list(running(line, join)) for line in moved.reshape(-1, moved.shape[-1]).tolist()] if moved.size else []
+    result = np.array(lines, np.int64).reshape(moved.shape)
+    return TracedArray(tape, np.moveaxis(result, -1, axis).copy(), boolean=row.gives_boolean)
+
+
+def _operand_of_fold(tape: Tape, row: Elementwise, operand: Any) -> tuple[References, Elementwise]:
+    entries, boolean = entries_of(tape, operand)
+    if boolean and row.of_booleans is not None and row.name in ("maximum", "minimum"):
+        row = ELEMENTWISE[row.of_booleans]  # sums and products of truth values count
+    return np.asarray(of_kind(tape, entries, boolean, boolean=row.takes_boolean), np.int64), row
+
+
+def _foldable(ufunc: np.ufunc) -> Elementwise:
+    row = _row(ufunc, {})
+    if len(row.domain) != 2 or (row.gives_boolean and not row.takes_boolean):
+        raise refuse(f"np.{ufunc.__name__} cannot be folded along an axis.")
+    return row
+
+
+def _reduce(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def record(array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+        return fold(tape, _foldable(ufunc), array, axis, keepdims, initial)
+
+    return _folded(tape, ufunc.reduce, record, inputs, keywords)
+
+
+def _accumulate(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def record(array: Any, axis: int = 0, dtype: Any = None) -> Any:
+        return accumulate(tape, _foldable(ufunc), array, axis)
+
+    return _folded(tape, ufunc.accumulate, record, inputs, keywords)
+
+
+def _folded(
+    tape: Tape,
+    method: Callable[..., Any],
+    record: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    keywords: dict[str, Any],
+) -> Any:
+    out = keywords.pop("out", None)
+    if not depends(inputs) and not depends(keywords):
+        result = as_constant(tape, method(*concrete(inputs), **concrete(keywords)))
+    elif keywords.pop("where", True) is not True:
+        raise refuse("where= is not recorded: multiply by the mask, or choose with np.where first.")
+    else:
+        result = record(*inputs, **keywords)
+    return result if out is None else _store(result, out)
+
+
+def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    first, second = inputs
+    entries, boolean = entries_of(tape, first)
+    spread = np.asarray(entries)[(..., *(None,) * np.ndim(second))]
+    return _call(tape, ufunc, (TracedArray(tape, spread, boolean=boolean), second), keywords)
+
+
+def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
+    array, index, *values = inputs
+    if not isinstance(array, TracedArray):
+        if depends(inputs):
+            raise refuse(FILLING)
+        ufunc.at(array, *concrete(inputs[1:]))
+        return
+    array.check_writable()
+    row = _row(ufunc, keywords)
+    if row.gives_boolean != array.boolean or row.takes_boolean != array.boolean:
+        raise refuse(f"np.{ufunc.__name__}.at of an array of {array.dtype} is not recorded.")
+    positions = np.arange(array.size).reshape(array.shape)[array.constant_index(index)]
+    others = [
+        np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values
+    ]
+    join, flat = row.bind(tape), array.references.flat
+    for position, *arguments in zip(positions.ravel().tolist(), *others, strict=True):
+        flat[position] = join(int(flat[position]), *arguments)
+
+
+def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+    """An array function: recorded by its row, or left to NumPy if everything is constant."""
+    row = FUNCTIONS.get(function)
+    traced = depends(arguments) or depends(keywords)
+    if row is not None and (traced or row.constants):
+        return row(tape, arguments, keywords)
+    if traced:
+        raise refuse(unsupported(function))
+    return as_constant(tape, function(*concrete(tuple(arguments)), **concrete(dict(keywords))))
+
+
+PROTOCOLS.update(
+    {
+        "__array_function__": _call_function,
+        "__call__": _call,
+        "reduce": _reduce,
+        "accumulate": _accumulate,
+        "outer": _outer,
+        "at": _at,
+    }
+)

@@ -1,0 +1,152 @@
+"""A function's derivatives, compiled for arguments of one shape: the way of the data in one place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from accumulus.accumulate.emit import emit
+from accumulus.frontends.record import Recording
+from accumulus.graph.linearize import Linearization, linearize
+from accumulus.programs.arguments import Arguments
+from accumulus.programs.results import Results, Wanted
+from accumulus.programs.settings import Settings, check_threads
+from accumulus.search.plan import Plan, plan
+from accumulus.tape.optimise import optimise
+from accumulus.tape.tape import Tape
+from accumulus.targets import Kernel, compile_tape
+
+if TYPE_CHECKING:
+    from accumulus.show.report import Report
+
+__all__ = ["Program", "linearize_arguments"]
+
+T = TypeVar("T")
+
+
+def linearize_arguments(recording: Recording, argnums: Sequence[int], name: str) -> Linearization:
+    """Graph of the recorded function with respect to the arguments at the positions `argnums`."""
+    columns = [column for k in argnums for column in range(recording.tape.inputs)[recording.argument_slices[k]]]
+    return linearize(recording.tape, columns, name=name)
+
+
+class Program:
+    """Compiled code for arguments of one shape, made by ``Trace.compile`` or ``jacobian(f).compile``.
+
+    Args:
+        recording: the function as it was recorded.
+        wanted: derivatives alone, or values too.
+        argnums: position of the differentiated argument, or several.
+        given: a graph and a plan for it, instead of finding them.
+
+    Attributes:
+        plan: how the Jacobian is accumulated; verified.
+        tape: what is compiled: values, partials and Jacobian.
+        operations: how many operations that is.
+        kernel: the compiled code.
+        seconds: time that each stage of the preparation took, by its name.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        wanted: Wanted,
+        argnums: int | tuple[int, ...],
+        settings: Settings,
+        *,
+        given: tuple[Linearization, Plan] | None = None,
+        name: str = "f",
+    ) -> None:
+        self.name = name
+        self.recording = recording
+        self.settings = settings
+        self.wanted: Wanted = wanted
+        self.seconds: dict[str, float] = {}
+        positions = (argnums,) if isinstance(argnums, int) else argnums
+        dtype = np.dtype(settings.dtype)
+        if given is None:
+            self.linearization = self._timed("linearize", lambda: linearize_arguments(recording, positions, name))
+            self.plan = self._timed("plan", self._find_plan)
+        else:
+            self.linearization, self.plan = given
+        self.tape: Tape = self._timed("emit", self._emit)
+        self.operations: int = self.tape.operations
+        self._arguments = Arguments(name, recording.argument_shapes, dtype, settings.check_finite)
+        self._results = Results(
+            recording,
+            self.linearization,
+            sorted(self.plan.accumulation.entries),
+            positions,
+            single=isinstance(argnums, int),
+            wanted=wanted,
+            sparse=settings.sparse,
+            dtype=dtype,
+        )
+        self.kernel: Kernel = self._timed(
+            "compile",
+            lambda: compile_tape(self.tape, self._results.segments, target=settings.target, dtype=settings.dtype),
+        )
+        # one array in, one array out, nothing to check but dtype and shape: the call that has to be quick
+        plain = self._results.is_plain and len(recording.argument_shapes) == 1 and not settings.check_finite
+        self._plain_shape = recording.argument_shapes[0] if plain else None
+        self._plain_dtype = dtype
+        self._plain_result = self._results.shapes[0] if plain else ()
+
+    def _timed(self, stage: str, run: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        result = run()
+        self.seconds[stage] = time.perf_counter() - start
+        return result
+
+    def _find_plan(self) -> Plan:
+        options = self.settings
+        return plan(
+            self.linearization.graph,
+            method=options.method,
+            objective=options.objective,
+            time_limit=options.time_limit,
+            seed=options.seed,
+            effort=options.effort,
+        )
+
+    def _emit(self) -> Tape:
+        tape = emit(self.plan.accumulation)
+        if self.wanted == "jacobian":
+            del tape.outputs[: len(self.linearization.rows)]
+        return optimise(tape)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Derivatives at one point; arguments of the shapes that the program was compiled for."""
+        x = arguments[0] if len(arguments) == 1 else None
+        if type(x) is np.ndarray and x.shape == self._plain_shape and x.dtype == self._plain_dtype:
+            return self.kernel(x.reshape(-1))[0].reshape(self._plain_result)[()]
+        return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None)
+
+    def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
+        """Derivatives at many points.
+
+        Args:
+            arguments: as for one point, with one more axis, points, in front (at the end if `transposed`). A number for
+                an argument that is a number is the same at all points.
+            out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
+                order in which they would be returned.
+            threads: how many threads share the points; by default as given to `jacobian`.
+            transposed: points run along the last axis of arguments and results.
+
+        Raises:
+            ArgumentError: for a wrong shape or dtype, of an argument or of `out`.
+        """
+        count = self.settings.threads if threads is None else check_threads(threads)
+        X, points = self._arguments.pack_batch(arguments, transposed)
+        given = None if out is None else self._results.check_out(out, points, transposed)
+        arrays = self.kernel.batch(X, out=given, threads=count, transposed=transposed)
+        return self._results.rebuild(arrays, points, transposed)
+
+    def report(self) -> Report:
+        """What was won and why: counts by method, operations by kind, time of each stage. Printable."""
+        from accumulus.show.report import Report
+
+        return Report.of(self)

@@ -1,0 +1,144 @@
+"""From the arrays that a kernel writes to results as users expect them, in the structure of the function's own.
+
+A kernel has one array, a *segment*, for each leaf of the function's result (if values are wanted), then one for the
+derivative of each leaf by each argument, either dense or the structural nonzeros only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.record import Recording
+from accumulus.graph.linearize import Linearization
+from accumulus.programs.sparse import SparseBatch, SparseFormat, SparsePattern
+from accumulus.targets import Segment
+
+__all__ = ["Results", "Wanted"]
+
+#: What a program returns: the derivatives alone, or the values of the function, too.
+Wanted = Literal["jacobian", "value_and_jacobian"]
+Shape = tuple[int, ...]
+
+
+class Results:
+    """Layout of a program's results.
+
+    Args:
+        argnums: the differentiated arguments; `single` if each leaf has one derivative instead of a tuple of them.
+        entries: positions (root, terminal) of the Jacobian's structural nonzeros, in the order of the tape's outputs.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        linearization: Linearization,
+        entries: Sequence[tuple[int, int]],
+        argnums: tuple[int, ...],
+        *,
+        single: bool,
+        wanted: Wanted,
+        sparse: SparseFormat | None,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.segments: list[Segment] = []
+        #: Shape of each segment at one point, as it is stored.
+        self.shapes: list[Shape] = []
+        self._patterns: list[SparsePattern] = []
+        self._unflatten = recording.unflatten
+        self._derivatives = len(argnums)
+        self._leaves = len(recording.result_shapes)
+        self._single = single
+        self._wanted = wanted
+        self._dtype = dtype
+        sizes = [int(np.prod(shape)) for shape in recording.result_shapes]
+        starts = [sum(sizes[:k]) for k in range(len(sizes))]
+        leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
+        if wanted == "value_and_jacobian":
+            for start, size, shape in leaves:
+                self._add(Segment(size, tuple(range(start, start + size)), tuple(range(size))), shape)
+
+        first = len(linearization.rows) if wanted == "value_and_jacobian" else 0
+        columns_of: dict[int, dict[int, int]] = {}
+        for output, (root, terminal) in enumerate(entries, start=first):
+            columns_of.setdefault(root, {})[linearization.columns[terminal]] = output
+        for start, size, shape in leaves:
+            rows = [columns_of.get(root, {}) for root in linearization.rows[start : start + size]]
+            for argument in argnums:
+                columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
+                shape_in = recording.argument_shapes[argument]
+                assert shape_in is not None
+                self._add_derivative(rows, columns, (*shape, *shape_in), sparse)
+
+    def _add(self, segment: Segment, shape: Shape) -> None:
+        self.segments.append(segment)
+        self.shapes.append(shape)
+
+    def _add_derivative(
+        self, rows: Sequence[Mapping[int, int]], columns: range, shape: Shape, fmt: SparseFormat | None
+    ) -> None:
+        output_at = {
+            (i, column - columns.start): output
+            for i, row in enumerate(rows)
+            for column, output in sorted(row.items())
+            if column in columns
+        }
+        if fmt is None:
+            places = tuple(i * len(columns) + j for i, j in output_at)
+            self._add(Segment(len(rows) * len(columns), tuple(output_at.values()), places), shape)
+        else:
+            pattern = SparsePattern.of(output_at, (len(rows), len(columns)), fmt)
+            outputs = tuple(output_at[place] for place in pattern.places())
+            self._patterns.append(pattern)
+            self._add(Segment(len(outputs), outputs, tuple(range(len(outputs)))), (len(outputs),))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one array that is returned as it is."""
+        leaf = object()
+        return len(self.segments) == 1 and not self._patterns and self._single and self._unflatten([leaf]) is leaf
+
+    def rebuild(self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False) -> Any:
+        """The structure of results from one flat array for each segment; `points` is None for one point."""
+        shaped: list[Any] = [
+            array.reshape(shape)[()] for array, shape in zip(arrays, self._shapes_of(points, transposed), strict=True)
+        ]
+        derivatives = shaped[len(shaped) - self._leaves * self._derivatives :]
+        if self._patterns:
+            derivatives = [
+                pattern.matrix(data) if points is None else SparseBatch(data, pattern, transposed)
+                for data, pattern in zip(derivatives, self._patterns, strict=True)
+            ]
+        step = self._derivatives
+        by_leaf = [derivatives[k * step : (k + 1) * step] for k in range(self._leaves)]
+        jacobian = self._unflatten([row[0] if self._single else tuple(row) for row in by_leaf])
+        if self._wanted == "jacobian":
+            return jacobian
+        return self._unflatten(shaped[: self._leaves]), jacobian
+
+    def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
+        """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
+        arrays = (out,) if isinstance(out, np.ndarray) else tuple(out)
+        expected = self._shapes_of(points, transposed)
+        if len(arrays) != len(expected):
+            raise ArgumentError(f"out has {len(arrays)} arrays; expected {len(expected)}, of shapes {expected}")
+        for array, shape in zip(arrays, expected, strict=True):
+            if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != self._dtype:
+                given = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+                raise ArgumentError(f"out is {given}; expected an array of {self._dtype} {shape}")
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise ArgumentError("out is read-only or not C-contiguous; expected an array as np.empty makes it")
+        flat = [int(np.prod(shape)) for shape in self.shapes]
+        return tuple(
+            array.reshape((size, points) if transposed else (points, size))
+            for array, size in zip(arrays, flat, strict=True)
+        )
+
+    def _shapes_of(self, points: int | None, transposed: bool) -> list[Shape]:
+        if points is None:
+            return self.shapes
+        return [(*shape, points) if transposed else (points, *shape) for shape in self.shapes]

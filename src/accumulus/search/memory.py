@@ -1,0 +1,127 @@
+"""How the search kernels reach memory, in Numba: integers, floats and bits at addresses, and random numbers.
+
+Numba would count references to arrays on every call, which costs more than the work itself. So kernels take addresses, of memory that
+their callers own, and read and write it directly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numba
+from llvmlite import ir
+from numba.extending import intrinsic
+
+__all__ = [
+    "compiled",
+    "copy",
+    "get",
+    "get_float",
+    "lowest",
+    "population",
+    "put",
+    "put_float",
+    "random_bits",
+    "shifted_right",
+]
+
+#: Decorator of functions that are compiled into the kernel that calls them.
+compiled: Final[Any] = numba.njit(error_model="numpy")
+
+_I64, _F64 = ir.IntType(64), ir.DoubleType()
+_int, _float = numba.types.int64, numba.types.float64
+_intrinsic: Final[Any] = intrinsic
+
+
+def _at(builder: Any, arguments: Any, kind: Any) -> Any:
+    return builder.gep(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]], inbounds=True)
+
+
+@_intrinsic
+def get(context: Any, array: Any, position: Any) -> Any:
+    """Integer at a position of the array at an address."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.load(_at(builder, arguments, _I64))
+
+    return _int(_int, _int), code
+
+
+@_intrinsic
+def put(context: Any, array: Any, position: Any, value: Any) -> Any:
+    """Write an integer to a position of the array at an address."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _at(builder, arguments, _I64))
+        return _context.get_dummy_value()
+
+    return numba.types.void(_int, _int, _int), code
+
+
+@_intrinsic
+def get_float(context: Any, array: Any, position: Any) -> Any:
+    """Float at a position of the array at an address."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.load(_at(builder, arguments, _F64))
+
+    return _float(_int, _int), code
+
+
+@_intrinsic
+def put_float(context: Any, array: Any, position: Any, value: Any) -> Any:
+    """Write a float to a position of the array at an address."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _at(builder, arguments, _F64))
+        return _context.get_dummy_value()
+
+    return numba.types.void(_int, _int, _float), code
+
+
+@_intrinsic
+def population(context: Any, bits: Any) -> Any:
+    """Number of ones."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return _int(_int), code
+
+
+@_intrinsic
+def lowest(context: Any, bits: Any) -> Any:
+    """Position of the lowest one; there must be one."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return _int(_int), code
+
+
+@_intrinsic
+def shifted_right(context: Any, bits: Any, places: Any) -> Any:
+    """Logical shift."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.lshr(arguments[0], arguments[1])
+
+    return _int(_int, _int), code
+
+
+@compiled
+def random_bits(state: int) -> int:
+    """Next number of the generator xorshift64* (Vigna 2016), whose state is at an address."""
+    x = get(state, 0)
+    x ^= shifted_right(x, 12)
+    x ^= x << 25
+    x ^= shifted_right(x, 27)
+    put(state, 0, x)
+    return x * 0x2545F4914F6CDD1D
+
+
+@compiled
+def copy(to: int, source: int, count: int) -> None:
+    """Copy integers."""
+    for k in range(count):
+        put(to, k, get(source, k))

@@ -1,0 +1,27 @@
+"""All methods, registered; import from here.
+
+>>> list(methods())
+['forward', 'reverse', 'markowitz', 'vertex', 'auto']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accumulus.search import auto, greedy, vertex  # noqa: F401  # register themselves
+from accumulus.search.options import Effort, Options
+from accumulus.search.registry import Found, Method, get, methods, register
+
+__all__ = ["Effort", "Found", "Method", "Options", "check_options", "get", "methods", "register"]
+
+
+def check_options(method: str, time_limit: float, effort: str, seed: int) -> None:
+    """Check the options of a search before there is a graph.
+
+    Raises:
+        UnknownNameError: for an unknown method or effort.
+        ArgumentError: for a value of a wrong type or out of range.
+    """
+    get(method)
+    options: Any = {"time_limit": time_limit, "effort": effort, "seed": seed}
+    Options(**options)

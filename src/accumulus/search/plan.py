@@ -1,0 +1,146 @@
+"""Plans: an accumulation, how it was found, and what it costs. Every plan is verified before it is handed out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from accumulus.accumulate.accumulation import Accumulation
+from accumulus.accumulate.cost import OBJECTIVES, Objective, count
+from accumulus.errors import ArgumentError, OrderError
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.methods import get
+from accumulus.search.options import Options
+from accumulus.search.registry import Found
+
+__all__ = ["Plan", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A verified accumulation of a graph's Jacobian, and how it was found.
+
+    Attributes:
+        graph: the differentiation graph.
+        accumulation: the products and sums.
+        method: what found it; for "auto" the method that won, "order" for an order that was given.
+        objective: what was minimised.
+        cost: under the objective.
+        order: intermediate vertices by number, if the plan is a vertex elimination.
+        lower_bound: no plan can cost less, as far as is known.
+        seconds: that the search took.
+        seed: of the search.
+    """
+
+    graph: DifferentiationGraph
+    accumulation: Accumulation
+    method: str
+    objective: Objective
+    cost: int
+    order: tuple[int, ...] | None = None
+    lower_bound: int | None = None
+    seconds: float = field(default=0.0, compare=False)
+    seed: int = 0
+
+    @cached_property
+    def costs(self) -> dict[Objective, int]:
+        """Cost under every objective."""
+        return {
+            objective: self.cost if objective == self.objective else count(self.accumulation, objective)
+            for objective in OBJECTIVES
+        }
+
+    def verify(self) -> None:
+        """Check against the graph that this plan computes its Jacobian; see `Accumulation.verify`.
+
+        Raises:
+            VerificationError: if it does not.
+        """
+        self.accumulation.verify()
+
+    def __str__(self) -> str:
+        name = f" of {self.graph.name}" if self.graph.name else ""
+        return f"plan{name} by {self.method}: {self.cost} {self.objective}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def plan(
+    graph: DifferentiationGraph,
+    method: str = "auto",
+    objective: str = "multiplications",
+    time_limit: float = 1.0,
+    seed: int = 0,
+    *,
+    effort: str = "balanced",
+    iterations: int | None = None,
+    order: Iterable[Hashable] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Plan:
+    """Find a cheap way to accumulate the Jacobian of a graph, and verify it.
+
+    Args:
+        graph: a differentiation graph.
+        method: one of `accumulus.methods()`.
+        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or "operations" (of the
+            tape that the plan emits).
+        time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
+        seed: same seed, same plan, unless the time limit ends the search.
+        effort: "fast", "balanced" (stops when it stalls), or "thorough".
+        iterations: vertices visited by the search, at most, instead of the effort's own end; for results that do not
+            depend on the machine's speed.
+        order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
+        progress: called now and then with the best cost so far.
+
+    Raises:
+        ArgumentError: if an argument has a wrong type or is out of range.
+        UnknownNameError: for an unknown method, objective or effort.
+        OrderError: if the order leaves a vertex out, names one twice, or an unknown one.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "c"), ("c", "x")])
+    >>> plan(graph)
+    <plan by reverse: 4 multiplications>
+    >>> plan(graph, order=["a", "b", "c"]).cost
+    6
+    """
+    options: Any = {"objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
+    chosen = Options(iterations=iterations, progress=progress, **options)
+    finder = get(method)
+    if not isinstance(graph, DifferentiationGraph):
+        raise ArgumentError(
+            f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
+            "or load_graph(path)"
+        )
+    start = time.perf_counter()
+    if order is not None:
+        if method != "auto":
+            raise ArgumentError(f"both method={method!r} and an order are given; expected one of them")
+        found = Found(graph, "order", _numbered(graph, order))
+    else:
+        found = finder(graph, chosen)
+        if method != "auto":
+            found = replace(found, method=method)
+    accumulation = found.accumulation
+    accumulation.verify()
+    cost = found.cost(chosen.objective)
+    seconds = time.perf_counter() - start
+    return Plan(
+        graph, accumulation, found.method, chosen.objective, cost, found.order, found.lower_bound, seconds, chosen.seed
+    )
+
+
+def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:
+    """Numbers of the named vertices; which of them belong into an order is for `eliminate_vertices` to say."""
+    if isinstance(order, str) or not isinstance(order, Iterable):
+        raise ArgumentError(f"order is {order!r}; expected the names of all intermediate vertices in a list")
+    number = {name: v for v, name in enumerate(graph.vertices)}
+    numbers = []
+    for name in order:
+        if not isinstance(name, Hashable) or name not in number:
+            raise OrderError(f"the order names {name!r}, which is not a vertex of the graph")
+        numbers.append(number[name])
+    return tuple(numbers)

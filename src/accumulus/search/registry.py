@@ -1,0 +1,104 @@
+"""The registry of methods: every way to accumulate, under its field's name, with one signature.
+
+A method takes a graph and `Options` and returns what it `Found`. Registering it is all that is needed for `accumulus.plan`,
+the command line, and the tests, which run every cross-check on every registered method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from accumulus.accumulate.accumulation import Accumulation
+from accumulus.accumulate.cost import Objective, count
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.errors import unknown_name
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.options import Options
+
+__all__ = ["Found", "Method", "get", "methods", "register"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a method found: a vertex elimination order, or any other accumulation of the graph.
+
+    Attributes:
+        graph: what was searched.
+        method: name of the method that it comes from; one that starts from others' plans and finds nothing better names those.
+        order: intermediate vertices by number, for methods that eliminate vertices.
+        lower_bound: no plan can cost less under the objective, as far as the method knows.
+    """
+
+    graph: DifferentiationGraph
+    method: str
+    order: tuple[int, ...] | None = None
+    lower_bound: int | None = None
+    _accumulation: Accumulation | None = field(default=None, repr=False)
+
+    @cached_property
+    def accumulation(self) -> Accumulation:
+        """The accumulation itself, written down when it is first asked for."""
+        if self._accumulation is not None:
+            return self._accumulation
+        assert self.order is not None, "a method returns an order or an accumulation"
+        return eliminate_vertices(self.graph, self.order)
+
+    def cost(self, objective: Objective) -> int:
+        """Its cost, as `accumulus.accumulate.cost` counts it."""
+        return count(self.accumulation, objective)
+
+
+Finder = Callable[[DifferentiationGraph, Options], Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A registered method; call it with a graph and options."""
+
+    name: str
+    description: str
+    find: Finder
+    #: Methods that it starts from, so that its plans are never worse than theirs.
+    covers: tuple[str, ...] = ()
+
+    def __call__(self, graph: DifferentiationGraph, options: Options) -> Found:
+        return self.find(graph, options)
+
+
+_METHODS: Final[dict[str, Method]] = {}
+
+
+def register(name: str, description: str, covers: tuple[str, ...] = ()) -> Callable[[Finder], Finder]:
+    """Decorator that registers a method under its name.
+
+    Args:
+        description: one line that says what it does.
+        covers: registered methods whose plans it starts from; its own are never worse.
+    """
+
+    def registered(find: Finder) -> Finder:
+        assert name not in _METHODS, f"two methods are named {name}"
+        assert set(covers) <= set(_METHODS), f"{name} covers a method that is not registered before it"
+        _METHODS[name] = Method(name, description, find, covers)
+        return find
+
+    return registered
+
+
+def get(name: str) -> Method:
+    """The method of that name.
+
+    Raises:
+        UnknownNameError: if there is none; the message lists those that there are.
+    """
+    if not isinstance(name, str) or name not in _METHODS:
+        raise unknown_name("method", name, _METHODS)
+    return _METHODS[name]
+
+
+def methods() -> dict[str, str]:
+    """The registered methods, simplest first: name → what it does."""
+    return {method.name: method.description for method in _METHODS.values()}

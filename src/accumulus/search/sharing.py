@@ -1,0 +1,127 @@
+"""Annealing of a vertex order under the operations of the emitted tape, equal ones counted once: how the kernel is driven.
+
+Deterministic like `accumulus.search.annealing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search import sharing_slots as slot
+from accumulus.search.annealing import seed_of
+from accumulus.search.block import Block
+from accumulus.search.elimination import Elimination
+from accumulus.search.encoding import BitRows
+from accumulus.search.machine import kernel
+from accumulus.search.nodes import Nodes
+
+__all__ = ["MOST_PRODUCTS", "MOST_VERTICES", "Sharing"]
+
+#: Vertices and products, at most, of graphs that are searched.
+MOST_VERTICES: Final = 1_500
+MOST_PRODUCTS: Final = 100_000
+#: Operations that a move may cost at the start and at the end of a run.
+HOT: Final = 1.0
+COLD: Final = 0.15
+#: Places by which a vertex moves, at most; half of the moves are within eight.
+WINDOW: Final = 64
+#: Visits in a slice; one takes a microsecond or a few.
+SLICE: Final = 2_000
+
+
+class Sharing:
+    """Annealing of one graph under "operations".
+
+    Args:
+        graph: the graph.
+        state: the same, nothing eliminated; at least two intermediates.
+        entries: (root, terminal) of each structural nonzero of the Jacobian, by position.
+        products: of an order such as those to be searched; room is made for a few times as many.
+    """
+
+    def __init__(
+        self, graph: DifferentiationGraph, state: Elimination, entries: Iterable[tuple[int, int]], products: int
+    ) -> None:
+        bits = BitRows.of(state)
+        self._vertices, self._number = state.intermediates, bits.number
+        count = self.count = len(self._vertices)
+        every, words = len(bits.number), bits.rows.shape[2]
+        nodes = Nodes(graph)
+        block = self._block = Block(slot.SLOTS)
+        base = block.point(slot.BASE, np.ascontiguousarray(bits.rows[:, [0, 3]]))
+        for name in (slot.ROWS, slot.SCRATCH):
+            block.point(name, np.empty_like(base))
+        for name in (slot.PASSED, slot.TRIED):
+            block.point(name, np.zeros(count, np.int64))
+        self._order = block.point(slot.ORDER, np.zeros(count, np.int64))
+        self._best_order = block.point(slot.BEST_ORDER, np.zeros(count, np.int64))
+        matrix = block.point(slot.VALUES, np.zeros((every, every), np.int64))
+        for e in graph.live_edges.nonzero()[0].tolist():
+            place = self._number[int(graph.sources[e])], self._number[int(graph.targets[e])]
+            old = int(matrix[place])
+            matrix[place] = nodes.add(old, nodes.labels[e]) if old else nodes.labels[e]
+        places = [
+            self._number[graph.roots[root]] * every + self._number[graph.terminals[terminal]]
+            for root, terminal in entries
+        ]
+        block.point(slot.ENTRIES, np.array(places, np.int64))
+        nodes_limit = nodes.count + 6 * products + 1_000
+        log_limit = 12 * products + 4_000
+        key_bits = (2 * nodes_limit).bit_length()
+        keys = block.point(slot.KEYS, np.zeros(1 << key_bits, np.int64))
+        values = block.point(slot.NODES, np.zeros(1 << key_bits, np.int64))
+        _insert(nodes.keys, keys, values, key_bits)
+        for name in (slot.CONSTANT, slot.SWITCH, slot.INNER, slot.USED):
+            array = block.point(name, np.zeros(nodes_limit, np.int64))
+            if name == slot.CONSTANT:
+                array[nodes.constants] = 1
+            elif name != slot.USED:
+                for node, condition, value in nodes.switches:
+                    array[node] = condition if name == slot.SWITCH else value
+        block.point(slot.LOG, np.zeros(2 * log_limit, np.int64))
+        middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
+        block.point(slot.THRESHOLDS, -np.log(middles))
+        integers = block.integers
+        integers[[slot.VERTICES, slot.ALL, slot.WORDS, slot.FIRST]] = count, every, words, nodes.count
+        integers[[slot.KEY_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = key_bits, nodes_limit, log_limit
+        integers[[slot.ENTRY_COUNT, slot.WINDOW]] = len(places), WINDOW
+        integers[slot.BEST] = 1 << 41
+        self._run = kernel("sharing", "anneal")
+
+    @property
+    def best(self) -> tuple[int, tuple[int, ...]]:
+        """The best order of all runs so far, and its operations beyond those of the function and its partials."""
+        return int(self._block.integers[slot.BEST]), tuple(self._vertices[k] for k in self._best_order.tolist())
+
+    def count_operations(self, order: Sequence[int]) -> int:
+        """The operations of an order as the kernel counts them."""
+        integers = self._block.integers
+        self._order[:] = [self._number[v] for v in order if v in self._number]
+        integers[[slot.AT, slot.TOTAL, slot.VISITS]] = -1, 1 << 41, 1
+        self._run(self._block.address)
+        return int(integers[slot.TOTAL])
+
+    def run(self, start: Sequence[int], visits: int, seed: int) -> Iterator[int]:
+        """Anneal once from an order; yields the least count of all runs after each slice."""
+        integers, floats = self._block.integers, self._block.floats
+        self.count_operations(start)
+        integers[slot.RANDOM] = seed_of(seed)
+        floats[slot.TEMPERATURE] = HOT
+        floats[slot.COOLING] = (COLD / HOT) ** (1 / max(1, visits))
+        while visits > 0:
+            integers[slot.VISITS] = min(SLICE, visits)
+            visits -= SLICE
+            yield self._run(self._block.address)
+
+
+def _insert(keys: dict[int, int], table: np.ndarray, values: np.ndarray, bits: int) -> None:
+    """Fill the kernel's hash table, as its `intern` does."""
+    for key, value in keys.items():
+        place = (key * slot.SPREAD & (1 << 64) - 1) >> 64 - bits
+        while table[place]:
+            place = (place + 1) & (1 << bits) - 1
+        table[place], values[place] = key, value

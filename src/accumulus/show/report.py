@@ -1,0 +1,256 @@
+"""The report on a derivative: what it costs, why this plan was chosen, and how long the preparation took.
+
+It is data first (`Report.to_dict`), a printed page second (`str`, or Rich's `print` for colours). The methods that were
+not chosen are planned when the report is made, never when a program is compiled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from accumulus.accumulate.cost import Objective
+from accumulus.accumulate.emit import emit
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.show.comparison import (
+    SWEEPS,
+    Candidate,
+    chosen_because,
+    compare,
+    comparison_table,
+    small_enough,
+)
+from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of
+from accumulus.tape.operations import OPERATIONS, Operation
+from accumulus.tape.optimise import optimise
+from accumulus.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+    from accumulus.programs.program import Program
+    from accumulus.search.plan import Plan
+
+__all__ = ["FunctionFacts", "GraphSize", "Report", "operations_by_kind"]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSize:
+    """Numbers of a differentiation graph."""
+
+    roots: int
+    intermediates: int
+    terminals: int
+    edges: int
+
+    @classmethod
+    def of(cls, graph: DifferentiationGraph) -> GraphSize:
+        """The numbers of `graph`."""
+        return cls(len(graph.roots), len(graph.intermediates), len(graph.terminals), len(graph.sources))
+
+    def __str__(self) -> str:
+        return (
+            f"inputs {amount(self.terminals)}, intermediates {amount(self.intermediates)}, "
+            f"outputs {amount(self.roots)}, edges {amount(self.edges)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """A recorded function, and the code that was compiled for its derivative.
+
+    Attributes:
+        argument_shapes: of all arguments; None for those that are passed to the function as they are.
+        result_shapes: of the function's results.
+        operations: of the function itself.
+        target, dtype: of the compiled code.
+        lanes: how many points one vector instruction takes, if the target tells.
+    """
+
+    argument_shapes: tuple[tuple[int, ...] | None, ...]
+    result_shapes: tuple[tuple[int, ...], ...]
+    operations: int
+    target: str
+    dtype: str
+    lanes: int | None
+
+    @classmethod
+    def of(cls, program: Program) -> FunctionFacts:
+        """The facts of `program`."""
+        recording, settings = program.recording, program.settings
+        return cls(
+            argument_shapes=tuple(recording.argument_shapes),
+            result_shapes=tuple(recording.result_shapes),
+            operations=optimise(recording.tape).operations,
+            target=settings.target,
+            dtype=settings.dtype,
+            lanes=getattr(program.kernel, "lanes", None),
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and texts for the head of the report."""
+        return [
+            ("arguments", ", ".join(map(product_of, self.argument_shapes))),
+            ("results", ", ".join(map(product_of, self.result_shapes))),
+            ("recorded", counted(self.operations, "operation")),
+        ]
+
+    def code(self) -> str:
+        """What was compiled, in words."""
+        lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
+        return f"{self.target}, {self.dtype}{lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a plan is, costs and won, and the program that was compiled from it.
+
+    Attributes:
+        name: of the differentiated function, or of the graph.
+        returns: "jacobian" or "value_and_jacobian".
+        graph: size of the differentiation graph.
+        jacobian_shape: entries of the results × entries of the differentiated arguments.
+        nonzeros: structural nonzeros of the Jacobian.
+        objective: what the plan minimises.
+        chosen: the plan.
+        others: methods to compare with, counted for this report.
+        uncounted: methods that were left out since they would need too many products.
+        operations: of the program.
+        by_kind: the same, by kind of operation.
+        seconds: time of each stage of the preparation.
+        function: what was recorded and compiled; None for a graph from a file.
+    """
+
+    name: str
+    returns: str
+    graph: GraphSize
+    jacobian_shape: tuple[int, int]
+    nonzeros: int
+    objective: Objective
+    chosen: Candidate
+    others: tuple[Candidate, ...]
+    uncounted: tuple[str, ...]
+    operations: int
+    by_kind: dict[str, int]
+    seconds: dict[str, float]
+    function: FunctionFacts | None = None
+
+    @classmethod
+    def of(cls, program: Program) -> Report:
+        """The report on `program`; plans the methods that it compares with, which takes a moment."""
+        linearization = program.linearization
+        nonzeros_of_root = Counter(root for root, _ in program.plan.accumulation.entries)
+        return replace(
+            cls.of_plan(program.plan, program.seconds, program.tape),
+            name=program.name,
+            returns=program.wanted,
+            jacobian_shape=(len(linearization.rows), len(linearization.columns)),
+            nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
+            function=FunctionFacts.of(program),
+        )
+
+    @classmethod
+    def of_plan(cls, plan: Plan, seconds: Mapping[str, float], tape: Tape | None = None) -> Report:
+        """The report on a plan for a graph.
+
+        Args:
+            plan: the plan.
+            seconds: time of each stage that ran.
+            tape: the program; by default the plan's own, written out.
+        """
+        graph = plan.graph
+        program = optimise(emit(plan.accumulation)) if tape is None else tape
+        methods = [method for method in SWEEPS if method != plan.method]
+        counted = [method for method in methods if small_enough(graph, method)]
+        return cls(
+            name=graph.name,
+            returns="jacobian",
+            graph=GraphSize.of(graph),
+            jacobian_shape=(len(graph.roots), len(graph.terminals)),
+            nonzeros=len(plan.accumulation.entries),
+            objective=plan.objective,
+            chosen=Candidate.of(plan),
+            others=tuple(compare(graph, counted, objective=plan.objective)),
+            uncounted=tuple(method for method in methods if method not in counted),
+            operations=program.operations,
+            by_kind=operations_by_kind(program),
+            seconds=dict(seconds),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        return asdict(self)
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        parts: list[RenderableType] = [Text(self._title(), style="bold"), "", key_values(self._facts()), ""]
+        parts.append(comparison_table([*self.others, self.chosen], self.chosen.method))
+        if self.uncounted:
+            parts.append(Text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
+        reason = chosen_because(self.chosen, self.others, self.objective)
+        parts += ["", Text(f"Chosen, and verified against the graph: {reason}"), "", key_values(self._program())]
+        return Group(*parts)
+
+    def __str__(self) -> str:
+        return plain_text(self.__rich__())
+
+    def _title(self) -> str:
+        return f"{'Value and Jacobian' if self.returns == 'value_and_jacobian' else 'Jacobian'} of {self.name}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rows, columns = self.jacobian_shape
+        share = f", {100 * self.nonzeros / (rows * columns):.0f} %" if rows * columns else ""
+        facts = [
+            ("graph", str(self.graph)),
+            ("Jacobian", f"{rows}×{columns}, structural nonzeros: {amount(self.nonzeros)}{share}"),
+        ]
+        return facts if self.function is None else [*self.function.rows(), *facts]
+
+    def _program(self) -> list[tuple[str, str]]:
+        program = counted(self.operations, "operation")
+        if self.function is not None and self.function.operations:
+            ratio = self.operations / self.function.operations
+            differences = self.jacobian_shape[1] + 1
+            program += f", {ratio:.1f} times the function's own (finite differences take {differences} times)"
+        rows = [("program", program), ("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
+        if self.function is not None:
+            rows.append(("code", self.function.code()))
+        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
+        return [*rows, ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
+
+
+def operations_by_kind(tape: Tape) -> dict[str, int]:
+    """How many operations of each kind are on the tape, the most frequent first; see `kind_of`.
+
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
+    >>> operations_by_kind(tape)
+    {'additions': 1, 'multiplications': 1, 'sin': 1}
+    """
+    counts = Counter(kind_of(OPERATIONS[code]) for code in tape.codes[tape.inputs :])
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def kind_of(operation: Operation) -> str:
+    """What a report counts an operation as.
+
+    Instructions that cost alike are counted together, functions of the mathematical library by their names.
+    """
+    match operation.llvm:
+        case "fadd" | "fsub":
+            return "additions"
+        case "fmul":
+            return "multiplications"
+        case "fdiv":
+            return "divisions"
+        case "fneg":
+            return "sign changes"
+        case "select" | "and" | "or" | "not":
+            return "choices"
+    if operation.result == "boolean":
+        return "comparisons"
+    return operation.name

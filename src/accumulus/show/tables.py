@@ -1,0 +1,117 @@
+"""How numbers, shapes and tables are written wherever the package prints any: reports and the command line.
+
+Rich is imported when the first table is made, not with the package.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+__all__ = ["WIDTH", "amount", "change", "counted", "duration", "key_values", "plain_text", "product_of", "table"]
+
+#: Columns of a report that is not printed to a terminal.
+WIDTH: Final = 96
+#: Units of time, the largest first.
+_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def amount(value: int) -> str:
+    """A whole number with thousands separated.
+
+    >>> amount(12345)
+    '12,345'
+    """
+    return f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "operation"), counted(2000, "operation")
+    ('1 operation', '2,000 operations')
+    """
+    return f"{amount(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """A time to three digits.
+
+    >>> duration(0.0123), duration(75.0), duration(3.21e-9)
+    ('12.3 ms', '75.0 s', '3.21 ns')
+    """
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    value = seconds / unit
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {name}"
+
+
+def change(cost: int, reference: int) -> str:
+    """How a cost compares with a reference, in words.
+
+    >>> change(75, 100), change(100, 100), change(110, 100), change(0, 0)
+    ('25 % fewer than', 'as many as', '10 % more than', 'as many as')
+    """
+    if cost == reference:
+        return "as many as"
+    percent = 100.0 * abs(cost - reference) / max(reference, 1)
+    digits = f"{percent:.0f}" if percent >= 1 else f"{percent:.2g}"
+    return f"{digits} % {'fewer' if cost < reference else 'more'} than"
+
+
+def product_of(shape: Sequence[int] | None) -> str:
+    """A shape in words.
+
+    >>> product_of(()), product_of((6,)), product_of((3, 4)), product_of(None)
+    ('number', '6', '3×4', 'passed as it is')
+    """
+    if shape is None:
+        return "passed as it is"
+    return "×".join(map(str, shape)) if shape else "number"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str | None = None) -> Table:
+    """A table whose first column holds names and whose other columns hold numbers.
+
+    Args:
+        headings: of the columns.
+        rows: one text for each column.
+        marked: the name of the row to set off.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for position, heading in enumerate(headings):
+        result.add_column(heading, justify="right" if position else "left", no_wrap=position > 0)
+    for row in rows:
+        result.add_row(*map(Text, row), style="bold green" if marked is not None and row[0] == marked else None)
+    return result
+
+
+def key_values(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names and texts in two columns, without lines."""
+    from rich.table import Table
+    from rich.text import Text
+
+    result = Table.grid(padding=(0, 3, 0, 0))
+    result.add_column(style="bold", no_wrap=True)
+    result.add_column()
+    for name, text in pairs:
+        result.add_row(name, Text(text))
+    return result
+
+
+def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:
+    """What Rich would print, as text without colours, of the given width at most."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False, legacy_windows=False)
+    console.print(renderable)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # the StringIO above
+    return "\n".join(line.rstrip() for line in lines).strip("\n")

@@ -1,0 +1,1 @@
+"""The `llvm` target: vector IR written as text, compiled in the process, one SIMD lane a point."""

@@ -1,0 +1,147 @@
+"""The machine that code is compiled for: its vectors, its vector mathematics, and LLVM's code generator and linker.
+
+Code is linked by LLVM's JITLink, which lays out a program's code and constants in one piece of memory, so that it can
+use the small code model (constants addressed relative to the code) wherever in memory that piece lies. One linker and
+one code generator serve the process; a program's memory is given back when its `Library` is collected.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+from accumulus.errors import CompileError
+
+__all__ = ["Host", "Library", "compile_ir", "host", "vector_symbol"]
+
+_LOCK: Final = threading.Lock()
+_NAMES: Final = count()
+#: Letter of an instruction set in the names of glibc's vector functions, by bytes in a vector.
+_X86_LETTERS: Final = {16: "b", 32: "d", 64: "e"}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a program may count on.
+
+    Attributes:
+        triple, layout: LLVM's name for the machine, and its layout of data.
+        vector_bytes: width of the vector registers.
+        fused: whether one instruction multiplies and adds.
+        letter: of the instruction set in the names of glibc's vector functions; empty if it has none for it.
+    """
+
+    triple: str
+    layout: str
+    vector_bytes: int
+    fused: bool
+    letter: str
+
+
+@cache
+def host() -> Host:
+    """This machine; LLVM is set up on the first call."""
+    features = llvm.get_host_cpu_features()
+    triple = llvm.get_process_triple()
+    x86 = triple.startswith(("x86_64", "i686"))
+    if x86:
+        wide = features.get("avx512f") and features.get("avx512dq") and features.get("avx512vl")
+        vector_bytes = 64 if wide else 32 if features.get("avx2") else 16
+    else:
+        vector_bytes = 16
+    fused = bool(features.get("fma")) if x86 else triple.startswith(("aarch64", "arm64"))
+    try:
+        llvm.load_library_permanently("libmvec.so.1")
+        letter = _X86_LETTERS[vector_bytes] if x86 else ""
+    except RuntimeError:
+        letter = ""
+    return Host(triple, str(_machine().target_data), vector_bytes, fused, letter)
+
+
+@cache
+def vector_symbol(function: str, arity: int, lanes: int, dtype: str) -> str | None:
+    """Name of glibc's vector version of a function of the C library, None if there is none.
+
+    The names are those of the x86 vector function ABI: ``_ZGVdN4v_sin`` takes and returns four doubles.
+    """
+    machine = host()
+    size = 8 if dtype == "float64" else 4
+    if not machine.letter or lanes * size != machine.vector_bytes:
+        return None
+    suffix = "" if dtype == "float64" else "f"
+    name = f"_ZGV{machine.letter}N{lanes}{'v' * arity}_{function}{suffix}"
+    return name if llvm.address_of_symbol(name) else None
+
+
+@cache
+def _machine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    try:
+        return _new_machine()
+    except RuntimeError as error:
+        raise CompileError(
+            f"LLVM cannot make code for this machine ({error}); use target='numpy'"
+        ) from error
+
+
+def _new_machine() -> Any:
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+
+
+class Library:
+    """Compiled code in memory, as long as this object lives.
+
+    Attributes:
+        addresses: of the exported functions, by name.
+    """
+
+    __slots__ = ("_tracker", "addresses")
+
+    def __init__(self, image: bytes, exports: Iterable[str], imports: Iterable[tuple[str, int]]) -> None:
+        builder = llvm.JITLibraryBuilder().add_object_img(image)
+        for name in exports:
+            builder.export_symbol(name)
+        for name, address in imports:
+            builder.import_symbol(name, address)
+        self._tracker = builder.link(_linker(), f"accumulus{next(_NAMES)}")
+        self.addresses = {name: self._tracker[name] for name in exports}
+
+
+def compile_ir(text: str, exports: Iterable[str], imports: Iterable[tuple[str, int]]) -> Library:
+    """Compile a module.
+
+    Args:
+        text: LLVM IR.
+        exports: functions whose addresses are wanted.
+        imports: name and address of every function outside the module.
+
+    Raises:
+        CompileError: if LLVM refuses the module, which is a bug of this package.
+    """
+    exports = tuple(exports)
+    with _LOCK:
+        machine = _machine()
+        try:
+            module = llvm.parse_assembly(text)
+            return Library(machine.emit_object(module), exports, imports)
+        except RuntimeError as error:
+            raise CompileError(f"LLVM refuses the program, which is a bug: {error}") from error

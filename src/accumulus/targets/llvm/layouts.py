@@ -1,0 +1,179 @@
+"""Where a block of points lies in memory, and how the program's inputs and results get from and to there.
+
+`Rows` is the C-ordered batch, points × variables. `Columns` is the transposed one, variables × points, through a tile:
+a batch whose number of points is a power of two has all its variables in the same few sets of the cache, so a block of
+points is first copied to a small tile of its own, computed there, and copied out in runs of whole cache lines.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from accumulus.targets.llvm.vectors import Vectors
+from accumulus.targets.schedule import Group
+
+__all__ = ["Columns", "Layout", "Rows"]
+
+#: A run of structural zeros longer than this many bytes is cleared by a call.
+LONGEST_WRITTEN_OUT: Final = 256
+ZERO: Final = "zeroinitializer"
+
+
+class Layout(ABC):
+    """Writes the loads and stores of one block of points; %x and %o0, %o1, … point to its first.
+
+    A program that is cut into several functions keeps one layout: results that wait for their neighbours at the end
+    of one function are stored in the next.
+    """
+
+    def __init__(self, inputs: int, lengths: Sequence[int]) -> None:
+        self.inputs = inputs
+        self.lengths = lengths
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function: where its instructions go, and how the vector of a tape's reference is called in it."""
+        self.vectors = vectors
+        self.value = value
+
+    @abstractmethod
+    def load(self, variable: int) -> dict[int, str]:
+        """Load an input, and its neighbours where that is cheaper: variable → vector."""
+
+    @abstractmethod
+    def store(self, group: Group) -> None:
+        """Store a result, or a run of structural zeros."""
+
+
+class Rows(Layout):
+    """C order: the points of a block are rows, one behind the other.
+
+    Results are transposed in registers and stored in vectors that are aligned in memory: where the rows' length is no
+    multiple of a vector, each row has its own boundaries. A vector that holds 2ʲ columns of every 2ʲ-th row is made of
+    two that hold half as many columns each, so the boundaries of neighbouring rows cost no shuffle more than if they
+    were the same. What is left at the ends of a row is stored in parts of vectors.
+    """
+
+    def __init__(
+        self, inputs: int, lengths: Sequence[int], lanes: int, zeroed: bool, phases: Sequence[int]
+    ) -> None:
+        super().__init__(inputs, lengths)
+        self.zeroed = zeroed
+        self.phases = phases
+        self._rows: dict[str, list[str]] = {}
+        # first column that is not stored yet, for each row of each result array
+        self._starts = [[0] * lanes for _ in lengths]
+        # references of columns that some row still waits to store; None for structural zeros
+        self._columns: list[dict[int, int | None]] = [{} for _ in lengths]
+        self._merged: list[dict[tuple[int, int, int], str]] = [{} for _ in lengths]
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function with pointers to the rows of each array."""
+        super().begin(vectors, value)
+        for merged in self._merged:
+            merged.clear()
+        v = vectors
+        arrays = {"%x": self.inputs, **{f"%o{k}": length for k, length in enumerate(self.lengths)}}
+        self._rows = {
+            name: [v.address(name, point * length) for point in range(v.lanes)] for name, length in arrays.items()
+        }
+
+    def load(self, variable: int) -> dict[int, str]:
+        """All variables of the vector that holds this one."""
+        start = variable - variable % self.vectors.lanes
+        count = min(self.vectors.lanes, self.inputs - start)
+        columns = self.vectors.load_columns(self._rows["%x"], start, count)
+        return {start + k: column for k, column in enumerate(columns)}
+
+    def store(self, group: Group) -> None:
+        """Columns, each stored when those beside it are there."""
+        if not group.is_zero:
+            for column, reference in enumerate(group.references, group.start):
+                self._put(group.segment, column, reference)
+            return
+        start, end = group.start, group.start + len(group.references)
+        lanes = self.vectors.lanes
+        column = start
+        while column < end:
+            self._put(group.segment, column, None)
+            column += 1
+            skipped = (end - column) // lanes * lanes
+            if column == start + lanes and skipped * self.vectors.bytes > LONGEST_WRITTEN_OUT:
+                # every row's next vector starts within these zeros, and does so again after whole vectors
+                self._skip(group.segment, skipped)
+                column += skipped
+
+    def _skip(self, segment: int, count: int) -> None:
+        v = self.vectors
+        columns, starts = self._columns[segment], self._starts[segment]
+        for row, start in enumerate(starts):
+            if not self.zeroed:
+                pointer = v.address(self._rows[f"%o{segment}"][row], start)
+                size = count * v.bytes
+                v.lines.append(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {size}, i1 false)")
+            starts[row] = start + count
+        for column in [*columns]:
+            columns[column + count] = columns.pop(column)
+        self._merged[segment].clear()
+
+    def _put(self, segment: int, column: int, reference: int | None) -> None:
+        columns, starts = self._columns[segment], self._starts[segment]
+        columns[column] = reference
+        length = self.lengths[segment]
+        for row in range(self.vectors.lanes):
+            while (start := starts[row]) <= column:
+                at = self.phases[segment] + row * length + start
+                size = self.vectors.lanes
+                while at % size or start + size > length:
+                    size //= 2
+                if start + size > column + 1:
+                    break
+                self._store(segment, row, start, size)
+                starts[row] = start + size
+        oldest = min(starts)
+        for old in [c for c in columns if c < oldest]:
+            del columns[old]
+        merged = self._merged[segment]
+        for key in [key for key in merged if key[1] < oldest]:
+            del merged[key]
+
+    def _store(self, segment: int, row: int, start: int, size: int) -> None:
+        v = self.vectors
+        if self.zeroed and all(self._columns[segment][c] is None for c in range(start, start + size)):
+            return
+        value = self._merge(segment, size, start, row % size)
+        v.store_part(value, row - row % size, size, self._rows[f"%o{segment}"][row], start)
+
+    def _merge(self, segment: int, size: int, start: int, remainder: int) -> str:
+        """Vector whose lanes hold `size` columns from `start` on of the rows with that remainder modulo `size`."""
+        if size == 1:
+            reference = self._columns[segment][start]
+            return ZERO if reference is None else self.value(reference)
+        key = (size, start, remainder)
+        merged = self._merged[segment]
+        if key not in merged:
+            half = size // 2
+            low = self._merge(segment, half, start, remainder % half)
+            high = self._merge(segment, half, start + half, remainder % half)
+            merged[key] = self.vectors.merge(low, high, half, upper=remainder >= half)
+        return merged[key]
+
+
+class Columns(Layout):
+    """Variables × points, in a tile of `tile` points."""
+
+    def __init__(self, inputs: int, lengths: Sequence[int], tile: int) -> None:
+        super().__init__(inputs, lengths)
+        self.tile = tile
+
+    def load(self, variable: int) -> dict[int, str]:
+        """One vector."""
+        return {variable: self.vectors.load("%x", variable * self.tile, self.vectors.lanes * self.vectors.bytes)}
+
+    def store(self, group: Group) -> None:
+        """One vector a result; structural zeros nowhere, as the tile is cleared once."""
+        v = self.vectors
+        for entry, reference in enumerate(group.references, group.start):
+            if reference is not None:
+                v.store(self.value(reference), f"%o{group.segment}", entry * self.tile, v.lanes * v.bytes)

@@ -1,0 +1,178 @@
+"""In which order a target computes and stores: groups of neighbouring results, each as soon as it is complete.
+
+A *group* is `width` neighbouring entries of a result array (fewer at the end of a row): what one vector register holds
+of a point's row. Results are produced group by group, in the order in which they lie in memory, and the operations
+that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
+many of them are in flight as in the order of the tape, and what does not fit the registers is stored and loaded again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Segment
+
+__all__ = ["Group", "Part", "groups", "order", "parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring entries of one result array.
+
+    Attributes:
+        segment: index of the result array.
+        start: first entry.
+        references: of the tape, one an entry; None for a structural zero.
+    """
+
+    segment: int
+    start: int
+    references: tuple[int | None, ...]
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all entries are structural zeros."""
+        return all(reference is None for reference in self.references)
+
+
+def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
+    """All results in the order in which they lie in memory; runs of structural zeros are left to the caller.
+
+    A group of structural zeros alone is as long as the run of whole groups of zeros is.
+    """
+    found: list[Group] = []
+    for index, segment in enumerate(segments):
+        given = {
+            position: tape.outputs[output]
+            for output, position in zip(segment.outputs, segment.positions, strict=True)
+        }
+        occupied = sorted({position // width for position in given})
+        end = 0
+        for block in occupied:
+            start, stop = block * width, min((block + 1) * width, segment.length)
+            if start > end:
+                found.append(Group(index, end, (None,) * (start - end)))
+            found.append(Group(index, start, tuple(map(given.get, range(start, stop)))))
+            end = stop
+        if end < segment.length:
+            found.append(Group(index, end, (None,) * (segment.length - end)))
+    return found
+
+
+def order(
+    tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
+) -> Iterator[int | Group]:
+    """Operations and groups, each operation once and before its first use, each group when it is complete.
+
+    Args:
+        partners: operations with the same arguments as another that are to follow it at once.
+    """
+    partners = {} if partners is None else partners
+    inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
+    arity = [operation.arity for operation in OPERATIONS]
+    codes = tape.codes
+    done = bytearray(len(tape))
+    done[:inputs] = b"\1" * inputs
+    for group in plan:
+        for output in group.references:
+            if output is None or output < 0 or done[output]:
+                continue
+            waiting = [output]
+            while waiting:
+                reference = waiting[-1]
+                if done[reference]:
+                    waiting.pop()
+                    continue
+                size = len(waiting)
+                takes = arity[codes[reference]]
+                if takes == 3:
+                    argument = third[reference]
+                    if argument >= 0 and not done[argument]:
+                        waiting.append(argument)
+                if takes >= 2:
+                    argument = second[reference]
+                    if argument >= 0 and not done[argument]:
+                        waiting.append(argument)
+                argument = first[reference]
+                if argument >= 0 and not done[argument]:
+                    waiting.append(argument)
+                if len(waiting) == size:
+                    done[reference] = 1
+                    waiting.pop()
+                    yield reference
+                    partner = partners.get(reference)
+                    if partner is not None and not done[partner]:
+                        done[partner] = 1
+                        yield partner
+        yield group
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a program that becomes one function.
+
+    Attributes:
+        steps: operations and groups in order.
+        slots: where in the frame a value lies that is computed in one part and used in another, by reference.
+    """
+
+    steps: list[int | Group]
+    slots: Mapping[int, int]
+
+
+def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tuple[list[Part], int]:
+    """Cut a program into parts of at most `size` operations, values that cross handed on through a frame.
+
+    A slot of the frame is used again once no later part needs its value.
+
+    Args:
+        reach: a result may be stored as late as together with the one `reach` - 1 places behind it.
+
+    Returns:
+        The parts, and the number of slots that the frame needs.
+    """
+    pieces: list[list[int | Group]] = [[]]
+    held = 0
+    for step in steps:
+        if held == size:
+            pieces.append([])
+            held = 0
+        pieces[-1].append(step)
+        held += not isinstance(step, Group)
+    if len(pieces) == 1:
+        return [Part(pieces[0], {})], 0
+
+    made: dict[int, int] = {}
+    last: dict[int, int] = {}
+    waiting: dict[int, deque[int | None]] = {}
+    for index, piece in enumerate(pieces):
+        for step in piece:
+            if isinstance(step, Group):
+                used: Iterable[int | None] = waiting.setdefault(step.segment, deque(maxlen=reach))
+                waiting[step.segment].extend(step.references)
+            else:
+                used = tape.arguments(step)
+                made[step] = index
+            for reference in used:
+                if reference is not None and reference >= tape.inputs:
+                    last[reference] = index
+
+    slots: dict[int, int] = {}
+    free: list[int] = []
+    count = 0
+    ending: list[list[int]] = [[] for _ in pieces]
+    for index, piece in enumerate(pieces):
+        for step in piece:
+            if not isinstance(step, Group) and last.get(step, index) > index:
+                if free:
+                    slot = free.pop()
+                else:
+                    slot, count = count, count + 1
+                slots[step] = slot
+                ending[last[step]].append(slot)
+        free += ending[index]
+    return [Part(piece, slots) for piece in pieces], count

@@ -1,0 +1,182 @@
+"""Independent references in high precision: every row of the table in mpmath, and forward derivatives over it.
+
+`EXACT` is an `arithmetic` for `evaluate`, with which a tape runs in 50 digits. `DUAL` is the same
+over pairs (value, tangent), with textbook derivatives, so that nothing of the table's expressions enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mpmath.ctx_mp import MPContext
+
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.operations import BY_NAME, Operation
+from accumulus.tape.tape import Tape
+
+#: A context of its own, so that no other test changes its precision.
+mp = MPContext()
+mp.dps = 50
+mpf = mp.mpf
+
+EPSILON = mpf(2) ** -52
+SMALLEST = mpf(2) ** -1074
+LARGEST = mpf(2) ** 1024 * (1 - mpf(2) ** -53)
+
+
+def _real(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NaN outside of the real domain, where mpmath goes on into the complex plane."""
+
+    def run(*arguments: Any) -> Any:
+        try:
+            value = function(*arguments)
+        except (ZeroDivisionError, ValueError):
+            return mp.nan
+        return value if isinstance(value, mpf) else mp.nan
+
+    return run
+
+
+def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NaN if an argument is; Python's minimum and maximum depend on the order then."""
+    return lambda *arguments: mp.nan if any(map(mp.isnan, arguments)) else function(arguments)
+
+
+def _power(x: Any, y: Any) -> Any:
+    return mpf(1) if y == 0 else mp.power(x, y)
+
+
+def _erfc(x: Any) -> Any:
+    # mpmath's own loops for arguments whose result no float64 can hold
+    return mp.erfc(x) if abs(x) < 1e3 else mpf(0) if x > 0 else mpf(2)
+
+
+#: The rows of the table in mpmath.
+EXACT: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": _real(lambda x, y: x / y),
+    "negative": lambda x: -x,
+    "power": _real(_power),
+    "sqrt": _real(mp.sqrt),
+    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
+    "hypot": mp.hypot,
+    "exp": mp.exp,
+    "expm1": mp.expm1,
+    "exp2": lambda x: mp.power(2, x),
+    "log": _real(mp.log),
+    "log1p": _real(mp.log1p),
+    "log2": _real(lambda x: mp.log(x) / mp.ln2),
+    "log10": _real(lambda x: mp.log(x) / mp.ln10),
+    "sin": mp.sin,
+    "cos": mp.cos,
+    "tan": mp.tan,
+    "asin": _real(mp.asin),
+    "acos": _real(mp.acos),
+    "atan": mp.atan,
+    "atan2": _real(mp.atan2),
+    "sinh": mp.sinh,
+    "cosh": mp.cosh,
+    "tanh": mp.tanh,
+    "asinh": mp.asinh,
+    "acosh": _real(mp.acosh),
+    "atanh": _real(mp.atanh),
+    "erf": lambda x: 1 - _erfc(x) if abs(x) > 6 else mp.erf(x),
+    "erfc": _erfc,
+    "abs": abs,
+    "sign": mp.sign,
+    "floor": mp.floor,
+    "ceil": mp.ceil,
+    "minimum": _extreme(min),
+    "maximum": _extreme(max),
+    "less": lambda x, y: x < y,
+    "less_equal": lambda x, y: x <= y,
+    "equal": lambda x, y: x == y,
+    "not_equal": lambda x, y: x != y,
+    "logical_and": lambda x, y: bool(x) and bool(y),
+    "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_not": lambda x: not x,
+    "select": lambda condition, x, y: x if condition else y,
+}
+
+
+def _first(x: Any, y: Any) -> Any:
+    """1 if x comes first, 0 if y does, a half for ties."""
+    return mpf("0.5") if x == y else mpf(x < y)
+
+
+#: Textbook derivatives, with the table's convention for abs and at ties; `tests/test_exact.py` compares them with
+#: numerical differentiation.
+PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "add": (lambda x, y: mpf(1), lambda x, y: mpf(1)),
+    "subtract": (lambda x, y: mpf(1), lambda x, y: mpf(-1)),
+    "multiply": (lambda x, y: y, lambda x, y: x),
+    "divide": (_real(lambda x, y: 1 / y), _real(lambda x, y: -x / y**2)),
+    "negative": (lambda x: mpf(-1),),
+    "power": (_real(lambda x, y: y * _power(x, y - 1)), _real(lambda x, y: _power(x, y) * mp.log(x))),
+    "sqrt": (_real(lambda x: 1 / (2 * mp.sqrt(x))),),
+    "cbrt": (_real(lambda x: 1 / (3 * mp.cbrt(abs(x)) ** 2)),),
+    "hypot": (_real(lambda x, y: x / mp.hypot(x, y)), _real(lambda x, y: y / mp.hypot(x, y))),
+    "exp": (mp.exp,),
+    "expm1": (mp.exp,),
+    "exp2": (lambda x: mp.ln2 * mp.power(2, x),),
+    "log": (_real(lambda x: 1 / x),),
+    "log1p": (_real(lambda x: 1 / (1 + x)),),
+    "log2": (_real(lambda x: 1 / (x * mp.ln2)),),
+    "log10": (_real(lambda x: 1 / (x * mp.ln10)),),
+    "sin": (mp.cos,),
+    "cos": (lambda x: -mp.sin(x),),
+    "tan": (lambda x: 1 / mp.cos(x) ** 2,),
+    "asin": (_real(lambda x: 1 / mp.sqrt(1 - x * x)),),
+    "acos": (_real(lambda x: -1 / mp.sqrt(1 - x * x)),),
+    "atan": (lambda x: 1 / (1 + x * x),),
+    "atan2": (_real(lambda y, x: x / (x * x + y * y)), _real(lambda y, x: -y / (x * x + y * y))),
+    "sinh": (mp.cosh,),
+    "cosh": (mp.sinh,),
+    "tanh": (lambda x: 1 / mp.cosh(x) ** 2,),
+    "asinh": (lambda x: 1 / mp.sqrt(1 + x * x),),
+    "acosh": (_real(lambda x: 1 / mp.sqrt(x * x - 1)),),
+    "atanh": (_real(lambda x: 1 / (1 - x * x)),),
+    "erf": (lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
+    "erfc": (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
+    "abs": (lambda x: mpf(1 if x >= 0 else -1),),
+    "sign": (lambda x: mpf(0),),
+    "floor": (lambda x: mpf(0),),
+    "ceil": (lambda x: mpf(0),),
+    "minimum": (_first, lambda x, y: _first(y, x)),
+    "maximum": (lambda x, y: _first(y, x), _first),
+    "select": (lambda c, x, y: mpf(0), lambda c, x, y: mpf(bool(c)), lambda c, x, y: mpf(not c)),
+}
+
+
+def dual(operation: Operation) -> Callable[..., tuple[Any, Any]]:
+    """The operation over pairs (value, tangent)."""
+
+    def run(*pairs: tuple[Any, Any]) -> tuple[Any, Any]:
+        point = [value for value, _ in pairs]
+        tangent = mpf(0)
+        if operation.result == "real":
+            for slope, (_, direction) in zip(PARTIALS[operation.name], pairs, strict=True):
+                tangent += slope(*point) * direction
+        return EXACT[operation.name](*point), tangent
+
+    return run
+
+
+DUAL = {name: dual(row) for name, row in BY_NAME.items() if name != "input"}
+
+
+def exact_values(tape: Tape, point: Sequence[float]) -> list[Any]:
+    """Outputs of the tape in high precision."""
+    return evaluate(tape, [mpf(x) for x in point], EXACT, mpf)
+
+
+def exact_jacobian(tape: Tape, point: Sequence[float]) -> list[list[Any]]:
+    """Rows ∂output/∂inputs of the tape in high precision."""
+    columns = []
+    for column in range(tape.inputs):
+        pairs = [(mpf(x), mpf(k == column)) for k, x in enumerate(point)]
+        columns.append([tangent for _, tangent in evaluate(tape, pairs, DUAL, lambda c: (mpf(c), mpf(0)))])
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,321 @@
+"""What cannot be recorded is a `TraceError` that names file and line, quotes it, and says what to write instead."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+import scipy.interpolate
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+import scipy.special
+
+from accumulus.errors import AccumulusError, ArgumentError, TraceError
+from accumulus.frontends import record
+
+OUTSIDE = np.eye(3)
+NUMBERS = [1.0, 2.0, 3.0]
+KEPT = []
+SPARSE = scipy.sparse.csr_matrix(OUTSIDE)
+SPLINE = scipy.interpolate.CubicSpline([0, 1, 2], [0, 1, 4])
+
+
+def store_item(x):
+    A = OUTSIDE.copy()
+    A[0, 0] = x[0]  # here
+    return A
+
+
+def store_row(x):
+    A = OUTSIDE.copy()
+    A[0] = x  # here
+    return A
+
+
+def add_in_place(x):
+    A = OUTSIDE.copy()
+    A += x  # here
+    return A
+
+
+def store_in_integers(x):
+    counts = np.array([0, 0, 0])
+    counts[0] = x[0]  # here
+    return counts
+
+
+def change_argument(x):
+    x[0] = 0.0  # here
+    return x
+
+
+def change_argument_through_view(x):
+    x[1:].reshape(2)[...] += 1  # here
+    return x
+
+
+def loop(x):
+    while x[0] > 1:  # here
+        x = x / 2
+    return x
+
+
+def branch(x):
+    if x[0] > 0 and x[1] < 1:  # here
+        return x
+    return -x
+
+
+def check(x):
+    assert x[0] > 0  # here
+    return x
+
+
+def several_lines(x):
+    return x + math.exp(  # here
+        x[0]
+    )
+
+
+def inside_helper(x):
+    def helper(y):
+        return math.sqrt(y)  # here
+
+    return helper(x[0])
+
+
+#: Source after ``return``, and what the message must say.
+RETURNS = {
+    "math.sin(x[0])": r"\bmath\.sin\b.*np\.sin instead",
+    "math.atan2(x[0], x[1])": r"np\.arctan2 instead",
+    "math.erf(x[0])": r"scipy\.special\.erf",
+    "float(x[0])": r"float\(\).*static",
+    "int(x[0])": r"int\(\).*np\.floor",
+    "np.float64(x[0])": r"float64\(\)",
+    "1.0 if x[0] > 0 else x": r"np\.where\(condition, a, b\)",
+    "bool(x[0])": r"np\.where",
+    "x[0] in NUMBERS": r"`in` compares",
+    "max(x[0], x[1])": r"np\.maximum\(a, b\)",
+    "min(x)": r"np\.min of an array",
+    "sorted(x)": "Sorting compares",
+    "1 if any(x > 0) else 2": r"np\.any",
+    "0 < x[0] < 1": r"joined by &",
+    "[i for i in range(x[0])]": r"bound of a loop.*static",
+    "NUMBERS[x[0]]": r"index.*must be a constant",
+    "OUTSIDE[x[0]]": r"index.*must be a constant",
+    "x[x[0]]": r"index depends.*np\.interp",
+    "x[x > 0]": r"shape.*np\.where",
+    "{x[0]: 1.0}": "key of a dict",
+    "f'{x[0]:.3f}'": "leave the format away",
+    "'%f' % x[0]": "plain number",
+    "x * 1j": "real and the imaginary part",
+    "np.exp(1j * x[0])": "real and the imaginary part",
+    "complex(x[0])": "real and the imaginary part",
+    "np.array(x, dtype=complex)": "Leave the dtype away",
+    "np.array([x[0]], dtype=int)": "Leave the dtype away",
+    "x.astype(int)": r"np\.trunc",
+    "np.arange(x[0])": r"np\.linspace",
+    "np.zeros(x[0])": "static",
+    "np.sort(x)": r"order of the entries.*np\.maximum",
+    "x.argmax()": "order of the entries",
+    "np.nonzero(x)": r"shape.*np\.where",
+    "np.where(x > 0)": r"shape.*np\.where\(condition, a, b\)",
+    "np.linalg.eig(np.outer(x, x))": r"iterates.*np\.linalg\.solve",
+    "np.fft.fft(x)": "complex",
+    "np.unwrap(x)": r"supported\(\)",
+    "np.linalg.norm(np.outer(x, x), 2)": "singular values",
+    "scipy.linalg.solve(np.outer(x, x), x)": r"scipy\.linalg\.solve.*NumPy's functions",
+    "OUTSIDE.dot(x)": r"np\.dot\(array",
+    "np.sin(x, where=[True, False, True])": r"np\.where\(condition.*out=",
+    "np.sum(x, where=[True, False, True])": r"unexpected keyword argument 'where'.*axis",
+    "np.sum(x, out=np.zeros(()))": r"out=…",
+    "np.sum(x, dtype=int)": "only reals",
+    "np.add(OUTSIDE, x, out=OUTSIDE)": r"np\.array\(M, float\)",
+    "np.add.reduceat(x, [0, 1])": "cannot be recorded",
+    "np.nextafter(x, 0.0)": r"np\.nextafter",
+    "(x > 0) & x": "join truth values",
+    "~x": "join truth values",
+    "x.view(int)": r"\.view",
+    "x.sort()": r"\.sort",
+    "np.broadcast_to(x * 2, (2, 3)).fill(1.0)": "read-only view",
+    "np.interp(x, x, x)": "constants",
+    "np.pad(x, 1, mode='mean')": "edge, reflect",
+    "np.matvec(np.outer(x, x), x, axis=0)": r"np\.moveaxis",
+    "np.r_['0,2', x, x]": r"np\.concatenate",
+    "SPARSE @ x": r"toarray\(\) @ x",
+    "SPLINE(x)": r"scipy\.interpolate\.CubicSpline.*NumPy's functions",
+    "scipy.special.gamma(x)": r"scipy\.special\.gamma",
+    "scipy.optimize.root(lambda y: y - x, np.zeros(3)).x": r"scipy\.optimize\.root",
+    "scipy.optimize.brentq(lambda y: y - x[0], 0, 1)": r"scipy\.optimize\.brentq cannot",
+    "np.polynomial.Polynomial([1, 2, 3])(x)": r"np\.polynomial",
+}
+FUNCTIONS = {
+    store_item: r"np\.array\(M, float\)",
+    store_row: r"np\.array\(M, float\)",
+    add_in_place: r"np\.array\(M, float\)",
+    store_in_integers: "integers",
+    change_argument: r"x = x\.copy\(\)",
+    change_argument_through_view: r"x = x\.copy\(\)",
+    loop: "constant number of times",
+    branch: r"np\.where",
+    check: "outside of the function",
+    several_lines: r"np\.exp",
+    inside_helper: r"np\.sqrt",
+}
+
+
+@pytest.mark.parametrize("source", RETURNS)
+def test_expressions(source, tmp_path):
+    file = tmp_path / "model.py"
+    file.write_text(f"def f(x):\n    y = 2.0 * x\n    return {source}\n")
+    scope = {**globals(), "scipy": scipy}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    with pytest.raises(TraceError) as caught:
+        record(scope["f"], [np.ones(3)])
+    message = str(caught.value)
+    assert f"{file}, line 3, in " in message
+    assert f"return {source}" in message
+    assert re.search(RETURNS[source], message), message
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_statements(function):
+    lines, first = inspect.getsourcelines(function)
+    line = first + next(k for k, text in enumerate(lines) if "# here" in text)
+    with pytest.raises(TraceError) as caught:
+        record(function, [np.ones(3)])
+    message = str(caught.value)
+    assert f"{__file__}, line {line}, in " in message
+    assert lines[line - first].strip() in message
+    assert re.search(FUNCTIONS[function], message), message
+
+
+def test_the_expression_is_marked():
+    with pytest.raises(TraceError) as caught:
+        record(lambda x: 2.0 * math.sin(x) + 1.0, [1.0])
+    _, source, marks, *_ = str(caught.value).splitlines()
+    assert [text for text, mark in zip(source, marks, strict=False) if mark == "^"] == list("math.sin(x)")
+
+
+def test_the_traceback_shows_the_users_frames_only():
+    def f(x):
+        return math.sin(x)
+
+    with pytest.raises(TraceError) as caught:
+        record(f, [1.0])
+    names = [entry.name for entry in caught.traceback]
+    assert names[-1] == "f"
+    assert "__float__" not in names
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_without_source_the_line_is_named():
+    scope = {"math": math}
+    exec(compile("def f(x):\n    return math.sin(x)\n", "<generated>", "exec"), scope)
+    with pytest.raises(TraceError, match=r"<generated>, line 2, in f: A plain number"):
+        record(scope["f"], [1.0])
+
+
+def test_values_of_another_recording_are_refused():
+    record(lambda x: KEPT.append(x) or x, [np.ones(2)])
+    with pytest.raises(TraceError, match="another recording"):
+        record(lambda x: x + KEPT[0], [np.ones(2)])
+    with pytest.raises(TraceError, match="another recording"):
+        record(lambda x: x * KEPT[0][0], [2.0])
+    with pytest.raises(TraceError, match="another recording"):
+        record(lambda x: KEPT[0], [2.0])
+    KEPT.clear()
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyError("mine"), ZeroDivisionError(), IndexError("mine")])
+def test_errors_of_the_function_stay_what_they_are(error):
+    def f(x):
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        record(f, [1.0])
+    assert caught.value is error
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x[7], lambda x: x + np.ones(4), lambda x: x @ np.ones(2), lambda x: np.stack([x, x[:1]])]
+)
+def test_errors_of_numpy_stay_what_they_are(f):
+    with pytest.raises((ValueError, IndexError)) as of_numpy:
+        f(np.ones(3))
+    with pytest.raises(type(of_numpy.value)) as caught:
+        record(f, [np.ones(3)])
+    assert not isinstance(caught.value, AccumulusError)
+
+
+def test_an_error_that_the_function_handles_is_none():
+    def f(x):
+        try:
+            return math.sin(x)
+        except TypeError:
+            return np.sin(x)
+
+    assert record(f, [1.0]).tape.operations == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (None, "NoneType None.*return statement missing"),
+        ("text", "str 'text'"),
+        ((1.0, None), r"NoneType None at \[1\]"),
+        ({"a": [1.0, "b"]}, r"str 'b' at \['a'\]\[1\]"),
+        (1j, "complex"),
+        (np.ones(2, complex), "an array of complex128"),
+        (np.array(["a"]), "an array of <U1"),
+        ({1.0, 2.0}, "set"),
+        (object(), "object"),
+        (math, "module"),
+    ],
+)
+def test_results_that_are_no_numbers(result, said):
+    def named(x):
+        return result
+
+    with pytest.raises(TraceError, match=rf"named \({re.escape(__file__)}, line \d+\) returned {said}"):
+        record(named, [1.0])
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        (1j, r"builtins\.complex.*real number"),
+        (np.ones(2, complex), r"array of complex128.*real and imaginary"),
+        (np.array([None]), "array of object"),
+        (np.array(["a"]), "array of <U1"),
+        ([1.0, 2.0], r"list of numbers.*np\.array.*static"),
+        ((1, 2), "tuple of numbers"),
+        ({"a": np.ones(2)}, "dict of numbers"),
+        (np.ma.array([1.0]), "MaskedArray"),
+    ],
+)
+def test_arguments_that_cannot_be_traced(argument, said):
+    given = copy.deepcopy(argument)
+    with pytest.raises(ArgumentError, match=rf"argument 1 \(y\) is .*{said}"):
+        record(lambda x, y: x, [1.0, argument])
+    np.testing.assert_equal(argument, given)
+
+
+def test_static_positions_must_exist():
+    with pytest.raises(ArgumentError, match="static argument 3 does not exist: 1 argument"):
+        record(lambda x: x, [1.0], static=frozenset({3}))
+
+
+def test_the_arguments_of_the_caller_are_untouched():
+    x = np.array([1.0, 2.0])
+    with pytest.raises(TraceError, match="in place"):
+        record(change_argument, [x])
+    np.testing.assert_array_equal(x, [1.0, 2.0])
+    assert x.flags.writeable

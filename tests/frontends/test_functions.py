@@ -1,0 +1,33 @@
+"""Every array function of the registry, against NumPy on points drawn by Hypothesis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import assert_agrees
+from function_cases import CASES, program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from accumulus.frontends import supported
+
+SOURCES = [source for sources in CASES.values() for source in sources]
+
+#: Multiples of 1/64: sums and products of a few are exact, so that ties and jumps are where NumPy has them.
+ENTRIES = st.integers(-128, 128).map(lambda k: k / 64.0)
+
+
+def array(*shape: int) -> st.SearchStrategy[np.ndarray]:
+    return arrays(np.float64, shape, elements=ENTRIES, fill=st.nothing())
+
+
+def test_every_function_has_a_case():
+    assert set(supported()) == set(CASES)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@settings(max_examples=max(5, settings.default.max_examples // 10))
+@given(v=array(3), A=array(3, 3), M=array(2, 4), s=ENTRIES)
+def test_agrees_with_numpy(source, v, A, M, s):
+    assert_agrees(program(source), [v, A, M, s])

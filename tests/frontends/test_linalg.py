@@ -1,0 +1,81 @@
+"""Small linear systems: random matrices that need pivoting, with zeros in them, in stacks, and singular ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import assert_agrees
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from accumulus.errors import TraceError
+from accumulus.frontends import record
+from accumulus.tape.evaluate import evaluate
+
+
+@given(n=st.integers(1, 6), seed=st.integers(0, 10_000), zeros=st.sampled_from([0.0, 0.5]))
+def test_solve_inv_and_det(n, seed, zeros):
+    generator = np.random.default_rng(seed)
+    A = generator.normal(size=(n, n)) * (generator.random((n, n)) >= zeros)
+    assume(np.linalg.cond(A) < 1e3)
+    b = generator.normal(size=n)
+
+    def f(A, b):
+        return np.linalg.solve(A, b), np.linalg.inv(A), np.linalg.det(A), np.linalg.solve(A, np.outer(b, b))
+
+    assert_agrees(f, [A, b], rtol=1e-9)
+
+
+@given(n=st.integers(1, 6), seed=st.integers(0, 10_000))
+def test_matrices_that_are_partly_constant(n, seed):
+    generator = np.random.default_rng(seed)
+    constant = np.where(generator.random((n, n)) < 0.5, generator.integers(-2, 3, (n, n)), 0.0)
+    traced = generator.random((n, n)) < 0.4
+    A = generator.normal(size=(n, n))
+
+    def matrix(A):
+        M = np.array(constant)
+        M[traced] = A[traced]
+        return M
+
+    assume(np.linalg.cond(matrix(A)) < 1e3)
+    assert_agrees(lambda A: (np.linalg.inv(matrix(A)), np.linalg.det(matrix(A))), [A], rtol=1e-9)
+
+
+def test_tiny_pivots_do_not_lose_digits():
+    A = np.eye(5)[::-1] + 1e-14 * np.ones((5, 5))
+    assert_agrees(lambda A: np.linalg.solve(A, np.arange(5.0)), [A])
+
+
+def test_structural_zeros_cost_nothing():
+    def banded(x):
+        A = np.diag(x) + np.diag(x[1:] * 0.1, 1)
+        return np.linalg.solve(A, x)
+
+    assert record(banded, [np.ones(8)]).tape.operations < 50
+
+
+def test_stacks():
+    A = np.random.default_rng(0).normal(size=(2, 3, 4, 4))
+    b = np.random.default_rng(1).normal(size=(3, 4, 2))
+    assert_agrees(lambda A, b: (np.linalg.solve(A, b), np.linalg.det(A), np.linalg.inv(A)), [A, b], rtol=1e-9)
+    assert_agrees(lambda A: np.linalg.solve(A, np.ones(4)), [A], rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_singular_matrices_give_no_numbers(n):
+    recording = record(np.linalg.inv, [np.ones((n, n))])
+    assert not np.any(np.isfinite(evaluate(recording.tape, [0.0] * n * n)))
+    assert evaluate(record(np.linalg.det, [np.ones((n, n))]).tape, [0.0] * n * n) == [0.0] or n > 3
+
+
+@pytest.mark.parametrize("f", [np.linalg.inv, np.linalg.det, lambda A: np.linalg.solve(A, np.ones(2))])
+def test_matrices_must_be_square(f):
+    with pytest.raises(np.linalg.LinAlgError, match="equal length"):
+        record(f, [np.ones((2, 3))])
+
+
+def test_norms_that_need_singular_values_are_refused():
+    for order in (2, -2, "nuc"):
+        with pytest.raises(TraceError, match="singular values"):
+            record(lambda A, order=order: np.linalg.norm(A, order), [np.ones((2, 2))])

@@ -1,0 +1,24 @@
+"""The references' textbook derivatives against numerical differentiation, so that nobody has to believe them."""
+
+from __future__ import annotations
+
+import pytest
+from exact import EXACT, PARTIALS, mp, mpf
+
+POINTS = (("0.3", "-0.7", "0.41"), ("0.9", "0.2", "-0.5"), ("-0.6", "0.8", "0.1"))
+
+
+@pytest.mark.parametrize("name", PARTIALS)
+def test_textbook_derivatives(name):
+    for texts in POINTS:
+        point = [mpf(text) for text in texts[: len(PARTIALS[name])]]
+        if name == "acosh":
+            point = [2 + x for x in point]
+        if mp.isnan(EXACT[name](*point)):
+            continue
+        for position, partial in enumerate(PARTIALS[name]):
+            if name == "select" and position == 0:
+                continue
+            rest = point[:position], point[position + 1 :]
+            numerical = mp.diff(lambda x, rest=rest: EXACT[name](*rest[0], x, *rest[1]), point[position])
+            assert mp.almosteq(partial(*point), numerical, 1e-40, 1e-40)
