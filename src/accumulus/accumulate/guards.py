@@ -1,0 +1,106 @@
+"""Labels with the conditions under which they count, so that branches that are off stay off.
+
+The derivative of ``where(c, f(x), 0)`` is f′(x) where c holds and 0 elsewhere, even where f′ is infinite or NaN.
+A label is therefore split into a value and the set of conditions that must all hold for it, else it is 0: products
+join the sets, sums keep what both have in common, and only what leaves as an entry of the Jacobian becomes a select.
+
+Gap: an argument that minimum or maximum leaves out has no condition, and its infinite derivatives give NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["Guarded", "closed", "guarded", "product", "total"]
+
+_SELECT: Final = BY_NAME["select"].code
+_NEGATIVE: Final = BY_NAME["negative"].code
+_NOT: Final = BY_NAME["logical_not"].code
+_NONE: Final[frozenset[int]] = frozenset()
+#: A larger set of conditions is joined into one, so that long chains of branches take linear time.
+LARGEST_SET: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`value` where all conditions of `on` hold, else 0; `value` is itself 0 unless all of `nonzero` hold."""
+
+    value: int
+    on: frozenset[int] = _NONE
+    nonzero: frozenset[int] = _NONE
+
+
+def guarded(tape: Tape, label: int) -> int | Guarded:
+    """The label, taken apart if it is a select between a value and 0."""
+    if label < 0:
+        return label
+    if tape.codes[label] == _NEGATIVE:
+        inner = guarded(tape, tape.first[label])
+        return label if isinstance(inner, int) else Guarded(tape.negative(inner.value), inner.on)
+    if tape.codes[label] == _SELECT:
+        condition, taken, other = tape.arguments(label)
+        if _is_zero(tape, other):
+            inner = _open(guarded(tape, taken))
+            return Guarded(inner.value, inner.on | {condition})
+        if _is_zero(tape, taken):
+            inner = _open(guarded(tape, other))
+            return Guarded(inner.value, inner.on | {tape.logical_not(condition)})
+    return label
+
+
+def _open(label: int | Guarded) -> Guarded:
+    return Guarded(label) if isinstance(label, int) else label
+
+
+def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> Guarded:
+    """a · b; 0 wherever a factor is, whatever the other is there."""
+    a, b = _open(a), _open(b)
+    value = tape.multiply(a.value, b.value)
+    if a.value < 0 or b.value < 0:
+        return Guarded(value, a.on | b.on, a.nonzero | b.nonzero)
+    on = a.on | b.on | a.nonzero | b.nonzero
+    return Guarded(value, on if len(on) <= LARGEST_SET else frozenset((_all(tape, on),)))
+
+
+def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> Guarded:
+    """a + b."""
+    a, b = _open(a), _open(b)
+    common = a.on & b.on
+    nonzero = (a.on | a.nonzero) & (b.on | b.nonzero) - common
+    of_a, of_b = a.on - common, b.on - common
+    if of_a and of_b:
+        only_a, only_b = _all(tape, of_a), _all(tape, of_b)
+        if only_b == tape.logical_not(only_a):
+            return Guarded(_select(tape, only_a, a.value, b.value), common, nonzero)
+        nonzero |= {tape.logical_or(only_a, only_b)}
+    value = tape.add(closed(tape, Guarded(a.value, of_a)), closed(tape, Guarded(b.value, of_b)))
+    return Guarded(value, common, nonzero)
+
+
+def closed(tape: Tape, label: int | Guarded) -> int:
+    """The label as one reference."""
+    if isinstance(label, int):
+        return label
+    return _select(tape, _all(tape, label.on), label.value, tape.constant(0.0)) if label.on else label.value
+
+
+def _all(tape: Tape, conditions: frozenset[int]) -> int:
+    first, *others = sorted(conditions)
+    for condition in others:
+        first = tape.logical_and(first, condition)
+    return first
+
+
+def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
+    if condition >= 0 and tape.codes[condition] == _NOT:
+        return tape.select(tape.first[condition], other, taken)
+    return tape.select(condition, taken, other)
+
+
+def _is_zero(tape: Tape, reference: int) -> bool:
+    """Whether `reference` is the constant 0.0 or -0.0, which are two references."""
+    return reference < 0 and tape.value_of(reference) == 0.0

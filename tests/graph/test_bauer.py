@@ -1,0 +1,61 @@
+"""Bauer's formula: by vertices and path by path, in rings that do not commute."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+from dags import dags, letters
+from figures import figure
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.errors import ArgumentError
+from accumulus.graph.bauer import bauer
+from accumulus.graph.graph import DifferentiationGraph, Kind
+
+LABELS = (None, Kind.ONE, Kind.MINUS_ONE)
+
+
+@given(dags(vertices=7, edges=12, labels=LABELS))
+def test_by_vertices_and_by_paths(graph):
+    assert bauer(graph, letters(graph)) == bauer(graph, letters(graph), expanded=True)
+
+
+@given(dags(), st.integers(0, 2**32 - 1))
+def test_matrices_of_matching_shapes(graph, seed):
+    """Labels of vector-valued vertices: whole-number matrices, multiplied in the order of the paths or not at all."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, len(graph.vertices))
+    ends = zip(graph.sources, graph.targets, strict=True)
+    labels = [rng.integers(-3, 4, (sizes[j], sizes[i])) for j, i in ends]
+    by_vertices = bauer(graph, labels, multiply=operator.matmul)
+    by_paths = bauer(graph, labels, multiply=operator.matmul, expanded=True)
+    assert by_vertices.keys() == by_paths.keys()
+    for entry, value in by_vertices.items():
+        assert (value == by_paths[entry]).all()
+        assert value.shape == (sizes[graph.roots[entry[0]]], sizes[graph.terminals[entry[1]]])
+
+
+@given(dags(labels=LABELS), st.data())
+def test_it_is_what_elimination_computes(graph, data):
+    accumulation = eliminate_vertices(graph, data.draw(st.permutations(graph.intermediates)))
+    values = letters(graph)
+    for is_product, left, right in accumulation.steps:
+        values.append(values[left] * values[right] if is_product else values[left] + values[right])
+    found = {entry: values[reference] for entry, reference in accumulation.entries.items()}
+    assert found == bauer(graph, letters(graph), expanded=True)
+
+
+def test_figure():
+    """The equation eq-a-full of the notes."""
+    graph = figure("fig:complex-dag-and-complete-path-dag", "a")
+    (value,) = bauer(graph, letters(graph)).values()
+    assert sorted("".join(word) for word in value.words) == ["e1e3e5e7", "e1e3e6e8", "e2e4e5e7", "e2e4e6e8"]
+
+
+def test_one_label_for_each_edge():
+    with pytest.raises(ArgumentError, match="1 labels for 2 edges"):
+        bauer(DifferentiationGraph([("y", "a"), ("a", "x")]), [1])

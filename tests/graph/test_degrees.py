@@ -1,0 +1,97 @@
+"""Neighbours, degrees, index ranges and index domains, against reachability by enumeration and the drawn degrees."""
+
+from __future__ import annotations
+
+import pytest
+from dags import dags
+from figures import degrees as drawn_degrees
+from figures import figure
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accumulus.errors import GraphError
+from accumulus.graph.degrees import (
+    in_degrees,
+    incoming,
+    members,
+    out_degrees,
+    outgoing,
+    predecessors,
+    reached_by,
+    reaching,
+    successors,
+)
+from accumulus.graph.graph import DifferentiationGraph
+
+
+def connected(graph):
+    """All pairs that a path joins, by transitive closure."""
+    count = len(graph.vertices)
+    joined = {(v, v) for v in range(count)}
+    joined.update(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    for k in range(count):
+        joined.update((j, i) for j in range(count) if (j, k) in joined for i in range(count) if (k, i) in joined)
+    return joined
+
+
+@given(dags(), st.data())
+def test_sets_of_neighbours(graph, data):
+    chosen = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
+    ends = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    assert predecessors(graph, chosen) == tuple(sorted({j for j, i in ends if i in chosen}))
+    assert successors(graph, chosen) == tuple(sorted({i for j, i in ends if j in chosen}))
+    assert incoming(graph, chosen) == tuple(e for e, (_, i) in enumerate(ends) if i in chosen)
+    assert outgoing(graph, chosen) == tuple(e for e, (j, _) in enumerate(ends) if j in chosen)
+    for v in range(len(graph.vertices)):
+        assert graph.predecessors(v) == predecessors(graph, [v])
+        assert graph.successors(v) == successors(graph, [v])
+        assert in_degrees(graph)[v] == len(incoming(graph, v))
+        assert out_degrees(graph)[v] == len(outgoing(graph, v))
+
+
+@given(dags(), st.data())
+def test_reachability(graph, data):
+    joined = connected(graph)
+    for v in range(len(graph.vertices)):
+        assert graph.roots_of(v) == tuple(y for y in graph.roots if (y, v) in joined)
+        assert graph.terminals_of(v) == tuple(x for x in graph.terminals if (v, x) in joined)
+        assert graph.root_degree(v) == len(graph.roots_of(v))
+        assert graph.terminal_degree(v) == len(graph.terminals_of(v))
+    some = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
+    above, below = reached_by(graph, some), reaching(graph, some)
+    for v in range(len(graph.vertices)):
+        assert members(above[v], some) == tuple(u for u in some if (u, v) in joined)
+        assert members(below[v], some) == tuple(u for u in some if (v, u) in joined)
+
+
+#: Vertices at which a drawing prints other degrees than the definition gives, with those that it gives: (a) to (c) have
+#: an edge from v-2 to v1 that the graph they were drawn after has not, so v-2 reaches v3 and v6, too.
+SLIPS = {
+    ("fig:multi-root-terminal-graph", "a"): {},
+    ("fig:multi-root-terminal-factorization", "a"): {"v3": (4, 4), "v6": (4, 3)},
+    ("fig:multi-root-terminal-factorization", "b"): {"v3": (4, 4)},
+    ("fig:multi-root-terminal-factorization", "c"): {"v3": (4, 4)},
+    **{("fig:multi-root-terminal-factorization", part): {} for part in "defghi"},
+}
+
+
+@pytest.mark.parametrize("case", SLIPS, ids=" ".join)
+def test_drawn_degrees(case):
+    graph = figure(*case)
+    drawn = drawn_degrees(*case)
+    found = {
+        name: (graph.root_degree(v), graph.terminal_degree(v))
+        for v, name in enumerate(graph.vertices)
+        if name in drawn
+    }
+    assert found == drawn | SLIPS[case]
+
+
+def test_unknown_vertices_are_named():
+    graph = DifferentiationGraph([("y", "x")])
+    for call in (graph.predecessors, graph.successors, graph.roots_of, graph.terminal_degree, graph.level):
+        for wrong in (2, -1, "y", None):
+            with pytest.raises(GraphError, match=f"no vertex {wrong!r}"):
+                call(wrong)
+    with pytest.raises(GraphError, match="no vertex 9"):
+        reaching(graph, [0, 9])

@@ -1,0 +1,142 @@
+"""Differentiation graphs: how they are made, their odd shapes, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from odd_graphs import all_paths, graphs, paths
+
+from accumulus.errors import GraphError
+from accumulus.graph.graph import DifferentiationGraph, Kind
+
+
+def named(graph, numbers):
+    return [graph.vertices[v] for v in numbers]
+
+
+def edges(graph):
+    return list(zip(named(graph, graph.sources), named(graph, graph.targets), graph.kinds.tolist(), strict=True))
+
+
+#: Edges, roots, terminals given; names of roots and terminals of the graph, and how many intermediates it has.
+SHAPES = {
+    "ends by default": ([("y", "a"), ("a", "x")], None, None, ["y"], ["x"], 1),
+    "no edges": ([], None, None, [], [], 0),
+    "only inputs": ([], None, ["x", "u"], [], ["x", "u"], 0),
+    "constant output": ([("y", "x")], ["y", "c"], None, ["y", "c"], ["x"], 0),
+    "unused input": ([("y", "x")], None, ["x", "u"], ["y"], ["x", "u"], 0),
+    "output is an input": ([("y", "x")], ["y", "x"], None, ["y", "x′"], ["x"], 0),
+    "output is an unused input": ([("y", "x")], ["y", "u"], ["x", "u"], ["y", "u′"], ["x", "u"], 0),
+    "output below an output": ([("y", "a"), ("a", "x")], ["y", "a"], None, ["y", "a′"], ["x"], 1),
+    "output named twice": ([("y", "x")], ["y", "y"], None, ["y′", "y′′"], ["x"], 1),
+    "input as output twice": ([], ["x", "x"], ["x"], ["x′", "x′′"], ["x"], 0),
+    "name of an own root taken": ([("y", "a"), ("a", "a′"), ("a′", "x")], ["y", "a"], None, ["y", "a′′"], ["x"], 2),
+    "leaf that is not an input": ([("y", "x"), ("y", "c")], None, ["x"], ["y"], ["x"], 1),
+    "top that is not an output": ([("y", "x"), ("t", "x")], ["y"], None, ["y"], ["x"], 1),
+    "names of any kind": ([((1, 2), 0), (0, frozenset())], None, None, [(1, 2)], [frozenset()], 1),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_shape(case):
+    given_edges, roots, terminals, expected_roots, expected_terminals, intermediates = SHAPES[case]
+    graph = DifferentiationGraph(given_edges, roots, terminals)
+    assert named(graph, graph.roots) == expected_roots
+    assert named(graph, graph.terminals) == expected_terminals
+    assert len(graph.intermediates) == intermediates
+    assert len(set(graph.vertices)) == len(graph.vertices)
+    for own, unit in zip(edges(graph)[len(given_edges) :], graph.kinds[len(given_edges) :], strict=True):
+        assert own[0] in expected_roots
+        assert unit == Kind.ONE
+
+
+#: What a label says, and its kind, symbol and value.
+LABELS = [
+    (None, Kind.VARIABLE, None, None),
+    ("a", Kind.VARIABLE, "a", None),
+    ("one", Kind.VARIABLE, "one", None),
+    (1, Kind.ONE, None, 1.0),
+    (-1.0, Kind.MINUS_ONE, None, -1.0),
+    (np.float32(0.5), Kind.CONSTANT, None, 0.5),
+    (np.int8(3), Kind.CONSTANT, None, 3.0),
+    (0.0, Kind.CONSTANT, None, 0.0),
+    (Kind.ONE, Kind.ONE, None, 1.0),
+    (Kind.MINUS_ONE, Kind.MINUS_ONE, None, -1.0),
+    (Kind.CONSTANT, Kind.CONSTANT, None, None),
+    (Kind.VARIABLE, Kind.VARIABLE, None, None),
+]
+
+
+@pytest.mark.parametrize(("label", "kind", "symbol", "value"), LABELS)
+def test_label(label, kind, symbol, value):
+    graph = DifferentiationGraph([("y", "x", label)])
+    assert (graph.kinds[0], graph.symbols[0], graph.constants.get(0)) == (kind, symbol, value)
+
+
+def test_sizes_go_to_own_roots_too():
+    graph = DifferentiationGraph([("y", "a"), ("a", "x")], ["y", "a"], sizes={"a": 3, "x": 2})
+    assert dict(zip(graph.vertices, graph.sizes.tolist(), strict=True)) == {"y": 1, "a": 3, "x": 2, "a′": 3}
+
+
+#: What is given, and what the message says.
+REFUSED = {
+    "cycle": (([("y", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("c", "x")],), r"cycle: 'a' → 'b' → 'c' → 'a'"),
+    "loop": (([("y", "a"), ("a", "a"), ("a", "x")],), "cycle: 'a' → 'a'"),
+    "cycle apart from the ends": (([("y", "x"), ("a", "b"), ("b", "a")], ["y"], ["x"]), "cycle: 'a' → 'b' → 'a'"),
+    "terminal with outgoing edges": (([("y", "a"), ("a", "x")], None, ["a"]), "terminal 'a' depends on 'x'"),
+    "terminal twice": (([("y", "x")], None, ["x", "x"]), "terminal 'x' is named 2 times"),
+    "edge of one end": (([("y",)],), r"edge \('y',\): expected \(from, to\)"),
+    "edge of four": (([("y", "x", 1, 2)],), "expected"),
+    "edge of text": ((["yx"],), "edge 'yx': expected"),
+    "edge of a number": (([3],), "edge 3: expected"),
+    "unhashable name": (([(["y"], "x")],), "hashable"),
+    "boolean label": (([("y", "x", True)],), "not True"),
+    "absent label": (([("y", "x", Kind.ABSENT)],), "not <Kind.ABSENT"),
+    "complex label": (([("y", "x", 1j)],), "not 1j"),
+    "huge label": (([("y", "x", 10**400)],), "expected a number"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case):
+    arguments, message = REFUSED[case]
+    with pytest.raises(GraphError, match=message):
+        DifferentiationGraph(*arguments)
+
+
+@pytest.mark.parametrize("sizes", [{"x": 0}, {"x": -1}, {"nosuch": 2}])
+def test_refused_sizes(sizes):
+    with pytest.raises(GraphError, match="expected a positive size of a vertex"):
+        DifferentiationGraph([("y", "x")], sizes=sizes)
+
+
+def test_long_cycles_are_named_in_part():
+    n = 30_000
+    with pytest.raises(GraphError, match=r"cycle: 0 → .* → 9 → \(29981 more\) → 29991 → .* → 29999 → 0; expected none"):
+        DifferentiationGraph([(k, (k + 1) % n) for k in range(n)])
+
+
+@given(graph=graphs())
+def test_adjacency_and_order(graph):
+    ends = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    for v in range(len(graph.vertices)):
+        assert graph.out_edges[v] == [e for e, (source, _) in enumerate(ends) if source == v]
+        assert graph.in_edges[v] == [e for e, (_, target) in enumerate(ends) if target == v]
+    place = {v: position for position, v in enumerate(graph.topological_order)}
+    assert sorted(place) == list(range(len(graph.vertices)))
+    assert all(place[target] < place[source] for source, target in ends)
+    assert not any(graph.in_edges[root] for root in graph.roots)
+    assert not any(graph.out_edges[terminal] for terminal in graph.terminals)
+    assert not {*graph.roots} & {*graph.terminals}
+
+
+@given(graph=graphs())
+def test_live_edges_are_those_on_a_path_from_a_root_to_a_terminal(graph):
+    on_a_path = {edge for counts in all_paths(graph).values() for path in counts for edge in path}
+    assert set(graph.live_edges.nonzero()[0].tolist()) == on_a_path
+
+
+def test_paths_of_a_diamond():
+    graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x"), ("b", "x")])
+    assert sorted(paths(graph, 0, 3)) == [(0, 2), (1, 3), (1, 4)]
