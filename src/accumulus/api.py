@@ -122,16 +122,16 @@ class Derivative:
         self._settings = settings
         self._scalar = scalar
         self._programs: dict[Hashable, Program] = {}
-        self._by_shape: dict[tuple[int, ...], Program] = {}
+        self._by_shape: dict[tuple[int, ...], Callable[[Any], Any]] = {}
         self._last: Program | None = None
         self._lock = threading.RLock()
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
         if len(arguments) == 1 and type(arguments[0]) is np.ndarray:
-            program = self._by_shape.get(arguments[0].shape)
-            if program is not None:
-                return program(arguments[0])
+            quick = self._by_shape.get(arguments[0].shape)
+            if quick is not None:
+                return quick(arguments[0])
         return self.compile(*arguments)(*arguments)
 
     def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
@@ -141,7 +141,9 @@ class Derivative:
         """
         static = self._static_positions(arguments)
         if not any(np.ndim(argument) for k, argument in enumerate(arguments) if k not in static):
-            raise ArgumentError(f"no argument of {self.__name__} has an axis of points; a batch takes at least one array")
+            raise ArgumentError(
+                f"no argument of {self.__name__} has an axis of points; a batch takes at least one array"
+            )
         point = [argument if k in static else _one_point(argument, transposed) for k, argument in enumerate(arguments)]
         return self.compile(*point).batch(*arguments, out=out, threads=threads, transposed=transposed)
 
@@ -183,7 +185,7 @@ class Derivative:
         program = Program(recording, self._wanted, positions, self._settings, name=name)
         self._programs[key] = program
         if len(examples) == 1 and recording.argument_shapes[0] is not None:
-            self._by_shape[recording.argument_shapes[0]] = program
+            self._by_shape[recording.argument_shapes[0]] = program.quick
         return program
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:

@@ -1,8 +1,9 @@
 """What `np.zeros`, `np.array` and the like do while a function is recorded.
 
 They make arrays of floats that accept traced items, so that a function which fills an array item by item works as it
-is. The other array functions are replaced too, for lists of traced values, which NumPy does not dispatch on:
-``np.linalg.norm([x, y])``.
+is. The other array functions have replacements too, for lists of traced values, which NumPy does not dispatch on:
+``np.linalg.norm([x, y])``. NumPy itself is not changed; `accumulus.frontends.patching` puts the replacements where the
+user's code finds them.
 
 A replacement does what the original does unless the running thread is recording and the caller is the user's code.
 Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
@@ -136,9 +137,10 @@ def _build_from_iterator(
 def _enumerate(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """np.ndenumerate: pairs of index and entry."""
     array = arguments[0] if arguments else keywords["arr"]
-    if not isinstance(array, Operand):
+    if not _contains_traced(array):
         return original(array)
-    return ((index, array[index]) for index in np.ndindex(np.shape(array.entries)))
+    converted = _convert(tape, np.asarray, array, None)
+    return ((index, converted[index]) for index in np.ndindex(converted.shape))
 
 
 MAKERS: Final[dict[Callable[..., Any], Maker]] = {

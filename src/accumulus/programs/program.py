@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.accumulate.emit import emit
 from accumulus.frontends.record import Recording
@@ -89,11 +90,9 @@ class Program:
             "compile",
             lambda: compile_tape(self.tape, self._results.segments, target=settings.target, dtype=settings.dtype),
         )
-        # one array in, one array out, nothing to check but dtype and shape: the call that has to be quick
         plain = self._results.is_plain and len(recording.argument_shapes) == 1 and not settings.check_finite
-        self._plain_shape = recording.argument_shapes[0] if plain else None
-        self._plain_dtype = dtype
-        self._plain_result = self._results.shapes[0] if plain else ()
+        #: For one array argument of the compiled shape: the result, with as little in between as there can be.
+        self.quick: Callable[[NDArray[Any]], Any] = self._quick(dtype) if plain else self.__call__
 
     def _timed(self, stage: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -120,10 +119,19 @@ class Program:
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
-        x = arguments[0] if len(arguments) == 1 else None
-        if type(x) is np.ndarray and x.shape == self._plain_shape and x.dtype == self._plain_dtype:
-            return self.kernel(x.reshape(-1))[0].reshape(self._plain_result)[()]
         return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None)
+
+    def _quick(self, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
+        kernel, shape = self.kernel, self._results.shapes[0]
+        whole, flat = shape == (), len(shape) == 1
+
+        def call(x: NDArray[Any]) -> Any:
+            if x.dtype != dtype:
+                return self(x)
+            result = kernel(x if x.ndim == 1 else x.reshape(-1))[0]
+            return result[0] if whole else result if flat else result.reshape(shape)
+
+        return call
 
     def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
         """Derivatives at many points.

@@ -1,0 +1,64 @@
+"""Derivatives of what is composed of several operations, where formulas easily go wrong: ties, zeros, overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+import accumulus as acc
+
+A4 = np.random.default_rng(3).normal(size=(4, 4))
+RIGHT = np.array([1.0, -2.0, 0.5, 3.0])
+
+
+def jacobian(f, x):
+    return np.asarray(acc.jacobian(f, target="numpy", method="reverse")(x))
+
+
+def assigned(x):
+    y = x * x
+    y[x < 0] = 5.0
+    y[x > 1] = 2.0
+    return y + np.where(x > 1, 2.0 * x, 0.0)
+
+
+def scattered(x):
+    total = np.zeros(2)
+    np.add.at(total, [0, 0], x)
+    return total
+
+
+CASES = {
+    "logaddexp at a tie": (lambda x: np.logaddexp(x[0], x[1]), [3.0, 3.0], [0.5, 0.5]),
+    "logaddexp far apart": (lambda x: np.logaddexp(x[0], x[1]), [-900.0, 900.0], [0.0, 1.0]),
+    "logaddexp2 at a tie": (lambda x: np.logaddexp2(x[0], x[1]), [3.0, 3.0], [0.5, 0.5]),
+    "expit at 0": (lambda x: special.expit(x[0]), [0.0], [0.25]),
+    "expit of large numbers": (special.expit, [-900.0, 900.0], np.zeros((2, 2))),
+    "log_expit": (lambda x: special.log_expit(x[0]), [0.0], [0.5]),
+    "xlogy at 0": (lambda x: special.xlogy(x[0], x[1]), [0.0, 2.0], [np.log(2.0), 0.0]),
+    "sinc at 0": (lambda x: np.sinc(x[0]), [0.0], [0.0]),
+    "remainder": (lambda x: x[0] % x[1], [7.5, 2.0], [1.0, -3.0]),
+    "trunc": (lambda x: x[0] - np.trunc(x[0]), [-1.5], [1.0]),
+    "fmax with NaN": (lambda x: np.fmax(x[0], np.nan), [2.0], [1.0]),
+    "copysign": (lambda x: np.copysign(x[0], x[1]), [2.0, -3.0], [-1.0, 0.0]),
+    "division where it is possible": (
+        lambda x: np.divide(1.0, x, out=np.zeros(2), where=x != 0),
+        [0.0, 2.0],
+        [[0.0, 0.0], [0.0, -0.25]],
+    ),
+    "assignment by a condition": (assigned, [-1.0, 2.0], [[0.0, 0.0], [0.0, 2.0]]),
+    "interpolation": (lambda x: np.interp(x[0], [0.0, 1.0, 3.0], [0.0, 2.0, 8.0]), [2.0], [3.0]),
+    "norm": (np.linalg.norm, [3.0, 4.0], [0.6, 0.8]),
+    "det": (lambda x: np.linalg.det(A4 * x[0]), [1.0], [4 * np.linalg.det(A4)]),
+    "solve": (lambda x: np.linalg.solve(A4, RIGHT * x[0])[:1], [1.0], [[np.linalg.solve(A4, RIGHT)[0]]]),
+    "inv": (lambda x: np.linalg.inv(A4 * x[0])[0, :1], [1.0], [[-np.linalg.inv(A4)[0, 0]]]),
+    "scatter": (scattered, [1.0, 2.0], [[1.0, 1.0], [0.0, 0.0]]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name):
+    f, x, expected = CASES[name]
+    result = jacobian(f, np.array(x))
+    np.testing.assert_allclose(result.reshape(np.shape(expected)), expected, rtol=1e-12, atol=1e-14)
