@@ -109,8 +109,7 @@ def letters(graph: DifferentiationGraph) -> list[Words]:
     """A letter for each label: the edge's symbol, or its number, and ±1 for unit edges."""
     fixed = {Kind.ONE: Words({(): 1}), Kind.MINUS_ONE: Words({(): -1})}
     return [
-        fixed.get(Kind(int(kind)), Words({(graph.symbols[e] or f"edge {e}",): 1}))
-        for e, kind in enumerate(graph.kinds)
+        fixed.get(Kind(int(kind)), Words({(graph.symbols[e] or f"edge {e}",): 1})) for e, kind in enumerate(graph.kinds)
     ]
 
 
@@ -122,3 +121,23 @@ def lettered(graph: DifferentiationGraph) -> DifferentiationGraph:
         for e, (j, i, k) in enumerate(zip(graph.sources, graph.targets, graph.kinds, strict=True))
     ]
     return DifferentiationGraph(edges, [names[v] for v in graph.roots], [names[v] for v in graph.terminals])
+
+
+def same(first: DifferentiationGraph, second: DifferentiationGraph, *, ordered: bool = True) -> bool:
+    """Whether two graphs are equal in names, edges, labels, ends and sizes; edges in the same order if `ordered`."""
+
+    def described(graph: DifferentiationGraph) -> tuple[Any, ...]:
+        names = graph.vertices
+        edges = [
+            (names[j], names[i], kind, graph.symbols[e], graph.constants.get(e))
+            for e, (j, i, kind) in enumerate(zip(graph.sources, graph.targets, graph.kinds.tolist(), strict=True))
+        ]
+        return (
+            graph.name,
+            [names[v] for v in graph.roots],
+            [names[v] for v in graph.terminals],
+            edges if ordered else sorted(edges, key=repr),
+            dict(zip(names, graph.sizes.tolist(), strict=True)),
+        )
+
+    return described(first) == described(second)

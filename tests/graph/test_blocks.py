@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
 from dags import dags, every_dag, nested
@@ -37,10 +37,8 @@ class Literal:
         vertices = {v for e in edges for v in self.ends[e]}
         separate = any(not self.inner(p) & self.inner(q) for p, q in combinations(every, 2))
         for v in vertices - {i, j}:
-            for e, ends in enumerate(self.ends):
-                if v in ends and not vertices.issuperset(ends):
-                    return None
-            del v
+            if any(v in ends and not vertices.issuperset(ends) for ends in self.ends):
+                return None
         return frozenset(edges) if separate else None
 
     def chains(self, i, j):
@@ -128,7 +126,7 @@ def check_tree(graph, decomposition):
             links = part.children
             assert len(links) > 1
             assert (links[0].source, links[-1].sink) == (part.source, part.sink)
-            assert all(a.sink == b.source for a, b in zip(links, links[1:], strict=False))
+            assert all(a.sink == b.source for a, b in pairwise(links))
             assert not any(link.is_chain for link in links)
         elif part.shape is Shape.PARALLEL:
             assert len(part.children) > 1
@@ -315,9 +313,9 @@ def test_source_with_other_edges():
 
 
 def test_deep_nesting_takes_no_recursion():
-    edges = [(0, 1)]
-    for k in range(5000):
-        edges = [*edges, (k + 2, k)] if k == 0 else [*edges, (k + 2, k + 1), (k + 2, 1)]
+    edges = [(0, 1), (2, 0)]
+    for k in range(2, 5001):
+        edges += [(k + 1, k), (k + 1, 1)]
     graph = DifferentiationGraph(edges)
     (whole,) = decompose(graph).parts
     assert whole.simple

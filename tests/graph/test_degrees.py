@@ -80,9 +80,7 @@ def test_drawn_degrees(case):
     graph = figure(*case)
     drawn = drawn_degrees(*case)
     found = {
-        name: (graph.root_degree(v), graph.terminal_degree(v))
-        for v, name in enumerate(graph.vertices)
-        if name in drawn
+        name: (graph.root_degree(v), graph.terminal_degree(v)) for v, name in enumerate(graph.vertices) if name in drawn
     }
     assert found == drawn | SLIPS[case]
 

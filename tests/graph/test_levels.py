@@ -113,9 +113,7 @@ def test_names_and_sizes_of_copies():
 
 def test_dead_parts():
     """What no root reaches has no level; a dead end has one, and the terminals come after it."""
-    graph = DifferentiationGraph(
-        [("y", "x"), ("t", "x"), ("y", "a"), ("a", "b")], roots=["y"], terminals=["x"]
-    )
+    graph = DifferentiationGraph([("y", "x"), ("t", "x"), ("y", "a"), ("a", "b")], roots=["y"], terminals=["x"])
     number = {name: v for v, name in enumerate(graph.vertices)}
     assert {name: graph.level(v) for name, v in number.items()} == {"y": 0, "x": 3, "t": -1, "a": 1, "b": 2}
     assert [graph.vertices[graph.sources[e]] for e in graph.cross_level_edges] == ["y"]

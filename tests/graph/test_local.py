@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from dags import ONE, dags, letters
 from figures import figure
@@ -75,7 +77,7 @@ def test_neighbouring_levels_hold_labels(graph):
     cut = segmented(graph)
     sets = level_sets(cut)
     product = None
-    for above, below in zip(sets, sets[1:], strict=False):
+    for above, below in pairwise(sets):
         local = cut.local_jacobian(above, below)
         assert not any(is_product for is_product, *_ in local.steps)
         entries = {(above[row], below[column]): value for (row, column), value in evaluated(local).items()}

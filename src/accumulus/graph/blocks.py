@@ -3,7 +3,7 @@
 `decompose` finds all of them as a tree: series (chains), parallels (blocks), edges, and cores, the parts of complex
 blocks that no composition explains. It reduces chains and parallel edges (`accumulus.graph.series_parallel`), then
 replaces what is left of each region, from the smallest to the largest (`accumulus.graph.regions`): O(edges · log edges)
-time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, in time linear in what they reach.
+time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
 
 How the definitions are read:
 

@@ -27,7 +27,7 @@ __all__ = ["read_graphml", "write_graphml"]
 
 #: Attributes by what they belong to, with their GraphML types.
 _KEYS: Final = {
-    "graph": {"roots": "int", "terminals": "int"},
+    "graph": {"name": "string", "roots": "int", "terminals": "int"},
     "node": {"root": "int", "terminal": "int", "size": "int", "integer": "boolean"},
     "edge": {"label": "string", "kind": "string", "value": "double"},
 }
@@ -53,8 +53,8 @@ def write_graphml(graph: DifferentiationGraph, path: str | PathLike[str]) -> Non
     for owner, keys in _KEYS.items():
         for key, kind in keys.items():
             lines.append(f'  <key id="{owner}-{key}" for="{owner}" attr.name="{key}" attr.type="{kind}"/>')
-    lines.append(f'  <graph id={_attribute(graph.name)} edgedefault="directed">')
-    lines += _data("graph", graph_attributes(graph))
+    lines.append('  <graph edgedefault="directed">')
+    lines += _data("graph", {"name": graph.name, **graph_attributes(graph)})
     for name, about in zip(graph.vertices, vertex_attributes(graph), strict=True):
         attributes: dict[str, Any] = dict(about)
         if isinstance(name, int) and not isinstance(name, bool):
@@ -157,7 +157,8 @@ class _Reader:
                     raise GraphError(f"edge {edge.names!r} names {end!r}, which is not a node of the file")
             j, i = edge.names
             edges.append((names[j], names[i], self._defaults("edge") | edge.attributes))
-        return graph_from(vertices, edges, name=self.name, attributes=self.about.attributes)
+        about = self.about.attributes
+        return graph_from(vertices, edges, name=about.get("name", self.name), attributes=about)
 
     def _defaults(self, owner: str) -> dict[str, Any]:
         return {name: value for (kind, name), value in self.defaults.items() if kind in (owner, "all")}

@@ -8,7 +8,7 @@ without simple parts. The same parts are found, with a different aim, by way of 
 Valdes, Prime Subprogram Parsing of a Program, 1980; Vanhatalo, Völzer and Koehler, The Refined Process Structure Tree,
 2009). Here dominators are enough, since the graph is acyclic:
 
-In a region ⟨i,j⟩ without a vertex that all paths pass, no vertex dominates j, so that the region is a union of whole
+If no vertex of a region ⟨i,j⟩ is on all of its paths, none dominates j, so that the region is a union of whole
 subtrees below children of i in the dominator tree. Every edge ⟨u,w⟩ joins, at the immediate dominator of w, the
 child whose subtree holds u to the child w; at the dominators of u below it leaves to the outside. The regions at i are
 

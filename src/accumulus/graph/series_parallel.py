@@ -12,7 +12,7 @@ and not two of them. Time O(edges · log edges), of which the logarithm is for t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -104,14 +104,16 @@ class Reduction:
         self.out: Final[dict[int, dict[int, int]]] = {}
         self.into: Final[dict[int, dict[int, int]]] = {}
         self._shape: list[Shape] = []
-        self._members: list[deque[int]] = []
+        #: Of compositions only: most parts are edges, and a deque is large.
+        self._members: dict[int, deque[int]] = {}
         self._first: list[int] = []
         self._outer: list[int] = []
         self._swallowed_by: dict[int, int] = {}
         self._pending: list[int] = []
+        sources: list[int] = graph.sources.tolist()
+        targets: list[int] = graph.targets.tolist()
         for e in edges:
-            part = self._new(Shape.EDGE, int(graph.sources[e]), int(graph.targets[e]), (), e)
-            self._place(part)
+            self._place(self._new(Shape.EDGE, sources[e], targets[e], e))
         self._reduce()
 
     def collapse(self, entry: int, exit_: int, seed: int) -> None:
@@ -140,7 +142,7 @@ class Reduction:
                     inner.add(u)
                     pending.append(u)
         members = sorted({part for v in inner for part in (*self.out[v].values(), *self.into[v].values())})
-        core = self._new(Shape.CORE, entry, exit_, members, min(self._first[part] for part in members))
+        core = self._new(Shape.CORE, entry, exit_, min(self._first[part] for part in members), members)
         for part in members:
             self._remove(part)
         for v in inner:
@@ -155,11 +157,14 @@ class Reduction:
         pending = [(part, False) for part in tops]
         while pending:
             part, ready = pending.pop()
-            if not ready:
-                pending.append((part, True))
-                pending.extend((member, False) for member in self._members[part])
+            if self._shape[part] is Shape.EDGE:
+                made[part] = Part(Shape.EDGE, self.source[part], self.sink[part], edge=self._first[part])
                 continue
             members: Iterable[int] = self._members[part]
+            if not ready:
+                pending.append((part, True))
+                pending.extend((member, False) for member in members)
+                continue
             if self._shape[part] is not Shape.SERIES:
                 members = sorted(members, key=self._first.__getitem__)
             made[part] = self._part(part, tuple(made.pop(member) for member in members))
@@ -167,25 +172,23 @@ class Reduction:
 
     def _part(self, part: int, children: tuple[Part, ...]) -> Part:
         shape = self._shape[part]
-        source, sink = self.source[part], self.sink[part]
-        if shape is Shape.EDGE:
-            return Part(shape, source, sink, edge=self._first[part])
         simple = shape is not Shape.CORE and all(child.simple for child in children)
         straight = (Shape.EDGE,) if shape is Shape.SERIES else (Shape.EDGE, Shape.SERIES)
         direct = simple and all(child.direct and child.shape in straight for child in children)
         size = sum(child.size for child in children)
-        return Part(shape, source, sink, children, size=size, simple=simple, direct=direct)
+        return Part(shape, self.source[part], self.sink[part], children, size=size, simple=simple, direct=direct)
 
-    def _new(self, shape: Shape, source: int, sink: int, members: Iterable[int], first: int) -> int:
+    def _new(self, shape: Shape, source: int, sink: int, first: int, members: Sequence[int] = ()) -> int:
         part = len(self._shape)
         self._shape.append(shape)
         self.source.append(source)
         self.sink.append(sink)
-        self._members.append(deque(members))
         self._first.append(first)
         self._outer.append(part)
-        for member in self._members[part]:
-            self._outer[member] = part
+        if members:
+            self._members[part] = deque(members)
+            for member in members:
+                self._outer[member] = part
         return part
 
     def _place(self, part: int) -> None:
@@ -225,25 +228,20 @@ class Reduction:
     def _joined(self, shape: Shape, first: int, second: int) -> int:
         """The composition of two parts, as one flat part; first is nearer to the root in a series."""
         source, sink = self.source[first], self.sink[second]
-        mine, other = self._members[first], self._members[second]
         lowest = min(self._first[first], self._first[second])
-        flat = self._shape[first] is shape, self._shape[second] is shape
-        if flat == (True, True):
-            if len(mine) >= len(other):
-                mine.extend(other)
-                result, inner = first, second
-            else:
-                other.extendleft(reversed(mine))
-                result, inner = second, first
-            self._members[inner] = deque()
-        elif flat == (True, False):
-            mine.append(second)
+        mine = self._members[first] if self._shape[first] is shape else None
+        other = self._members[second] if self._shape[second] is shape else None
+        if mine is None and other is None:
+            return self._new(shape, source, sink, lowest, (first, second))
+        if other is None or (mine is not None and len(mine) >= len(other)):
+            assert mine is not None
+            mine.extend((second,) if other is None else other)
             result, inner = first, second
-        elif flat == (False, True):
-            other.appendleft(first)
-            result, inner = second, first
         else:
-            return self._new(shape, source, sink, (first, second), lowest)
+            other.extendleft((first,) if mine is None else reversed(mine))
+            result, inner = second, first
+        if mine is not None and other is not None:
+            del self._members[inner]
         self._outer[inner] = result
         self.source[result], self.sink[result], self._first[result] = source, sink, lowest
         return result
