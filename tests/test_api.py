@@ -267,7 +267,7 @@ BAD = [
     (lambda: acc.jacobian(fails)(POINT), RuntimeError, "own"),
     (lambda: acc.trace(swirl, POINT).compile(acc.plan(acc.DifferentiationGraph([("y", "x")]))), ArgumentError, "graph"),
     (lambda: acc.jacobian(swirl).compile(POINT)(np.ones(3)), ArgumentError, r"\(3,\)"),
-    (lambda: acc.jacobian(swirl).compile(POINT)(), ArgumentError, "1 arguments"),
+    (lambda: acc.jacobian(swirl).compile(POINT)(POINT, POINT), ArgumentError, "1 arguments"),
 ]
 
 

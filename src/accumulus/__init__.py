@@ -14,9 +14,9 @@ from accumulus import errors
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.programs.sparse import SparseBatch
 from accumulus.search.methods import methods
 from accumulus.search.plan import Plan, plan
-from accumulus.programs.sparse import SparseBatch
 from accumulus.tape.tape import Tape
 
 __all__ = [

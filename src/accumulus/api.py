@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
@@ -173,7 +174,9 @@ class Derivative:
         return self._last
 
     def _build(self, examples: Sequence[Any], key: Hashable) -> Program:
+        start = time.perf_counter()
         recording = record(self.__wrapped__, examples, {}, static=self._static_positions(examples))
+        seconds = time.perf_counter() - start
         name = _name(self.__wrapped__)
         argnums = _checked_argnums(self._given_argnums, recording, name)
         if self._scalar and (recording.result_shapes != ((),) or not _is_leaf(recording)):
@@ -183,6 +186,7 @@ class Derivative:
             )
         positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
         program = Program(recording, self._wanted, positions, self._settings, name=name)
+        program.seconds = {"trace": seconds, **program.seconds}
         self._programs[key] = program
         if len(examples) == 1 and recording.argument_shapes[0] is not None:
             self._by_shape[recording.argument_shapes[0]] = program.quick

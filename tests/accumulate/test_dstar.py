@@ -12,9 +12,9 @@ from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph
 
 
-@given(graphs(20), st.sampled_from(["frequency", "inner"]))
-def test_the_jacobian(graph, order):
-    check(dstar(graph, order=order))
+@given(graphs(20), st.sampled_from(["frequency", "inner"]), st.sampled_from([None, "both", "roots", "terminals"]))
+def test_the_jacobian(graph, order, sides):
+    check(dstar(graph, order=order, sides=sides))
 
 
 def test_nested_subgraphs_come_first():
@@ -43,3 +43,5 @@ def test_larger_graphs(shape):
 def test_an_unknown_order():
     with pytest.raises(UnknownNameError, match="frequency"):
         dstar(random_graph("sparse", 5, 1), order="outer")
+    with pytest.raises(UnknownNameError, match="terminals"):
+        dstar(random_graph("sparse", 5, 1), sides="left")

@@ -3,7 +3,8 @@
 A run cools geometrically from HOT to COLD, in units of what a vertex costs on average. It proceeds in slices of a few
 milliseconds; between them the caller looks at the clock, and Ctrl-C is heard.
 
-Deterministic: what a run finds depends on its start, its seed and its number of visits, not on where it is cut into slices.
+Deterministic: what a run finds depends on its start, its seed and its number of visits, not on where it is cut
+into slices.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ COLD: Final = 0.05
 TIE: Final = 0.125
 #: Steps in a slice; one takes about 25 ns in small graphs.
 SLICE: Final = 150_000
+#: Steps a second, at least, on a machine of today, times the words of a row.
+SPEED: Final = 30e6
 
 
 class Annealing:
@@ -45,9 +48,10 @@ class Annealing:
     Args:
         state: the graph, nothing eliminated; at least two intermediates.
         objective: "operations" anneals multiplications.
+        start: an order to begin with.
     """
 
-    def __init__(self, state: Elimination, objective: Objective) -> None:
+    def __init__(self, state: Elimination, objective: Objective, start: Sequence[int]) -> None:
         bits = BitRows.of(state)
         rows, sizes = bits.rows, bits.sizes
         self._vertices, self._number = state.intermediates, bits.number
@@ -72,44 +76,47 @@ class Annealing:
         values[[slot.VERTICES, slot.WORDS, slot.WINDOW]] = count, words, WINDOW
         values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = products, multiplications
         values[slot.BEST] = np.iinfo(np.int64).max
-        self._run = kernel("order", "anneal")
-        #: Kernel steps of one sweep, on average.
-        self.sweep_steps = 2 * count * min(WINDOW, count // 2 + 1)
+        self._run = kernel("order")
+        self._sweep_steps = 2 * count * min(WINDOW, count // 2 + 1)
+        self._words: int = words
+        self._set(start)
+
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on a machine of today."""
+        return seconds * SPEED / (self._sweep_steps * self._words)
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """The best order of all runs so far, and its cost."""
         return _costs(int(self._block.integers[slot.BEST])), self._named(self._best_order)
 
-    @property
-    def current(self) -> tuple[Cost, tuple[int, ...]]:
-        """The order at which the last run stands, and its cost."""
-        return _costs(int(self._block.integers[slot.TOTAL])), self._named(self._order)
-
-    def run(self, start: Sequence[int], visits: int, seed: int, heat: float = 1.0) -> Iterator[Cost]:
+    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once; yields the best cost of all runs after each slice.
 
         Args:
             start: order of the graph's vertices; those that are not on any path are passed over.
-            visits: vertices placed, twice that many places drawn.
-            heat: factor of the temperatures; small ones keep most of the start.
+            visits: vertices taken out and put back, twice each.
+            heat: factor of the temperature at the start; a small one keeps most of the start.
         """
-        values, floats = self._block.integers, self._block.floats
-        self._order[:] = [self._number[v] for v in start if v in self._number]
-        values[[slot.AT, slot.VISITS, slot.SWEEPS]] = -1, 0, 0
-        values[slot.RANDOM] = seed_of(seed)
-        self._run(self._block.address)
-        first, _ = self.current[0]
-        scale = max(1.0, first / self.count / 4)
+        integers, floats = self._block.integers, self._block.floats
+        scale = max(1.0, self._set(start) / self.count / 4)
         floats[[slot.PRIMARY, slot.SECONDARY]] = 1 / scale, TIE / scale
         floats[slot.TEMPERATURE] = HOT * heat
         floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))
-        slice_ = max(1, SLICE * self.count // self.sweep_steps)
+        integers[slot.RANDOM] = seed_of(*seed)
+        visits_of_slice = max(1, SLICE * self.count // self._sweep_steps)
         while visits > 0:
-            values[slot.VISITS] = min(slice_, visits)
-            visits -= slice_
-            self._run(self._block.address)
-            yield self.best[0]
+            integers[slot.VISITS] = min(visits_of_slice, visits)
+            visits -= visits_of_slice
+            yield _costs(self._run(self._block.address))[0]
+
+    def _set(self, start: Sequence[int]) -> int:
+        """Begin with an order; returns its cost."""
+        integers = self._block.integers
+        self._order[:] = [self._number[v] for v in start if v in self._number]
+        integers[[slot.AT, slot.VISITS, slot.SWEEPS]] = -1, 0, 0
+        self._run(self._block.address)
+        return _costs(int(integers[slot.TOTAL]))[0]
 
     def _named(self, order: NDArray[np.int64]) -> tuple[int, ...]:
         return tuple(self._vertices[k] for k in order.tolist())

@@ -1,7 +1,8 @@
 """The best of all methods: a portfolio under one time limit.
 
-Every registered method that no other one covers runs on the graph, and the cheapest plan wins; among equals the simplest. So the
-result is never worse than that of any single method, as long as all of them end before the time limit.
+Every registered method that no other one covers runs on the graph, and the cheapest plan wins; among equals the
+simplest. So the result is never worse than that of any single method, as long as all of them end before the
+time limit.
 """
 
 from __future__ import annotations

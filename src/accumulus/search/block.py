@@ -1,8 +1,8 @@
 """One block of numbers and addresses: what a compiled kernel is called with.
 
-A kernel takes the address of a block of 64-bit slots: integers, floats, and addresses of arrays that the caller owns. So it needs no
-types of Numba's or Python's when it runs, and its machine code can be kept and loaded as it is. Which slot holds what
-is written down beside each kernel.
+A kernel takes the address of a block of 64-bit slots: integers, floats, and addresses of arrays that the caller
+owns. So it needs no types of Numba's or Python's when it runs, and its machine code can be kept and loaded as
+it is. Which slot holds what is written down beside each kernel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""What vertex elimination does to a graph, without the expressions: which edges are left, their kinds, what each vertex costs.
+"""What vertex elimination does to a graph, without the expressions: which edges are left, their kinds, what
+each vertex costs.
 
-A label matters to the cost by its level only: ±1, another constant, or variable. A product takes the higher level of its
-factors, and a sum of two labels is at least a constant. Costs are pairs, so that orders which are equal under the objective are
-told apart: (fma, multiplications) for the objective "fma", (multiplications, fma) for the others.
+A label matters to the cost by its level only: ±1, another constant, or variable. A product takes the higher
+level of its factors, and a sum of two labels is at least a constant. Costs are pairs, so that orders which are
+equal under the objective are told apart: (fma, multiplications) for the objective "fma", (multiplications, fma)
+for the others.
 
 Time: a dictionary operation or two for every product, on all graphs.
 """

@@ -18,7 +18,8 @@ class BitRows:
 
     Attributes:
         number: bit of each vertex that has an edge; the intermediates come first, in their own order.
-        rows: (intermediates, 6, words) of 64 bits: what depends on a vertex by any edge, by edges of level 2 and 3, of
+        rows: (intermediates, 6, words) of 64 bits: what depends on a vertex by any edge, by edges of level 2
+        and 3, of
             level 3 (`accumulus.search.elimination`); then the same of what it depends on.
         sizes: of the vertices, by bit.
     """

@@ -1,16 +1,18 @@
 """Vertex orders without a search: forward, reverse, Markowitz.
 
-Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz eliminates next what is cheapest
-now (Griewank and Reese 1991, after Markowitz 1957 for sparse factorization); cheapest under the objective, so that edges
-labelled ±1 count when that is what the plan is to be judged by. None of them is optimal, or within a constant factor.
+Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz eliminates next
+what is cheapest now (Griewank and Reese 1991, after Markowitz 1957 for sparse factorization); cheapest under
+the objective, so that edges labelled ±1 count when that is what the plan is to be judged by. None of them is
+optimal, or within a constant factor.
 
-Time: Markowitz takes a few dictionary operations and a heap operation for each product and each edge that is filled in.
+Time: Markowitz takes a few dictionary operations and a heap operation for each product and each edge that is
+filled in.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from typing import Final
 
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph
@@ -19,6 +21,9 @@ from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 
 __all__ = ["forward_order", "greedy_orders", "markowitz_order", "reverse_order"]
+
+#: Costs up to which all greedy orders are compared, whatever the best of them costs.
+CHEAP: Final = 10_000
 
 
 def forward_order(graph: DifferentiationGraph) -> tuple[int, ...]:
@@ -32,8 +37,10 @@ def reverse_order(graph: DifferentiationGraph) -> tuple[int, ...]:
     return forward_order(graph)[::-1]
 
 
-def markowitz_order(graph: DifferentiationGraph, objective: Objective) -> tuple[int, ...]:
-    """All intermediates, each the cheapest of those left when it goes.
+def markowitz_order(
+    graph: DifferentiationGraph, objective: Objective, limit: int | None = None
+) -> tuple[Cost, tuple[int, ...]] | None:
+    """All intermediates, each the cheapest of those left when it goes, and what they cost; None once over `limit`.
 
     Ties go to the one that the fewest others depend on, then to the one nearest to the roots.
     """
@@ -47,10 +54,15 @@ def markowitz_order(graph: DifferentiationGraph, objective: Objective) -> tuple[
     heap = [(known, k) for k, known in current.items()]
     heapq.heapify(heap)
     order: list[int] = []
+    total = tie = 0
     while heap:
         known, k = heapq.heappop(heap)
         if current.get(k) != known:
             continue  # has been pushed again with another key, or is gone
+        total += known[0][0]
+        tie += known[0][1]
+        if limit is not None and total > limit:
+            return None
         del current[k]
         order.append(k)
         neighbours = [v for v in (*state.predecessors[k], *state.successors[k]) if v in current]
@@ -60,22 +72,29 @@ def markowitz_order(graph: DifferentiationGraph, objective: Objective) -> tuple[
             if new != current[v]:
                 current[v] = new
                 heapq.heappush(heap, (new, v))
-    return (*order, *state.dead)
+    return (total, tie), (*order, *state.dead)
 
 
-def greedy_orders(graph: DifferentiationGraph, objective: Objective) -> Iterator[tuple[str, Cost, tuple[int, ...]]]:
-    """The three orders with their costs, by method; forward and reverse only as far as they can be the best.
+def greedy_orders(graph: DifferentiationGraph, objective: Objective) -> list[tuple[str, Cost, tuple[int, ...]]]:
+    """Name, cost and order of the three, simplest first; of those that cost no more than about four times the best.
 
-    Costs are under `objective`, with "operations" taken as multiplications.
+    Forward or reverse elimination can cost more than there is time for. So all are tried up to a limit, which rises
+    until one of them stays below; that takes no longer than a small multiple of the best one alone. Costs are under
+    `objective`; those of "operations" are multiplications.
     """
-    markowitz = markowitz_order(graph, objective)
-    cost = cost_of_order(graph, markowitz, objective)
-    assert cost is not None
-    yield "markowitz", cost, markowitz
-    for name, order in (("forward", forward_order(graph)), ("reverse", reverse_order(graph))):
-        swept = cost_of_order(graph, order, objective, limit=cost[0])
-        if swept is not None:
-            yield name, swept, order
+    sweeps = (("forward", forward_order(graph)), ("reverse", reverse_order(graph)))
+    limit = CHEAP
+    found: list[tuple[str, Cost, tuple[int, ...]]] = []
+    while not found:
+        for name, order in sweeps:
+            cost = cost_of_order(graph, order, objective, limit)
+            if cost is not None:
+                found.append((name, cost, order))
+        greedy = markowitz_order(graph, objective, limit)
+        if greedy is not None:
+            found.append(("markowitz", *greedy))
+        limit *= 4
+    return found
 
 
 @register("forward", "forward elimination: from the inputs to the outputs, as forward mode does")
@@ -93,4 +112,6 @@ def reverse(graph: DifferentiationGraph, options: Options) -> Found:
 @register("markowitz", "always eliminates what is cheapest at the moment")
 def markowitz(graph: DifferentiationGraph, options: Options) -> Found:
     """Eliminate the cheapest vertex of those left, under the objective."""
-    return Found(graph, "markowitz", markowitz_order(graph, options.objective))
+    found = markowitz_order(graph, options.objective)
+    assert found is not None
+    return Found(graph, "markowitz", found[1])

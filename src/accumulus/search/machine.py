@@ -1,54 +1,73 @@
 """Machine code of the search kernels: compiled by Numba once a machine, loaded without Numba from then on.
 
-Importing Numba takes longer than most searches. A kernel needs none of it when it runs, so its object code is kept in the user's cache
-directory (``ACCUMULUS_CACHE``, or the system's place for caches) under a key of its source, the
-compiler's version and the processor, and loaded with llvmlite. A file that is damaged, or belongs to another key, is compiled
-again; where nothing can be written, every process compiles.
+Importing Numba takes longer than most searches, and compiling takes seconds. A kernel needs none of it when it runs,
+so its object code is kept in the user's cache directory (``ACCUMULUS_CACHE``, or the system's place for caches) under
+a key of its source, the compiler's version and the processor, and loaded with llvmlite. Where there is none yet, the
+kernels that are wanted are compiled side by side, in processes of their own.
+
+A file that is damaged is compiled again. Where nothing can be written, or no process be started, each process compiles
+for itself.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["cache_directory", "kernel"]
+__all__ = ["Kernel", "cache_directory", "kernel", "prepare"]
+
+#: A kernel: a function of the address of its block. It runs without the GIL.
+Kernel = Callable[[int], int]
 
 #: Files that the code of the kernel "order" is made from, for instance.
 _SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "memory.py", "machine.py")
 #: Seconds of compilation after which a line says what takes so long.
-PATIENCE: Final = 0.5
+_PATIENCE: Final = 0.5
+_CHILD: Final = (
+    f"import sys; from {__name__} import compile_kernel; sys.stdout.buffer.write(compile_kernel(sys.argv[1]))"
+)
 _NOTICE: Final = "accumulus: preparing its search kernels; this takes a few seconds, once on this machine"
 
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_DEFINITION: Final = r"^define [^@\n]*i32 @([\w.$]*{name}[\w.$]*)\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)"
+_DEFINITION: Final = re.compile(
+    r"^define [^@\n]*i32 @([\w.$]*anneal[\w.$]*)\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
+    re.MULTILINE,
+)
 
 # engines own the code that kernels run; dropping one would free it
 _ENGINES: Final[list[Any]] = []
 
 
 @cache
-def kernel(subject: str, name: str) -> Callable[[int], int]:
-    """The function `name` of ``accumulus.search.<subject>_kernel``, as a function of the address of its block.
+def kernel(subject: str) -> Kernel:
+    """The function `anneal` of ``accumulus.search.<subject>_kernel`` as machine code."""
+    return _load(_stored(subject) or prepare(subject)[0])
 
-    It runs without the GIL.
-    """
-    path = cache_directory() / f"{subject}-{_key(subject)}.bin"
-    symbol, code = _read(path) or (None, b"")
-    if symbol is None:
-        symbol, code = _compile(subject, name)
-        _write(path, symbol, code)
-    return _load(symbol, code)
+
+def prepare(*subjects: str) -> list[bytes]:
+    """Machine code of kernels; what is not stored yet is compiled, and stored if that is possible."""
+    codes = [_stored(subject) for subject in subjects]
+    missing = [subject for subject, code in zip(subjects, codes, strict=True) if code is None]
+    if missing:
+        with _announced():
+            compiled = dict(zip(missing, _compiled_apart(missing), strict=True))
+        for subject, code in compiled.items():
+            _write(_path(subject), code)
+        codes = [compiled.get(subject, code) for subject, code in zip(subjects, codes, strict=True)]
+    return [code for code in codes if code is not None]
 
 
 def cache_directory() -> Path:
@@ -64,38 +83,87 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "accumulus"
 
 
-def _key(subject: str) -> str:
+def _path(subject: str) -> Path:
     import llvmlite
     import llvmlite.binding as llvm
 
-    folder = Path(__file__).parent
     digest = hashlib.sha256()
     for source in _SOURCES:
-        digest.update((folder / source.format(subject)).read_bytes())
+        digest.update((Path(__file__).parent / source.format(subject)).read_bytes())
     features = llvm.get_host_cpu_features().flatten()
     digest.update(f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}".encode())
-    return digest.hexdigest()[:24]
+    return cache_directory() / f"{subject}-{digest.hexdigest()[:24]}.bin"
 
 
-def _compile(subject: str, name: str) -> tuple[str, bytes]:
-    """Symbol and object code, by way of Numba's LLVM code."""
-    import importlib
+def _stored(subject: str) -> bytes | None:
+    """What `_write` wrote completely, if it is there."""
+    try:
+        return _checked(_path(subject).read_bytes())
+    except OSError:
+        return None
 
+
+def _checked(code: bytes) -> bytes | None:
+    return code if code[:32] == hashlib.sha256(code[32:]).digest() else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Write the file as a whole or not at all; whoever reads it meanwhile sees the old one or the new one."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(code)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+
+
+def _compiled_apart(subjects: Sequence[str]) -> list[bytes]:
+    """Code of the kernels, each compiled in a process of its own; in this one where that fails."""
+    # Numba need not optimise every helper for itself; the whole kernel is optimised in the end
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_OPT": "0", "NUMBA_DISABLE_JIT": "0"}
+    processes: list[subprocess.Popen[bytes] | None] = []
+    try:
+        for subject in subjects:
+            command = [sys.executable or "python", "-c", _CHILD, subject]
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=os.environ | environment,
+                )
+            except OSError:
+                process = None
+            processes.append(process)
+        outputs = [process.communicate()[0] if process else b"" for process in processes]
+    finally:
+        for process in processes:
+            if process and process.poll() is None:
+                process.kill()
+    return [_checked(code) or compile_kernel(subject) for subject, code in zip(subjects, outputs, strict=True)]
+
+
+def compile_kernel(subject: str) -> bytes:
+    """Checksum, symbol and object code of a kernel, by way of Numba's LLVM code."""
     import llvmlite.binding as llvm
+    import numba
 
-    with _announced():
-        import numba
-
-        function = getattr(importlib.import_module(f"accumulus.search.{subject}_kernel"), name)
-        signature = numba.types.int64(numba.types.int64)
-        options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        dispatcher = numba.njit(signature, **options)(function)
-        text = dispatcher.inspect_llvm(dispatcher.signatures[0])
-        found = re.search(_DEFINITION.format(name=name), text, re.MULTILINE)
-        assert found, "this version of Numba calls functions in another way"
-        program = llvm.parse_assembly(text)
-        program.verify()
-        return found[1], bytes(_target_machine().emit_object(program))
+    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    function = importlib.import_module(f"accumulus.search.{subject}_kernel").anneal
+    dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
+    text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
+    found = _DEFINITION.search(text)
+    assert found, "this version of Numba calls functions in another way"
+    program = llvm.parse_assembly(text)
+    machine = _target_machine()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(program, builder)
+    rest: bytes = found[1].encode() + b"\n" + machine.emit_object(program)
+    return hashlib.sha256(rest).digest() + rest
 
 
 def _target_machine() -> Any:
@@ -103,7 +171,7 @@ def _target_machine() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=3,
@@ -112,14 +180,15 @@ def _target_machine() -> Any:
     )
 
 
-def _load(symbol: str, code: bytes) -> Callable[[int], int]:
+def _load(code: bytes) -> Kernel:
     import llvmlite.binding as llvm
 
+    symbol, _, program = code[32:].partition(b"\n")
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(program))
     engine.finalize_object()
     _ENGINES.append(engine)
-    function = _PROTOTYPE(engine.get_function_address(symbol))
+    function = _PROTOTYPE(engine.get_function_address(symbol.decode()))
 
     def call(block: int) -> int:
         result, exception = ctypes.c_int64(), ctypes.c_void_p()
@@ -130,39 +199,10 @@ def _load(symbol: str, code: bytes) -> Callable[[int], int]:
     return call
 
 
-def _read(path: Path) -> tuple[str, bytes] | None:
-    """Symbol and code from a file that `_write` wrote completely, else None."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    digest, rest = data[:32], data[32:]
-    if hashlib.sha256(rest).digest() != digest:
-        return None
-    symbol, _, code = rest.partition(b"\n")
-    return symbol.decode(), code
-
-
-def _write(path: Path, symbol: str, code: bytes) -> None:
-    """Write the file as a whole or not at all; whoever reads it meanwhile sees the old one or the new one."""
-    rest = symbol.encode() + b"\n" + code
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(rest).digest() + rest)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-
-
 @contextmanager
 def _announced() -> Iterator[None]:
     """Say on the error stream what takes so long, if it does."""
-    timer = threading.Timer(PATIENCE, lambda: print(_NOTICE, file=sys.stderr, flush=True))
+    timer = threading.Timer(_PATIENCE, lambda: print(_NOTICE, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:

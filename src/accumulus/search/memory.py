@@ -1,12 +1,13 @@
 """How the search kernels reach memory, in Numba: integers, floats and bits at addresses, and random numbers.
 
-Numba would count references to arrays on every call, which costs more than the work itself. So kernels take addresses, of memory that
-their callers own, and read and write it directly.
+Numba would count references to arrays on every call, which costs more than the work itself. So kernels take
+addresses, of memory that their callers own, and read and write it directly.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
@@ -23,21 +24,38 @@ __all__ = [
     "put_float",
     "random_bits",
     "shifted_right",
+    "whole",
 ]
 
-#: Decorator of functions that are compiled into the kernel that calls them.
-compiled: Final[Any] = numba.njit(error_model="numpy")
-
+_F = TypeVar("_F", bound=Callable[..., Any])
 _I64, _F64 = ir.IntType(64), ir.DoubleType()
 _int, _float = numba.types.int64, numba.types.float64
-_intrinsic: Final[Any] = intrinsic
+
+#: Cast to a machine integer. Constants among the arguments of a helper need it, or each compiles a version of its own.
+whole = cast("Callable[[float], int]", numba.types.int64)
+
+
+def compiled(function: _F) -> _F:
+    """Decorator of functions that are compiled into the kernel that calls them."""
+    helper: Any = numba.njit(error_model="numpy")(function)
+    return cast("_F", helper)
+
+
+def _integer(make: Callable[..., Any]) -> Callable[..., int]:
+    function: Any = intrinsic(make)
+    return cast("Callable[..., int]", function)
+
+
+def _real(make: Callable[..., Any]) -> Callable[..., float]:
+    function: Any = intrinsic(make)
+    return cast("Callable[..., float]", function)
 
 
 def _at(builder: Any, arguments: Any, kind: Any) -> Any:
     return builder.gep(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]], inbounds=True)
 
 
-@_intrinsic
+@_integer
 def get(context: Any, array: Any, position: Any) -> Any:
     """Integer at a position of the array at an address."""
 
@@ -47,7 +65,7 @@ def get(context: Any, array: Any, position: Any) -> Any:
     return _int(_int, _int), code
 
 
-@_intrinsic
+@_integer
 def put(context: Any, array: Any, position: Any, value: Any) -> Any:
     """Write an integer to a position of the array at an address."""
 
@@ -58,7 +76,7 @@ def put(context: Any, array: Any, position: Any, value: Any) -> Any:
     return numba.types.void(_int, _int, _int), code
 
 
-@_intrinsic
+@_real
 def get_float(context: Any, array: Any, position: Any) -> Any:
     """Float at a position of the array at an address."""
 
@@ -68,7 +86,7 @@ def get_float(context: Any, array: Any, position: Any) -> Any:
     return _float(_int, _int), code
 
 
-@_intrinsic
+@_integer
 def put_float(context: Any, array: Any, position: Any, value: Any) -> Any:
     """Write a float to a position of the array at an address."""
 
@@ -79,7 +97,7 @@ def put_float(context: Any, array: Any, position: Any, value: Any) -> Any:
     return numba.types.void(_int, _int, _float), code
 
 
-@_intrinsic
+@_integer
 def population(context: Any, bits: Any) -> Any:
     """Number of ones."""
 
@@ -89,7 +107,7 @@ def population(context: Any, bits: Any) -> Any:
     return _int(_int), code
 
 
-@_intrinsic
+@_integer
 def lowest(context: Any, bits: Any) -> Any:
     """Position of the lowest one; there must be one."""
 
@@ -99,7 +117,7 @@ def lowest(context: Any, bits: Any) -> Any:
     return _int(_int), code
 
 
-@_intrinsic
+@_integer
 def shifted_right(context: Any, bits: Any, places: Any) -> Any:
     """Logical shift."""
 

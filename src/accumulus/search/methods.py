@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from accumulus.search import auto, greedy, vertex  # noqa: F401  # register themselves
+# They register themselves, in this order.
+# isort: off
+from accumulus.search import greedy, vertex  # noqa: F401
+from accumulus.search import auto  # noqa: F401
+
+# isort: on
 from accumulus.search.options import Effort, Options
 from accumulus.search.registry import Found, Method, get, methods, register
 

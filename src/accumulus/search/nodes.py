@@ -1,25 +1,30 @@
-"""Values of a tape as the search by operations sees them: numbered nodes, signs pulled out, selects that switch off known as such.
+"""A graph's labels, and what its tape computes, as numbered nodes: where the search by operations starts from.
 
-A value is the number of a node, negative if the node is to be negated; node 1 is the number 1. The nodes and keys made here for
-what a function computes are those that `accumulus.search.sharing_kernel` makes for what its Jacobian does, so equal
-operations meet.
+A value is the number of a node, negative if the node is to be negated; node 1 is the number 1. Keys say what a
+node computes from others. They are those of `accumulus.search.sharing_kernel`, so that what the Jacobian needs
+meets what the function computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Final
 
+from accumulus.accumulate.guards import Guarded, guarded
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.sharing_slots import DIFFERENCE, NODE_BITS, PRODUCT, SELECT, SUM
+from accumulus.search.sharing_slots import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
 __all__ = ["Nodes"]
 
-_CODES: Final = {name: BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")}
-_NEGATIVE, _SELECT = _CODES["negative"], _CODES["select"]
-_OPERATIONS: Final = {_CODES["add"]: SUM, _CODES["subtract"]: DIFFERENCE, _CODES["multiply"]: PRODUCT}
+_NEGATIVE: Final = BY_NAME["negative"].code
+_NOT: Final = BY_NAME["logical_not"].code
+_OPERATIONS: Final = {
+    BY_NAME["add"].code: SUM,
+    BY_NAME["subtract"].code: DIFFERENCE,
+    BY_NAME["multiply"].code: PRODUCT,
+}
 
 
 class Nodes:
@@ -27,35 +32,24 @@ class Nodes:
 
     Attributes:
         count: of nodes, the unused node 0 included.
-        labels: value of each edge's label.
+        labels: value and guard of each edge's label. A guard is a set of conditions, as bits.
         constants: nodes of constants.
-        switches: (node, condition, value) of each select between a value and zero.
-        keys: value by key, for operations that the function computes.
+        keys: value by key.
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.count = 2
-        self.labels: list[int] = []
-        self.constants: list[int] = [1]
-        self.switches: list[tuple[int, int, int]] = []
+        self.constants: set[int] = {1}
         self.keys: dict[int, int] = {}
-        self._opposites: dict[int, int] = {}
-        self._of_constant: dict[object, int] = {1.0: 1, -1.0: -1}
+        self._of_constant: dict[object, int] = {1.0: 1}
+        self._conditions: dict[int, int] = {}
         if graph.tape is not None:
-            values = self._of_tape(graph.tape, [int(label) for label in graph.labels])
-            self.labels = [
-                values[label] if label >= 0 else self._constant(graph.tape.value_of(label)) for label in graph.labels
-            ]
+            self.labels = self._of_tape(graph.tape.copy(), graph.labels)
         else:
-            for e, kind in enumerate(graph.kinds.tolist()):
-                known = graph.constants.get(e)
-                if known is None:
-                    self.labels.append(self._constant(("edge", e)) if kind == Kind.CONSTANT else self._new())
-                else:
-                    self.labels.append(self._constant(known))
+            self.labels = [(self._of_edge(graph, e), 0) for e in range(len(graph.sources))]
 
     def add(self, a: int, b: int) -> int:
-        """The value a + b, known from now on."""
+        """The value a + b."""
         return self._operation(SUM, a, b)
 
     def _new(self) -> int:
@@ -63,16 +57,33 @@ class Nodes:
         return self.count - 1
 
     def _constant(self, number: object) -> int:
-        value = self._of_constant.get(number)
-        if value is None:
-            value = self._of_constant[number] = self._new()
-            self.constants.append(value)
-        return value
+        if isinstance(number, float) and number < 0:
+            return -self._constant(-number)
+        node = self._of_constant.get(number)
+        if node is None:
+            node = self._of_constant[number] = self._new()
+            self.constants.add(node)
+        return node
 
-    def _of_tape(self, tape: Tape, labels: list[int]) -> dict[int, int]:
-        """Values of all references that the outputs and labels need."""
+    def _of_edge(self, graph: DifferentiationGraph, e: int) -> int:
+        if e in graph.constants:
+            return self._constant(graph.constants[e])
+        return self._constant(("edge", e)) if graph.kinds[e] == Kind.CONSTANT else self._new()
+
+    def _of_tape(self, tape: Tape, references: Iterable[int]) -> list[tuple[int, int]]:
+        labels = [guarded(tape, reference) for reference in references]
+        opened = [label if isinstance(label, Guarded) else Guarded(label) for label in labels]
+        values = self._values(tape, [*tape.outputs, *(label.value for label in opened)])
+
+        def value(label: Guarded) -> int:
+            return values[label.value] if label.value >= 0 else self._constant(tape.value_of(label.value))
+
+        return [(value(label), self._guard(tape, label.on)) for label in opened]
+
+    def _values(self, tape: Tape, needed: Iterable[int]) -> dict[int, int]:
+        """Values of all references that those need."""
         marks = bytearray(len(tape))
-        for reference in (*tape.outputs, *labels):
+        for reference in needed:
             if reference >= 0:
                 marks[reference] = 1
         for reference in range(len(tape) - 1, tape.inputs - 1, -1):
@@ -81,55 +92,49 @@ class Nodes:
                     if argument >= 0:
                         marks[argument] = 1
         values: dict[int, int] = {}
-
-        def value(reference: int) -> int:
-            return values[reference] if reference >= 0 else self._constant(tape.value_of(reference))
-
         for reference in range(len(tape)):
             if not marks[reference]:
                 continue
             code = tape.codes[reference]
             operation = _OPERATIONS.get(code)
             if operation is not None:
-                values[reference] = self._operation(operation, value(tape.first[reference]), value(tape.second[reference]))
+                a, b = (
+                    values[argument] if argument >= 0 else self._constant(tape.value_of(argument))
+                    for argument in tape.arguments(reference)
+                )
+                values[reference] = self._operation(operation, a, b)
             elif code == _NEGATIVE:
                 values[reference] = -values[tape.first[reference]]
-            elif code == _SELECT:
-                values[reference] = self._select(tape, reference, value)
             else:
                 values[reference] = self._new()
         return values
 
     def _operation(self, operation: int, a: int, b: int) -> int:
+        """Value of an operation, with its signs pulled out as the kernel does."""
+        if operation == DIFFERENCE:
+            operation, b = SUM, -b
+        sign, flag, created = 1, 0, 1
+        low, high = sorted((abs(a), abs(b)))
         if operation == PRODUCT:
             sign = -1 if (a < 0) != (b < 0) else 1
+            if sign < 0 and (low in self.constants) != (high in self.constants):
+                sign, flag = 1, 1 << SIGN_BIT
+        elif (a < 0) == (b < 0):
+            sign = -1 if a < 0 else 1
         else:
-            if operation == DIFFERENCE:
-                b = -b
-            if (a < 0) == (b < 0):
-                operation, sign = SUM, -1 if a < 0 else 1
-            else:  # the node is the lower number less the higher one
-                operation, sign = DIFFERENCE, 1 if (a > 0) == (abs(a) < abs(b)) else -1
-        low, high = sorted((abs(a), abs(b)))
-        key = (operation << NODE_BITS | low) << NODE_BITS | high
-        node = self.keys.get(key)
-        if node is None:
-            node = self.keys[key] = self._new()
-        return sign * node
+            operation = DIFFERENCE
+            sign = created = 1 if (a > 0) == (abs(a) < abs(b)) else -1
+        key = (operation << NODE_BITS | low) << NODE_BITS | high | flag
+        if key not in self.keys:
+            self.keys[key] = created * self._new()
+        return sign * self.keys[key]
 
-    def _select(self, tape: Tape, reference: int, value: Callable[[int], int]) -> int:
-        condition, taken, other = tape.arguments(reference)
-        node = self._new()
-        if other < 0 and tape.value_of(other) == 0.0:
-            self._switch(node, value(condition), value(taken))
-        elif taken < 0 and tape.value_of(taken) == 0.0:
-            opposite = self._opposites.setdefault(condition, 0) or self._new()
-            self._opposites[condition] = opposite
-            self._switch(node, opposite, value(other))
-        return node
-
-    def _switch(self, node: int, condition: int, value: int) -> None:
-        low, high = sorted((condition, abs(value)))
-        key = (SELECT << NODE_BITS | low) << NODE_BITS | high | (value < 0) << 62
-        self.keys[key] = node
-        self.switches.append((node, condition, value))
+    def _guard(self, tape: Tape, conditions: Iterable[int]) -> int:
+        bits = 0
+        for condition in conditions:
+            opposite = tape.codes[condition] == _NOT
+            reference = tape.first[condition] if opposite else condition
+            number = self._conditions.setdefault(reference, len(self._conditions))
+            if number < CONDITIONS:
+                bits |= 1 << 2 * number + opposite
+        return bits

@@ -1,29 +1,30 @@
 """Compiled search over vertex elimination orders: simulated annealing by heat bath on bitset rows.
 
-State. Every intermediate k has six bitset rows: what it depends on and what depends on it (P and S), each as three nested sets
-A ⊇ N ⊇ X: all edges, those whose label is not ±1, those whose label varies. Roots and terminals only occur as bits. Eliminating k
-updates the rows of its neighbours with a few word operations, and its cost under every objective is a
-product of population counts. (Labels of one kind less: `accumulus.accumulate.cost`; the tests hold the two against each other.)
+State. Every intermediate k has six bitset rows: what it depends on and what depends on it (P and S), each as
+three nested sets A ⊇ N ⊇ X: all edges, those whose label is not ±1, those whose label varies. Roots and
+terminals only occur as bits. Eliminating k updates the rows of its neighbours with a few word operations, and
+its cost under every objective is a product of population counts. (Labels of one kind less:
+`accumulus.accumulate.cost`; the tests hold the two against each other.)
 
-Moves. What eliminating a vertex costs depends only on the *set* eliminated before it. So if x moves within the order, the
-vertices between its old and its new place see one change, x itself there or gone, whatever the distance: one replay of the
-window with x present, and one with x absent, price every place of x in the window at once. x then draws one
-of them with probability ∝ exp(-energy / temperature) (heat bath; Geman and Geman 1984). A sweep visits every position; at
-position a, whose state is at hand, the vertex there may move later, and a random later one may move up to anywhere behind a.
+Moves. What eliminating a vertex costs depends only on the *set* eliminated before it. So if x moves within the
+order, the vertices between its old and its new place see one change, x itself there or gone, whatever the
+distance: one replay of the window with x present, and one with x absent, price every place of x in the window
+at once. x then draws one of them with probability ∝ exp(-energy / temperature) (heat bath; Geman and Geman
+1984). A sweep visits every position; at position a, whose state is at hand, the vertex there may move later,
+and a random later one may move up to anywhere behind a.
 
-Between sweeps the order is rewritten as another one of equal cost (a depth-first linear extension of "neighbours at the time of
-elimination"), which lets the next windows see other neighbours.
+Between sweeps the order is rewritten as another one of equal cost (a depth-first linear extension of
+"neighbours at the time of elimination"), which lets the next windows see other neighbours.
 
-Time: a step (one vertex eliminated in a replay) takes about 25 ns for graphs of up to 128 vertices; a visit replays at most 2.5 windows.
-Memory: 144 n²/64 bytes for n vertices, and a few arrays. No allocation, no reference counting, no GIL: the kernel is
-handed one block of integers and addresses, and works on memory that its caller owns.
+Time: a step (one vertex eliminated in a replay) takes a few tens of nanoseconds for graphs of up to 128 vertices; a visit
+replays at most 2.5 windows. Memory: 144 n²/64 bytes for n vertices, and a few arrays. No allocation, no
+reference counting, no GIL: the kernel is handed one block of integers and addresses, and works on memory that
+its caller owns.
 """
 
 from __future__ import annotations
 
 from typing import Final
-
-import numba
 
 from accumulus.search.memory import (
     compiled,
@@ -36,6 +37,7 @@ from accumulus.search.memory import (
     put_float,
     random_bits,
     shifted_right,
+    whole,
 )
 from accumulus.search.order_slots import (
     AT,
@@ -76,6 +78,10 @@ from accumulus.search.order_slots import (
 __all__ = ["anneal"]
 
 HALF: Final = 1 << (SHIFT - 1)
+#: Sets of a vertex; bytes that its rows, and those of one of its sides, take for each word.
+SETS: Final = 6
+ROW: Final = 8 * SETS
+SIDE: Final = ROW // 2
 #: Cost that is still to be computed.
 UNKNOWN: Final = -(1 << 62)
 
@@ -106,8 +112,8 @@ def weight(row: int, words: int, sizes: int) -> int:
 @compiled
 def cost_of(rows: int, k: int, words: int, sizes: int, block: int) -> int:
     """Cost of eliminating k from the graph in `rows`: both totals in one number."""
-    above = rows + k * words * 48
-    below = above + words * 24
+    above = rows + k * words * ROW
+    below = above + words * SIDE
     P, S = weight(above, words, sizes), weight(below, words, sizes)
     pn, sn = weight(above + words * 8, words, sizes), weight(below + words * 8, words, sizes)
     px, sx = weight(above + words * 16, words, sizes), weight(below + words * 16, words, sizes)
@@ -137,8 +143,8 @@ def join_beyond(to: int, source: int, words: int, constant: int, variable: int) 
 @compiled
 def eliminate(rows: int, k: int, mask: int, words: int, inner: int) -> None:
     """Eliminate k as far as the rows of the intermediates in `mask` are concerned."""
-    above = rows + k * words * 48
-    side = words * 24
+    above = rows + k * words * ROW
+    side = words * SIDE
     word, keep = k >> 6, ~(1 << (k & 63))
     for w in range(inner):
         from_above = get(above, w)
@@ -150,9 +156,9 @@ def eliminate(rows: int, k: int, mask: int, words: int, inner: int) -> None:
             # a neighbour above takes over what k depends on, one below what depends on k
             take = side if from_above & low else 0
             label = above + side - take
-            constant = -numba.int64((get(label, words + w) & low) != 0)
-            variable = -numba.int64((get(label, 2 * words + w) & low) != 0)
-            to = rows + neighbour * words * 48 + take
+            constant = -whole((get(label, words + w) & low) != 0)
+            variable = -whole((get(label, 2 * words + w) & low) != 0)
+            to = rows + neighbour * words * ROW + take
             put(to, word, get(to, word) & keep)
             put(to, words + word, get(to, words + word) & keep)
             put(to, 2 * words + word, get(to, 2 * words + word) & keep)
@@ -177,9 +183,9 @@ def later_neighbours(
     rows: int, u: int, words: int, inner: int, mask: int, waiting: int, step: int, stack: int, top: int
 ) -> int:
     """Add `step` to what each later neighbour of u waits for; push those that wait for nothing any more."""
-    above = rows + u * words * 48
+    above = rows + u * words * ROW
     for w in range(inner):
-        bits = (get(above, w) | get(above + words * 24, w)) & get(mask, w)
+        bits = (get(above, w) | get(above + words * SIDE, w)) & get(mask, w)
         while bits != 0:
             p = (w << 6) + lowest(bits)
             bits &= bits - 1
@@ -203,9 +209,9 @@ def rewrite(block: int, words: int, inner: int) -> None:
     mark(mask, order, get(block, AT), m, inner)
     for u in range(m):
         put(waiting, u, 0)
-    top = numba.int64(0)  # casts, since each literal would compile a version of its own
+    top = whole(0)
     for t in range(m):
-        later_neighbours(rows, get(order, t), words, inner, mask, waiting, numba.int64(1), stack, top)
+        later_neighbours(rows, get(order, t), words, inner, mask, waiting, whole(1), stack, top)
     for t in range(m - 1, -1, -1):
         u = get(order, t)
         if get(waiting, u) == 0:
@@ -215,7 +221,7 @@ def rewrite(block: int, words: int, inner: int) -> None:
         top -= 1
         u = get(stack, top)
         put(spare, t, u)
-        top = later_neighbours(rows, u, words, inner, mask, waiting, numba.int64(-1), stack, top)
+        top = later_neighbours(rows, u, words, inner, mask, waiting, whole(-1), stack, top)
     copy(order, spare, m)
 
 
@@ -224,7 +230,7 @@ def cost_order(block: int, words: int, inner: int) -> None:
     """Cost the order from its start; it becomes the best one if it is."""
     m, rows, order, mask = get(block, VERTICES), get(block, ROWS), get(block, ORDER), get(block, MASK)
     put(block, AT, 0)
-    copy(rows, get(block, BASE), m * words * 6)
+    copy(rows, get(block, BASE), m * words * SETS)
     mark(mask, order, get(block, AT), m, inner)
     total = 0
     for t in range(m):
@@ -243,17 +249,17 @@ def cost_order(block: int, words: int, inner: int) -> None:
 def replay(block: int, x: int, first: int, length: int, gone: int, costing: bool) -> None:
     """Eliminate order[first:first+length] in the scratch rows, while x is there all the time, or gone before.
 
-    While x is there: writes what x would cost before each of them (OWN), and which of them are its neighbours when they go
-    (CHANGED is UNKNOWN). What those cost is written to CHANGED if `costing`.
+    While x is there: writes what x would cost before each of them (OWN), and which of them are its neighbours
+    when they go (CHANGED is UNKNOWN). What those cost is written to CHANGED if `costing`.
     """
     scratch, order, mask, words = get(block, SCRATCH), get(block, ORDER), get(block, MASK), get(block, WORDS)
     own, changed, sizes = get(block, OWN), get(block, CHANGED), get(block, SIZES)
     rows, costs = get(block, ROWS), get(block, COSTS)
-    inner, row = (get(block, VERTICES) + 63) >> 6, words * 48
-    copy(scratch + x * row, rows + x * row, words * 6)
+    inner, row = (get(block, VERTICES) + 63) >> 6, words * ROW
+    copy(scratch + x * row, rows + x * row, words * SETS)
     for t in range(first, first + length):
         u = get(order, t)
-        copy(scratch + u * row, rows + u * row, words * 6)
+        copy(scratch + u * row, rows + u * row, words * SETS)
     if not gone:
         put(own, 0, cost_of(scratch, x, words, sizes, block))
     else:
@@ -275,7 +281,11 @@ def replay(block: int, x: int, first: int, length: int, gone: int, costing: bool
 
 @compiled
 def draw(block: int, first: int, length: int, sign: int) -> int:
-    """Place of x drawn by heat bath; updates the total."""
+    """Draw one of the places 0 … length for x, from what the replays wrote.
+
+    Before its place, vertices cost what they do with x there, behind it what they do without. CHANGED holds the former
+    if x stands first now (sign 1), and the latter if it stands last (sign -1).
+    """
     own, changed, sums, table = get(block, OWN), get(block, CHANGED), get(block, SUMS), get(block, TABLE)
     order, costs = get(block, ORDER), get(block, COSTS)
     primary = get_float(block, PRIMARY) / get_float(block, TEMPERATURE)
@@ -286,15 +296,14 @@ def draw(block: int, first: int, length: int, sign: int) -> int:
         high = (total + HALF) >> SHIFT
         energy = primary * high + secondary * (total - (high << SHIFT))
         put_float(sums, t, energy)
-        if energy < least:
-            least = energy
+        least = min(least, energy)
         if t < length:
             price += sign * (get(changed, t) - get(costs, get(order, first + t)))
     sum_of_all = 0.0
     for t in range(length + 1):
         steps = (get_float(sums, t) - least) * TABLE_STEP
         if steps < TABLE_LENGTH:
-            sum_of_all += get_float(table, numba.int64(steps))
+            sum_of_all += get_float(table, whole(steps))
         put_float(sums, t, sum_of_all)
     drawn = shifted_right(random_bits(block + RANDOM * 8), 11) * (sum_of_all / 9007199254740992.0)
     place = 0
@@ -338,15 +347,13 @@ def anneal(block: int) -> int:
     temperature, cooling = get_float(block, TEMPERATURE), get_float(block, COOLING)
     for _ in range(get(block, VISITS)):
         if at == 0:
+            put(block, AT, 0)
             put(block, SWEEPS, get(block, SWEEPS) + 1)
             if get(block, SWEEPS) & 1 == 0:
                 rewrite(block, words, inner)
-            put(block, AT, 0)
-            copy(rows, get(block, BASE), m * words * 6)
+            copy(rows, get(block, BASE), m * words * SETS)
         for later in range(2):
-            length = get(block, WINDOW)
-            if length > m - 1 - at:
-                length = m - 1 - at
+            length = min(get(block, WINDOW), m - 1 - at)
             first, here = at + 1, 0
             if later:
                 length = 1 + shifted_right(random_bits(block + RANDOM * 8), 1) % length

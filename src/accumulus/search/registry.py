@@ -1,7 +1,7 @@
 """The registry of methods: every way to accumulate, under its field's name, with one signature.
 
-A method takes a graph and `Options` and returns what it `Found`. Registering it is all that is needed for `accumulus.plan`,
-the command line, and the tests, which run every cross-check on every registered method.
+A method takes a graph and `Options` and returns what it `Found`. Registering it is all that is needed for
+`accumulus.plan`, the command line, and the tests, which run every cross-check on every registered method.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Found:
 
     Attributes:
         graph: what was searched.
-        method: name of the method that it comes from; one that starts from others' plans and finds nothing better names those.
-        order: intermediate vertices by number, for methods that eliminate vertices.
+        method: name of the method that it comes from; one that starts from others' plans and finds nothing
+        better names those. order: intermediate vertices by number, for methods that eliminate vertices.
         lower_bound: no plan can cost less under the objective, as far as the method knows.
     """
 
@@ -37,6 +37,7 @@ class Found:
     order: tuple[int, ...] | None = None
     lower_bound: int | None = None
     _accumulation: Accumulation | None = field(default=None, repr=False)
+    _costs: dict[Objective, int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def accumulation(self) -> Accumulation:
@@ -48,7 +49,9 @@ class Found:
 
     def cost(self, objective: Objective) -> int:
         """Its cost, as `accumulus.accumulate.cost` counts it."""
-        return count(self.accumulation, objective)
+        if objective not in self._costs:
+            self._costs[objective] = count(self.accumulation, objective)
+        return self._costs[objective]
 
 
 Finder = Callable[[DifferentiationGraph, Options], Found]
@@ -65,6 +68,7 @@ class Method:
     covers: tuple[str, ...] = ()
 
     def __call__(self, graph: DifferentiationGraph, options: Options) -> Found:
+        """Search for a plan of the graph."""
         return self.find(graph, options)
 
 

@@ -1,4 +1,5 @@
-"""Annealing of a vertex order under the operations of the emitted tape, equal ones counted once: how the kernel is driven.
+"""Annealing of a vertex order under the operations of the emitted tape, equal ones counted once: how the kernel
+is driven.
 
 Deterministic like `accumulus.search.annealing`.
 """
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import sharing_slots as slot
@@ -31,6 +33,8 @@ COLD: Final = 0.15
 WINDOW: Final = 64
 #: Visits in a slice; one takes a microsecond or a few.
 SLICE: Final = 2_000
+#: Products a second, at least, on a machine of today.
+SPEED: Final = 100e6
 
 
 class Sharing:
@@ -46,6 +50,7 @@ class Sharing:
     def __init__(
         self, graph: DifferentiationGraph, state: Elimination, entries: Iterable[tuple[int, int]], products: int
     ) -> None:
+        self._products = products
         bits = BitRows.of(state)
         self._vertices, self._number = state.intermediates, bits.number
         count = self.count = len(self._vertices)
@@ -59,11 +64,14 @@ class Sharing:
             block.point(name, np.zeros(count, np.int64))
         self._order = block.point(slot.ORDER, np.zeros(count, np.int64))
         self._best_order = block.point(slot.BEST_ORDER, np.zeros(count, np.int64))
-        matrix = block.point(slot.VALUES, np.zeros((every, every), np.int64))
+        values = block.point(slot.VALUES, np.zeros((every, every), np.int64))
+        guards = block.point(slot.GUARDS, np.zeros((every, every), np.int64))
         for e in graph.live_edges.nonzero()[0].tolist():
             place = self._number[int(graph.sources[e])], self._number[int(graph.targets[e])]
-            old = int(matrix[place])
-            matrix[place] = nodes.add(old, nodes.labels[e]) if old else nodes.labels[e]
+            value, guard = nodes.labels[e]
+            old = int(values[place])
+            values[place] = nodes.add(old, value) if old else value
+            guards[place] = guards[place] & guard if old else guard
         places = [
             self._number[graph.roots[root]] * every + self._number[graph.terminals[terminal]]
             for root, terminal in entries
@@ -73,15 +81,8 @@ class Sharing:
         log_limit = 12 * products + 4_000
         key_bits = (2 * nodes_limit).bit_length()
         keys = block.point(slot.KEYS, np.zeros(1 << key_bits, np.int64))
-        values = block.point(slot.NODES, np.zeros(1 << key_bits, np.int64))
-        _insert(nodes.keys, keys, values, key_bits)
-        for name in (slot.CONSTANT, slot.SWITCH, slot.INNER, slot.USED):
-            array = block.point(name, np.zeros(nodes_limit, np.int64))
-            if name == slot.CONSTANT:
-                array[nodes.constants] = 1
-            elif name != slot.USED:
-                for node, condition, value in nodes.switches:
-                    array[node] = condition if name == slot.SWITCH else value
+        _insert(nodes.keys, keys, block.point(slot.NODES, np.zeros(1 << key_bits, np.int64)), key_bits)
+        block.point(slot.CONSTANT, np.zeros(nodes_limit, np.int64))[sorted(nodes.constants)] = 1
         block.point(slot.LOG, np.zeros(2 * log_limit, np.int64))
         middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
         block.point(slot.THRESHOLDS, -np.log(middles))
@@ -90,7 +91,7 @@ class Sharing:
         integers[[slot.KEY_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = key_bits, nodes_limit, log_limit
         integers[[slot.ENTRY_COUNT, slot.WINDOW]] = len(places), WINDOW
         integers[slot.BEST] = 1 << 41
-        self._run = kernel("sharing", "anneal")
+        self._run = kernel("sharing")
 
     @property
     def best(self) -> tuple[int, tuple[int, ...]]:
@@ -105,20 +106,24 @@ class Sharing:
         self._run(self._block.address)
         return int(integers[slot.TOTAL])
 
-    def run(self, start: Sequence[int], visits: int, seed: int) -> Iterator[int]:
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on a machine of today."""
+        return seconds * SPEED / ((200 + self._products) * self.count)
+
+    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once from an order; yields the least count of all runs after each slice."""
         integers, floats = self._block.integers, self._block.floats
         self.count_operations(start)
-        integers[slot.RANDOM] = seed_of(seed)
-        floats[slot.TEMPERATURE] = HOT
-        floats[slot.COOLING] = (COLD / HOT) ** (1 / max(1, visits))
+        integers[slot.RANDOM] = seed_of(*seed)
+        floats[slot.TEMPERATURE] = HOT * heat
+        floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))
         while visits > 0:
             integers[slot.VISITS] = min(SLICE, visits)
             visits -= SLICE
             yield self._run(self._block.address)
 
 
-def _insert(keys: dict[int, int], table: np.ndarray, values: np.ndarray, bits: int) -> None:
+def _insert(keys: dict[int, int], table: NDArray[np.int64], values: NDArray[np.int64], bits: int) -> None:
     """Fill the kernel's hash table, as its `intern` does."""
     for key, value in keys.items():
         place = (key * slot.SPREAD & (1 << 64) - 1) >> 64 - bits

@@ -1,14 +1,16 @@
 """Compiled search over vertex orders under the number of operations that the emitted tape will hold.
 
-Equal operations count once, whether the Jacobian or the function needs them, so an operation is only known by its operands. The kernel runs the
-elimination on values as the tape does (`accumulus.accumulate.emit`): a value is the number of a node, negative if the
-node is to be negated; a node is interned by its operation and operands; signs are pulled out of products and sums; a product with a
-select that switches a branch off goes into the branch. Left out: what the tape's optimiser does later, and values of constants. So
-the count guides the search, and `accumulus.accumulate.cost` has the last word.
+Equal operations count once, whether the Jacobian or the function needs them, so an operation is only known by
+its operands. The kernel runs the elimination on values as the tape does (`accumulus.accumulate.emit`): a value
+is the number of a node, negative if the node is to be negated; a node is interned by its operation and
+operands; signs are pulled out of products and sums; a product with a select that switches a branch off goes
+into the branch. Left out: what the tape's optimiser does later, and values of constants. So the count guides
+the search, and `accumulus.accumulate.cost` has the last word.
 
-A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination from a, and accepts by
-Metropolis et al. (1953). A replay that, beyond the window, is more than the threshold and MARGIN above the count of the
-current order gives up, as what follows rarely differs. All writes are logged, and undone after each replay.
+A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination
+from a, and accepts by Metropolis et al. (1953). A replay that, beyond the window, is more than the threshold
+and MARGIN above the count of the current order gives up, as what follows rarely differs. All writes are logged,
+and undone after each replay.
 
 Time: about 10 ns for each product in the replayed part. No allocation, no GIL.
 """
@@ -16,8 +18,6 @@ Time: about 10 ns for each product in the replayed part. No allocation, no GIL.
 from __future__ import annotations
 
 from typing import Final
-
-import numba
 
 from accumulus.search.memory import (
     compiled,
@@ -30,10 +30,10 @@ from accumulus.search.memory import (
     put_float,
     random_bits,
     shifted_right,
+    whole,
 )
 from accumulus.search.sharing_slots import (
     ALL,
-    AND,
     AT,
     BASE,
     BEST,
@@ -44,13 +44,16 @@ from accumulus.search.sharing_slots import (
     DIFFERENCE,
     ENTRIES,
     ENTRY_COUNT,
+    EVEN,
     FIRST,
-    INNER,
+    GUARD,
+    GUARDS,
     KEY_BITS,
     KEYS,
     LOG,
     LOG_LIMIT,
     LOGGED,
+    NEGATIVE,
     NEXT,
     NODE_BITS,
     NODE_LIMIT,
@@ -62,15 +65,14 @@ from accumulus.search.sharing_slots import (
     ROWS,
     SCRATCH,
     SELECT,
+    SIGN_BIT,
     SPREAD,
     SUM,
-    SWITCH,
     TEMPERATURE,
     THRESHOLD_COUNT,
     THRESHOLDS,
     TOTAL,
     TRIED,
-    USED,
     VALUES,
     VERTICES,
     VISITS,
@@ -105,8 +107,8 @@ def undo(block: int, logged: int) -> None:
 
 
 @compiled
-def intern(block: int, key: int, price: int) -> int:
-    """Node of a key; if it is new, it costs `price`."""
+def intern(block: int, key: int, price: int, sign: int) -> int:
+    """Value of a key; if it is new, a new node with that sign, which costs `price`."""
     keys = get(block, KEYS)
     mask = (1 << get(block, KEY_BITS)) - 1
     place = shifted_right(key * SPREAD, 64 - get(block, KEY_BITS))
@@ -119,13 +121,11 @@ def intern(block: int, key: int, price: int) -> int:
         place = (place + 1) & mask
     node = get(block, NEXT)
     write(block, keys + place * 8, key)
-    put(get(block, NODES), place, node)
+    put(get(block, NODES), place, sign * node)
     put(get(block, CONSTANT), node, price == 0)
-    put(get(block, SWITCH), node, 0)
-    put(get(block, USED), node, 0)
     put(block, NEXT, node + 1)
     put(block, COST, get(block, COST) + price)
-    return node
+    return sign * node
 
 
 @compiled
@@ -137,84 +137,58 @@ def key_of(operation: int, a: int, b: int) -> int:
 
 
 @compiled
-def use(block: int, value: int) -> None:
-    """Count a select that is needed itself, not only its branch."""
-    node = abs(value)
-    if get(get(block, SWITCH), node) != 0 and get(get(block, USED), node) == 0:
-        write(block, get(block, USED) + node * 8, 1)
-        put(block, COST, get(block, COST) + 1 + (get(get(block, INNER), node) < 0))
-
-
-@compiled
-def switched(block: int, condition: int, value: int) -> int:
-    """The value where the condition holds, 0 elsewhere; counted when it is used."""
-    if condition == 0:
-        return value
-    key = key_of(numba.int64(SELECT), condition, abs(value)) | (numba.int64(value < 0) << 62)
-    before = get(block, NEXT)
-    node = intern(block, key, numba.int64(0))
-    if node == before:
-        put(get(block, CONSTANT), node, 0)
-        put(get(block, SWITCH), node, condition)
-        put(get(block, INNER), node, value)
-    return node
-
-
-@compiled
 def product(block: int, a: int, b: int) -> int:
     """The value a · b."""
     sign = -1 if (a < 0) != (b < 0) else 1
     a, b = abs(a), abs(b)
-    switch, inner = get(block, SWITCH), get(block, INNER)
-    condition = get(switch, a)
-    if condition != 0:
-        a = get(inner, a)
-    other = get(switch, b)
-    if other != 0:
-        b = get(inner, b)
-        if condition == 0 or condition == other:
-            condition = other
-        else:
-            condition = intern(block, key_of(numba.int64(AND), condition, other), numba.int64(1))
-    within = -1 if (a < 0) != (b < 0) else 1
-    a, b = abs(a), abs(b)
     if a == 1:
-        node = b
-    elif b == 1:
-        node = a
-    else:
-        constant = get(block, CONSTANT)
-        price = 1 - (get(constant, a) & get(constant, b))
-        node = intern(block, key_of(numba.int64(PRODUCT), a, b), price)
-    return sign * switched(block, condition, within * node)
+        return sign * b
+    if b == 1:
+        return sign * a
+    constants = get(get(block, CONSTANT), a) + get(get(block, CONSTANT), b)
+    key = key_of(whole(PRODUCT), a, b)
+    if constants == 1 and sign < 0:  # the constant takes the sign
+        key |= 1 << SIGN_BIT
+        sign = 1
+    return sign * intern(block, key, whole(constants < 2), whole(1))
 
 
 @compiled
-def total(block: int, a: int, b: int) -> int:
-    """The value a + b."""
-    switch, inner, constant = get(block, SWITCH), get(block, INNER), get(block, CONSTANT)
-    condition = get(switch, a) if a > 0 and b > 0 else 0
-    if condition != 0 and condition == get(switch, b):
-        a, b = get(inner, a), get(inner, b)
-    else:
-        condition = 0
-        use(block, a)
-        use(block, b)
+def closed(block: int, value: int, guard: int) -> int:
+    """The value where all conditions of the guard hold, 0 elsewhere."""
+    if guard == 0:
+        return value
+    conditions = intern(block, (GUARD << 2 * NODE_BITS) | guard, population(guard) - 1, whole(1))
+    if value < 0:
+        value = intern(block, key_of(whole(NEGATIVE), 0, -value), whole(1), whole(1))
+    return intern(block, key_of(whole(SELECT), conditions, value), whole(1), whole(1))
+
+
+@compiled
+def total(block: int, a: int, guard_a: int, b: int, guard_b: int) -> int:
+    """The value a + b, under the conditions that both guards have in common."""
+    common = guard_a & guard_b
+    guard_a, guard_b = guard_a & ~common, guard_b & ~common
+    if population(guard_a) == 1 and (guard_a << 1 if guard_a & EVEN else guard_a >> 1) == guard_b:
+        # one condition and its opposite
+        key = key_of(whole(SELECT), abs(a), abs(b))
+        return intern(block, key | (whole((a < 0) != (b < 0)) << SIGN_BIT), whole(1), whole(1))
+    a, b = closed(block, a, guard_a), closed(block, b, guard_b)
     x, y = abs(a), abs(b)
-    price = 1 - (get(constant, x) & get(constant, y))
+    price = 1 - (get(get(block, CONSTANT), x) & get(get(block, CONSTANT), y))
     if (a < 0) == (b < 0):
-        node = intern(block, key_of(numba.int64(SUM), x, y), price)
-        value = node if a > 0 else -node
-    else:
-        node = intern(block, key_of(numba.int64(DIFFERENCE), x, y), price)  # the lower number less the higher one
-        value = node if (a > 0) == (x < y) else -node
-    return switched(block, condition, value)
+        value = intern(block, key_of(whole(SUM), x, y), price, whole(1))
+        return value if a > 0 else -value
+    # its key stands for the lower number less the higher one; the difference that is computed first has no sign
+    sign = 1 if (a > 0) == (x < y) else -1
+    return sign * intern(block, key_of(whole(DIFFERENCE), x, y), price, sign)
 
 
 @compiled
 def eliminate(block: int, rows: int, k: int) -> bool:
     """Eliminate k; False if there is no room for so many products."""
-    words, inner, n, values = get(block, WORDS), get(block, VERTICES), get(block, ALL), get(block, VALUES)
+    words, inner, n = get(block, WORDS), get(block, VERTICES), get(block, ALL)
+    values, guards = get(block, VALUES), get(block, GUARDS)
     above = rows + k * words * 16
     below = above + words * 8
     over, under = 0, 0
@@ -229,18 +203,21 @@ def eliminate(block: int, rows: int, k: int) -> bool:
         while from_above != 0:
             j = (w << 6) + lowest(from_above)
             from_above &= from_above - 1
-            a = get(values, j * n + k)
+            a, guard_a = get(values, j * n + k), get(guards, j * n + k)
             for v in range(words):
                 from_below = get(below, v)
                 while from_below != 0:
                     i = (v << 6) + lowest(from_below)
                     from_below &= from_below - 1
-                    value = product(block, a, get(values, k * n + i))
-                    place = values + (j * n + i) * 8
-                    old = get(place, 0)
+                    value, guard = product(block, a, get(values, k * n + i)), guard_a | get(guards, k * n + i)
+                    place = (j * n + i) * 8
+                    old, old_guard = get(values + place, 0), get(guards + place, 0)
                     if old != 0:
-                        value = total(block, old, value)
-                    write(block, place, value)
+                        value = total(block, old, old_guard, value, guard)
+                        guard &= old_guard
+                    write(block, values + place, value)
+                    if guard != old_guard:
+                        write(block, guards + place, guard)
     keep = ~(1 << (k & 63))
     for w in range((inner + 63) >> 6):
         from_above = get(above, w)
@@ -273,10 +250,10 @@ def replay(block: int, rows: int, first: int, watched: int, limit: int) -> bool:
         put(tried, t, cost)
         if t >= watched and cost > get(passed, t) + limit + MARGIN:
             return False
-    entries, values = get(block, ENTRIES), get(block, VALUES)
+    entries, values, guards = get(block, ENTRIES), get(block, VALUES), get(block, GUARDS)
     for t in range(get(block, ENTRY_COUNT)):
-        value = get(values, get(entries, t))
-        use(block, value)
+        place = get(entries, t)
+        value = closed(block, get(values, place), get(guards, place))
         put(block, COST, get(block, COST) + (value < 0))
     return get(block, COST) <= get(block, TOTAL) + limit
 
@@ -300,9 +277,9 @@ def anneal(block: int) -> int:
     passed, tried, row = get(block, PASSED), get(block, TRIED), get(block, WORDS) * 2
     temperature, cooling = get_float(block, TEMPERATURE), get_float(block, COOLING)
     at = get(block, AT)
-    for visit in range(get(block, VISITS)):
+    for _ in range(get(block, VISITS)):
         if at <= 0:
-            undo(block, numba.int64(0))
+            undo(block, whole(0))
             put(block, NEXT, get(block, FIRST))
             put(block, COST, 0)
             copy(rows, get(block, BASE), m * row)
@@ -313,13 +290,12 @@ def anneal(block: int) -> int:
             window = get(block, WINDOW)
             if bits & 1:
                 window = 8
-            if window > m - 1 - at:
-                window = m - 1 - at
+            window = min(window, m - 1 - at)
             source, to = at, at + 1 + (bits >> 2 & 0xFFFFF) % window
             if bits & 2:
                 source, to = to, source
             threshold = get_float(get(block, THRESHOLDS), (bits >> 30) % THRESHOLD_COUNT)
-            limit = numba.int64(threshold * temperature)
+            limit = whole(threshold * temperature)
             shift(order, source, to)
         watched = source if source > to else to
         copy(scratch, rows, m * row)

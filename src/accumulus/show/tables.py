@@ -42,10 +42,10 @@ def counted(value: int, noun: str) -> str:
 def duration(seconds: float) -> str:
     """A time to three digits.
 
-    >>> duration(0.0123), duration(75.0), duration(3.21e-9)
-    ('12.3 ms', '75.0 s', '3.21 ns')
+    >>> duration(0.0123), duration(75.0), duration(3.21e-9), duration(0.9996)
+    ('12.3 ms', '75.0 s', '3.21 ns', '1.00 s')
     """
-    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= 0.9995 * unit), _UNITS[-1])
     value = seconds / unit
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {name}"
 

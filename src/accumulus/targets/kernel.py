@@ -26,6 +26,8 @@ DTYPES: Final = ("float64", "float32")
 FEWEST_POINTS: Final = 64
 #: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
 ALIGNMENT: Final = 64
+#: For fewer entries that costs more time than it saves.
+WORTH_ALIGNING: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +129,21 @@ class Kernel(ABC):
         _check(X, 2, self.dtype, "the points", writable=False)
         count, inputs = X.shape[::-1] if transposed else X.shape
         if inputs != self.inputs:
-            raise ArgumentError(
-                f"points of shape {X.shape} hold {inputs} numbers each; the kernel takes {self.inputs}"
-            )
+            raise ArgumentError(f"points of shape {X.shape} hold {inputs} numbers each; the kernel takes {self.inputs}")
         if out is None:
-            out = tuple(
-                _aligned((segment.length, count) if transposed else (count, segment.length), self.dtype)
-                for segment in self.segments
-            )
-            zeroed = False
+            out, zeroed = self.allocate(count, transposed), False
         else:
             self._check_out(out, count, transposed)
         if count:
             self._share(X, out, count, threads, transposed, zeroed)
         return out
+
+    def allocate(self, count: int, transposed: bool) -> tuple[NDArray[Any], ...]:
+        """Uninitialised result arrays for a batch of `count` points."""
+        return tuple(
+            _aligned((segment.length, count) if transposed else (count, segment.length), self.dtype)
+            for segment in self.segments
+        )
 
     def _check_out(self, out: tuple[NDArray[Any], ...], count: int, transposed: bool) -> None:
         if len(out) != len(self.segments):
@@ -169,8 +172,7 @@ class Kernel(ABC):
         step += -step % FEWEST_POINTS
         starts = range(step, count, step)
         waiting = [
-            _pool().submit(self.run, X, out, start, min(start + step, count), transposed, zeroed)
-            for start in starts
+            _pool().submit(self.run, X, out, start, min(start + step, count), transposed, zeroed) for start in starts
         ]
         self.run(X, out, 0, min(step, count), transposed, zeroed)
         for future in waiting:
@@ -181,17 +183,17 @@ def _check(array: Any, axes: int, dtype: np.dtype[Any], what: str, *, writable: 
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"{what}: {type(array).__name__} given, expected a numpy.ndarray")
     if array.dtype != dtype or array.ndim != axes:
-        raise ArgumentError(
-            f"{what}: {array.ndim} axes of {array.dtype} given, expected {axes} axes of {dtype}"
-        )
+        raise ArgumentError(f"{what}: {array.ndim} axes of {array.dtype} given, expected {axes} axes of {dtype}")
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned and (flags.writeable or not writable)):
         raise ArgumentError(f"{what}: expected C-contiguous{' and writable' if writable else ''} memory")
 
 
 def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Uninitialised array that starts at a cache line; NumPy's own start 16 bytes after one."""
+    """Uninitialised array that starts at a cache line if it is large; NumPy's own start 16 bytes after one."""
     entries = shape[0] * shape[1]
+    if entries < WORTH_ALIGNING:
+        return np.empty(shape, dtype)
     spare = ALIGNMENT // dtype.itemsize
     memory = np.empty(entries + spare, dtype)
     start = -(memory.ctypes.data // dtype.itemsize) % spare

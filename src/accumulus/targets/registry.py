@@ -97,9 +97,7 @@ def compile_tape(
     return compiler(tape, check_segments(tape, segments), _check_dtype(dtype))
 
 
-def emit_source(
-    tape: Tape, segments: Sequence[Segment], target: str, name: str = "f", dtype: str = "float64"
-) -> str:
+def emit_source(tape: Tape, segments: Sequence[Segment], target: str, name: str = "f", dtype: str = "float64") -> str:
     """Source text of the program in the target's language, with a function `name`.
 
     Raises:

@@ -47,8 +47,7 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
     found: list[Group] = []
     for index, segment in enumerate(segments):
         given = {
-            position: tape.outputs[output]
-            for output, position in zip(segment.outputs, segment.positions, strict=True)
+            position: tape.outputs[output] for output, position in zip(segment.outputs, segment.positions, strict=True)
         }
         occupied = sorted({position // width for position in given})
         end = 0
@@ -63,9 +62,7 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
     return found
 
 
-def order(
-    tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
-) -> Iterator[int | Group]:
+def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None) -> Iterator[int | Group]:
     """Operations and groups, each operation once and before its first use, each group when it is complete.
 
     Args:

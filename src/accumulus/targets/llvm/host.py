@@ -86,9 +86,7 @@ def _machine() -> Any:
     try:
         return _new_machine()
     except RuntimeError as error:
-        raise CompileError(
-            f"LLVM cannot make code for this machine ({error}); use target='numpy'"
-        ) from error
+        raise CompileError(f"LLVM cannot make code for this machine ({error}); use target='numpy'") from error
 
 
 def _new_machine() -> Any:

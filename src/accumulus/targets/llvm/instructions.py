@@ -7,83 +7,21 @@ multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import numpy as np
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.llvm.host import host, vector_symbol
+from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.layouts import Layout
-from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction, double
-from accumulus.targets.llvm.vectors import POISON, Vectors
-from accumulus.targets.schedule import Group
+from accumulus.targets.llvm.mathematics import double
+from accumulus.targets.llvm.vectors import Vectors
 
-__all__ = ["Functions", "Instructions"]
-
-
-
-class Functions:
-    """The functions outside a program that it calls, and how each is declared.
-
-    Attributes:
-        vectors: of `accumulus.targets.llvm.mathematics`, to be defined in the module, and how often each is called.
-        imported: names in the C library or in its vector library, each with its declaration.
-        definitions: functions of the module that call a scalar function for each lane.
-        intrinsics: declarations of LLVM's own.
-    """
-
-    def __init__(self, lanes: int, dtype: str) -> None:
-        self.lanes, self.dtype = lanes, dtype
-        self.vectors: dict[VectorFunction, int] = {}
-        self.imported: dict[str, str] = {}
-        self.definitions: dict[str, str] = {}
-        self.intrinsics: set[str] = set()
-        self._real = "double" if dtype == "float64" else "float"
-
-    def own(self, function: str) -> tuple[VectorFunction, int] | None:
-        """The vector function written out here for a function of the C library, and which result it is."""
-        return VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
-
-    def scalar(self, function: str, arity: int) -> str:
-        """Name of the C library's scalar function."""
-        name = function if self.dtype == "float64" else f"{function}f"
-        self.imported[name] = f"declare {self._real} @{name}({', '.join([self._real] * arity)}) nounwind"
-        return name
-
-    def each(self, function: str, arity: int) -> str:
-        """Name of a function of the module that calls the scalar function for one lane after the other."""
-        name = f"accumulus_each_{function}"
-        if name not in self.definitions:
-            scalar = self.scalar(function, arity)
-            v = Vectors(self.lanes, self.dtype)
-            result = POISON
-            for lane in range(self.lanes):
-                entries = [v.let(f"extractelement {v.type} %a{k}, i32 {lane}") for k in range(arity)]
-                value = v.let(f"call {v.real} @{scalar}({', '.join(f'{v.real} {entry}' for entry in entries)})")
-                result = v.let(f"insertelement {v.type} {result}, {v.real} {value}, i32 {lane}")
-            arguments = ", ".join(f"{v.type} %a{k}" for k in range(arity))
-            self.definitions[name] = "\n".join(
-                [
-                    f"define internal {v.type} @{name}({arguments}) nounwind noinline {{",
-                    *v.lines,
-                    f"ret {v.type} {result}",
-                    "}",
-                ]
-            )
-        return name
-
-    def vector(self, function: str, arity: int) -> str | None:
-        """Name of the vector library's function, None if it has none."""
-        name = vector_symbol(function, arity, self.lanes, self.dtype)
-        if name is not None:
-            kind = f"<{self.lanes} x {self._real}>"
-            self.imported[name] = f"declare {kind} @{name}({', '.join([kind] * arity)}) nounwind memory(none)"
-        return name
+__all__ = ["Instructions"]
 
 
 class Instructions:
-    """Writes a stretch of a program: operations and groups of results, in the given order."""
+    """Writes the operations of a stretch of a program, in the given order."""
 
     def __init__(
         self,
@@ -99,7 +37,7 @@ class Instructions:
         self.values: dict[int, str] = {}
         self._flags = "contract " if contract else ""
         self._constants: dict[int, str] = {}
-        self._angles: dict[int, str] = {}
+        self._calls: dict[tuple[str, tuple[int, ...]], str] = {}
         self._writers: list[Callable[[int], str]] = [self._writer(code) for code in range(len(OPERATIONS))]
 
     def constant(self, reference: int) -> str:
@@ -142,8 +80,6 @@ class Instructions:
             if self.tape.is_boolean(reference):
                 name = v.let(f"uitofp {v.mask} {name} to {v.type}")
             v.store(name, "%frame", slot * v.lanes, v.lanes * v.bytes)
-
-    # One writer a row of the table ---------------------------------------------------------------------------------
 
     def _writer(self, code: int) -> Callable[[int], str]:
         row = OPERATIONS[code]
@@ -201,7 +137,8 @@ class Instructions:
         one = {s: f"<{', '.join([f'{v.real} {s}1.0'] * v.lanes)}>" for s in ("", "-")}
         positive = v.let(f"fcmp ogt {v.type} {x}, zeroinitializer")
         negative = v.let(f"fcmp olt {v.type} {x}, zeroinitializer")
-        below = v.let(f"select {v.mask} {negative}, {v.type} {one['-']}, {v.type} {x}")  # zero, or NaN
+        zero = v.let(f"fadd {v.type} {x}, zeroinitializer")  # of positive sign, or NaN
+        below = v.let(f"select {v.mask} {negative}, {v.type} {one['-']}, {v.type} {zero}")
         return v.let(f"select {v.mask} {positive}, {v.type} {one['']}, {v.type} {below}")
 
     def _extremum(self, predicate: str) -> Callable[[int], str]:
@@ -209,55 +146,36 @@ class Instructions:
         def write(reference: int) -> str:
             v = self.vectors
             a, b = map(self.value, self.tape.arguments(reference))
-            before = v.let(f"fcmp {predicate} {v.type} {b}, {a}")
-            chosen = v.let(f"select {v.mask} {before}, {v.type} {b}, {v.type} {a}")
-            missing = v.let(f"fcmp uno {v.type} {b}, zeroinitializer")
-            return v.let(f"select {v.mask} {missing}, {v.type} {b}, {v.type} {chosen}")
+            before = v.let(f"fcmp {predicate} {v.type} {a}, {b}")
+            chosen = v.let(f"select {v.mask} {before}, {v.type} {a}, {v.type} {b}")
+            missing = v.let(f"fcmp uno {v.type} {a}, zeroinitializer")
+            return v.let(f"select {v.mask} {missing}, {v.type} {a}, {v.type} {chosen}")
 
         return write
 
     def _intrinsic(self, name: str) -> Callable[[int], str]:
         v = self.vectors
-        full = f"@{name}.v{v.lanes}f{8 * v.bytes}"
 
         def write(reference: int) -> str:
-            self.functions.intrinsics.add(f"declare {v.type} {full}({v.type})")
-            return v.let(f"call {v.type} {full}({v.type} {self.value(self.tape.first[reference])})")
+            function = self.functions.intrinsic(name, 1)
+            return v.let(f"call {v.type} {function}({v.type} {self.value(self.tape.first[reference])})")
 
         return write
-
-    # Functions ------------------------------------------------------------------------------------------------------
 
     def _call(self, function: str, arity: int) -> Callable[[int], str]:
-        own = self.functions.own(function)
-        if own is not None:
-            return self._own(*own)
-
-        def write(reference: int) -> str:
-            v = self.vectors
-            arguments = [self.value(argument) for argument in self.tape.arguments(reference)]
-            name = self.functions.vector(function, arity) or self.functions.each(function, arity)
-            return v.let(f"call {v.type} @{name}({', '.join(f'{v.type} {a}' for a in arguments)})")
-
-        return write
-
-    def _own(self, function: VectorFunction, index: int) -> Callable[[int], str]:
         v = self.vectors
-        kind = function.result_type(v.lanes)
-        several = len(function.scalars) > 1
 
         def write(reference: int) -> str:
+            callee = self.functions.callee(function, arity)
             arguments = self.tape.arguments(reference)
-            both = self._angles.get(arguments[0]) if several else None
-            if both is None:
-                for scalar in function.scalars:
-                    self.functions.scalar(scalar, function.arity)
-                self.functions.vectors[function] = self.functions.vectors.get(function, 0) + 1
+            # sine and cosine come from one call
+            key = (callee.name, arguments)
+            result = self._calls.get(key)
+            if result is None:
                 given = ", ".join(f"{v.type} {self.value(argument)}" for argument in arguments)
-                both = v.let(f"call {kind} @{function.name}({given})")
-                if not several:
-                    return both
-                self._angles[arguments[0]] = both
-            return v.let(f"extractvalue {kind} {both}, {index}")
+                result = self._calls[key] = v.let(f"call {callee.kind} @{callee.name}({given})")
+            if callee.field is None:
+                return result
+            return v.let(f"extractvalue {callee.kind} {result}, {callee.field}")
 
         return write

@@ -1,12 +1,14 @@
-"""The kernel of the `llvm` target: compiles a variant of the program when it is first needed, and calls it."""
+"""The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -15,24 +17,52 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment
-from accumulus.targets.llvm.host import compile_ir
-from accumulus.targets.llvm.program import Module, Variant, module
+from accumulus.targets.llvm.host import Library, compile_ir
+from accumulus.targets.llvm.program import Variant, module
 from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
 
 __all__ = ["LLVMKernel", "source"]
 
+#: Code for results that start elsewhere in a vector is compiled after this many entries were written the slow way:
+#: by then that has cost about as much time as compiling does.
+ENTRIES_BEFORE_REALIGNMENT: Final = 30_000_000
+
 
 def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", name: str = "f") -> str:
-    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` is not used in it."""
+    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
     del name
-    return module(tape, segments, Variant.of_host(dtype)).text
+    return module(tape, segments, Variant.of(tape, segments, dtype)).text
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """Code for one memory order.
+
+    Attributes:
+        batch: the function that Python calls.
+        library: the memory that the code is in.
+        others: code of the same order for results that start elsewhere in a vector.
+        slow_entries: how many entries were written without such code where it would have been quicker.
+    """
+
+    batch: Callable[..., Any]
+    library: Library
+    variant: Variant
+    others: list[Library]
+    slow_entries: int = 0
 
 
 class LLVMKernel(Kernel):
     """Kernel of machine code.
 
     Code for C-ordered points is compiled at once, code for transposed ones when it is first asked for. Calls from
-    several threads at a time are safe: a kernel holds no state but its code.
+    several threads at a time are safe. Memory for code is given back with the kernel.
+
+    Args:
+        variant: how to compile; by default as suits the machine and the program.
+
+    Attributes:
+        one_point: what calling the kernel does, a tenth of a microsecond sooner.
     """
 
     def __init__(
@@ -42,40 +72,73 @@ class LLVMKernel(Kernel):
         self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
         self.seconds = {"write": 0.0, "compile": 0.0}
         self._tape = tape
-        self._base = Variant.of_host(dtype) if variant is None else variant
-        self._batches: dict[tuple[bool, bool], Callable[..., None]] = {}
         self._lock = threading.Lock()
-        addresses, library = self._compile(self._base, ("batch", "point"))
-        self._batches[False, False] = builtin("batch", addresses["batch"], library)
-        self._point = builtin("point", addresses["point"], library)
-        self._empty = partial(np.empty, dtype=self.dtype)
+        self._variant = Variant.of(tape, segments, dtype) if variant is None else variant
+        self._compiled: dict[tuple[bool, bool], _Compiled] = {}
         self._lengths = [segment.length for segment in segments]
-
-    def _compile(self, variant: Variant, exports: tuple[str, ...]) -> tuple[dict[str, int], object]:
-        start = time.perf_counter()
-        written = module(self._tape, self.segments, variant)
-        middle = time.perf_counter()
-        library = compile_ir(written.text, exports, self._imports(written))
-        self.seconds["write"] += middle - start
-        self.seconds["compile"] += time.perf_counter() - middle
-        if not hasattr(self, "source"):
-            self.source = written.text
-        return library.addresses, library
-
-    def _imports(self, written: Module) -> list[tuple[str, int]]:
-        known = objects(self.dtype)
-        return [(name, known.get(name) or llvm.address_of_symbol(name)) for name in written.imports]
+        self._order(False, False)
+        self.one_point = self._compile_one_point()
 
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""
-        out = tuple(map(self._empty, self._lengths))
-        if self._point(x, *out) is NotImplemented:
-            x = np.ascontiguousarray(x, self.dtype)
-            if x.shape != (self.inputs,):
-                raise ArgumentError(f"a point of shape {x.shape} was given; expected ({self.inputs},)")
-            # a plain array: a subclass, or another object of an equal dtype, was refused
-            self._point(np.array(x, self.dtype, subok=False).astype(self.dtype.char), *out)
-        return out
+        return self.one_point(x)
+
+    def _compile_one_point(self) -> Callable[[NDArray[Any]], tuple[NDArray[Any], ...]]:
+        """What a call does, with nothing left to look up."""
+        compiled = self._compiled[False, False]
+        compute = builtin("point", compiled.library.addresses["point"], compiled.library)
+        lengths, inputs, dtype = self._lengths, self.inputs, self.dtype
+        empty = np.empty if dtype == np.float64 else partial(np.empty, dtype=dtype)
+
+        def general(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+            out = tuple(map(empty, lengths))
+            if compute(x, *out) is NotImplemented:
+                given = np.ascontiguousarray(x, dtype)
+                if given.shape != (inputs,):
+                    raise ArgumentError(f"a point of shape {given.shape} was given; expected ({inputs},)")
+                compute(_plain(given, dtype), *out)
+            return out
+
+        # calls with a known number of arguments take half the time
+        if len(lengths) == 1:
+            (length,) = lengths
+
+            def one(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+                result = empty(length)
+                return (result,) if compute(x, result) is None else general(x)
+
+            return one
+        if len(lengths) == 2:
+            first_length, second_length = lengths
+
+            def two(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+                first, second = empty(first_length), empty(second_length)
+                return (first, second) if compute(x, first, second) is None else general(x)
+
+            return two
+        return general
+
+    def batch(
+        self,
+        X: NDArray[Any],
+        out: tuple[NDArray[Any], ...] | None = None,
+        threads: int = 1,
+        transposed: bool = False,
+        zeroed: bool = False,
+    ) -> tuple[NDArray[Any], ...]:
+        """Results at many points; see `Kernel.batch`."""
+        # the usual case without checks in Python: the compiled function refuses what it cannot take
+        compiled = self._compiled.get((transposed, zeroed))
+        if threads == 1 and compiled is not None and type(X) is np.ndarray and X.ndim == 2:
+            results = self.allocate(X.shape[transposed], transposed) if out is None else out
+            if len(results) == len(self._lengths) and (out is not None or not zeroed):
+                answer = compiled.batch(X, *results)
+                if answer is None:
+                    return results
+                if answer is Ellipsis:
+                    self._note_misaligned(compiled, results, len(X))
+                    return results
+        return super().batch(X, out, threads, transposed, zeroed)
 
     def run(
         self,
@@ -87,19 +150,51 @@ class LLVMKernel(Kernel):
         zeroed: bool,
     ) -> None:
         """Compute points first … last-1 of a batch."""
-        batch = self._batches.get((transposed, zeroed))
-        if batch is None:
-            batch = self._batch(transposed, zeroed)
-        batch(X, *out, first, last, X.shape[-1] if transposed else len(X))
+        compiled = self._compiled.get((transposed, zeroed)) or self._order(transposed, zeroed)
+        answer = compiled.batch(X, *out, first, last)
+        if answer is NotImplemented:
+            # a subclass of arrays, such as a memory map, or a second object for the same dtype
+            plain = [_plain(array, self.dtype) for array in (X, *out)]
+            answer = compiled.batch(*plain, first, last)
+        if answer is Ellipsis:
+            self._note_misaligned(compiled, out, last - first)
 
-    def _batch(self, transposed: bool, zeroed: bool) -> Callable[..., None]:
-        key = (transposed, zeroed)
+    def _order(self, transposed: bool, zeroed: bool) -> _Compiled:
         with self._lock:
-            if key not in self._batches:
-                base = self._base
-                variant = Variant(
-                    base.lanes, base.dtype, transposed, zeroed, base.contract, base.part_size
-                )
-                addresses, library = self._compile(variant, ("batch",))
-                self._batches[key] = builtin("batch", addresses["batch"], library)
-        return self._batches[key]
+            known = self._compiled.get((transposed, zeroed))
+            if known is not None:
+                return known
+            variant = replace(self._variant, transposed=transposed, zeroed=zeroed)
+            library = self._compile(variant, ("batch", "other", *(() if transposed else ("point",))))
+            batch = builtin("batch", library.addresses["batch"], library)
+            return self._compiled.setdefault((transposed, zeroed), _Compiled(batch, library, variant, []))
+
+    def _compile(self, variant: Variant, exports: tuple[str, ...]) -> Library:
+        start = time.perf_counter()
+        written = module(self._tape, self.segments, variant)
+        middle = time.perf_counter()
+        known = objects(self.dtype)
+        imports = [(name, known.get(name) or llvm.address_of_symbol(name)) for name in written.imports]
+        library = compile_ir(written.text, exports, imports)
+        if not self._compiled:
+            self.source = written.text
+        self.seconds["write"] += middle - start
+        self.seconds["compile"] += time.perf_counter() - middle
+        return library
+
+    def _note_misaligned(self, compiled: _Compiled, out: tuple[NDArray[Any], ...], points: int) -> None:
+        """Count results that lie beside the boundaries of vectors, and compile code for them once that pays."""
+        with self._lock:
+            compiled.slow_entries += points * max(self._lengths)
+            if compiled.slow_entries < ENTRIES_BEFORE_REALIGNMENT or compiled.others:
+                return
+            lanes, size = self._variant.lanes, self._variant.size
+            phases = tuple(array.ctypes.data // size % lanes for array in out)
+            library = self._compile(replace(compiled.variant, phases=phases), ("run",))
+            compiled.others.append(library)
+            place = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
+            place.value = library.addresses["run"]
+
+
+def _plain(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return array.view(dtype, np.ndarray)

@@ -55,9 +55,7 @@ class Rows(Layout):
     were the same. What is left at the ends of a row is stored in parts of vectors.
     """
 
-    def __init__(
-        self, inputs: int, lengths: Sequence[int], lanes: int, zeroed: bool, phases: Sequence[int]
-    ) -> None:
+    def __init__(self, inputs: int, lengths: Sequence[int], lanes: int, zeroed: bool, phases: Sequence[int]) -> None:
         super().__init__(inputs, lengths)
         self.zeroed = zeroed
         self.phases = phases
@@ -103,6 +101,7 @@ class Rows(Layout):
                 # every row's next vector starts within these zeros, and does so again after whole vectors
                 self._skip(group.segment, skipped)
                 column += skipped
+                self._flush(group.segment, column - 1)
 
     def _skip(self, segment: int, count: int) -> None:
         v = self.vectors
@@ -118,8 +117,12 @@ class Rows(Layout):
         self._merged[segment].clear()
 
     def _put(self, segment: int, column: int, reference: int | None) -> None:
+        self._columns[segment][column] = reference
+        self._flush(segment, column)
+
+    def _flush(self, segment: int, column: int) -> None:
+        """Store what is complete now that all columns up to this one are there."""
         columns, starts = self._columns[segment], self._starts[segment]
-        columns[column] = reference
         length = self.lengths[segment]
         for row in range(self.vectors.lanes):
             while (start := starts[row]) <= column:

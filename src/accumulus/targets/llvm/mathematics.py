@@ -1,27 +1,22 @@
-"""Elementary functions on vectors of doubles, written out in LLVM IR, for processors with fused multiply-add.
+"""Elementary functions on vectors of doubles, as algorithms that write LLVM IR.
 
-They exist because a call into a vector library clobbers every vector register and computes sine and cosine of one
-angle separately: inlined, the kernel of a robot arm runs twice as fast as with glibc's libmvec, which the other
-functions use. Also they give the same bits on every machine.
+Each follows the usual plan: reduce the argument (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
+1980; in two or three parts, exact thanks to fused multiply-add), evaluate a polynomial, reconstruct. The logarithm is
+that of fdlibm; powers compute it as a sum of two doubles. Coefficients are minimax fits (Remez) of the relative error
+of the result, which truncation leaves below 2⁻⁵⁷. The tests hold the functions to 2.5 units in the last place.
 
-Each follows the usual plan: reduce the argument (Cody and Waite, in two or three parts, exact thanks to the fused
-multiply-add), a minimax polynomial, reconstruct. Coefficients were fitted by the Remez algorithm for the relative error
-of the result, which truncation leaves below 2⁻⁵⁷; measured errors are below 2 units in the last place
-(`tests/targets/test_mathematics.py`). Lanes outside the range in which the fast path is accurate (huge angles, results
-that overflow, logarithms of zero, of negative and of denormal numbers, NaN) are computed one at a time by the C
-library's scalar function, out of line: special values are those of the C library.
+Each algorithm also names the lanes that it is not for: huge angles, results that overflow, logarithms of zero, of
+negative and of denormal numbers, NaN. `vector_functions` gives those to the C library.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["VECTOR_FUNCTIONS", "VectorFunction", "definition", "double", "patch"]
+__all__ = ["Results", "Writer", "acos", "asin", "atan", "atan2", "double", "exp", "log", "power", "sincos", "tanh"]
 
 # 1.5 · 2⁵²: added to a number below 2⁵¹ it leaves the nearest whole number in the low bits
 _ROUNDER: Final = 6755399441055744.0
@@ -43,6 +38,9 @@ _EXPM1: Final = (0.5, 0.16666666666666677, 0.04166666666666651, 0.00833333333332
 # (2 artanh √z / √z − 2)/z on [0, ((√2 − 1)/(√2 + 1))²]
 _LOG: Final = (0.6666666666666734, 0.39999999999414665, 0.28571428742389926, 0.22222198573020663,
                0.18183564332236374, 0.1531405043405797, 0.14795950659513873)
+# (2 artanh √z / √z − 2 − ⅔ z)/z² on the same, for powers
+_LOG_TAIL: Final = (0.40000000000002256, 0.28571428570100005, 0.222222225198345, 0.18181784375740134,
+                    0.15386756898331866, 0.13256828573948137, 0.13196221975227615)
 # (arcsin √z / √z − 1)/z on [0, 1/4]
 _ASIN: Final = (0.16666666666666763, 0.07499999999970262, 0.0446428571751202, 0.030381942683649504,
                 0.022372215659390616, 0.01735160010729471, 0.013980961283868752, 0.01139777718601169,
@@ -54,6 +52,7 @@ _ATAN: Final = (-0.333333333333332, 0.19999999999954082, -0.14285714280248515, 0
                 -0.05039845254185701, 0.03807831316342069, -0.017922269574437818)
 # constants as sums of doubles, each the nearest to what the ones before leave
 _HALF_PI: Final = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+_TWO_THIRDS: Final = (0.6666666666666666, 3.700743415417188e-17)
 _LN2_SHORT: Final = (0.6931471805592082, 7.371002565167799e-13)  # k times the first is exact
 _LN2: Final = (0.6931471805599453, 2.3190468138462996e-17)
 # fmt: on
@@ -65,10 +64,10 @@ def double(value: float) -> str:
 
 
 #: Results, and the lanes that need the scalar functions.
-_Results = tuple[tuple[str, ...], str | None]
+Results = tuple[tuple[str, ...], str | None]
 
 
-class _Writer:
+class Writer:
     """Instructions of one function on vectors of `lanes` doubles; each method returns the name of its result."""
 
     def __init__(self, lanes: int, table: str) -> None:
@@ -80,6 +79,7 @@ class _Writer:
         self.constants: dict[str, int] = {}
 
     def real(self, value: float) -> str:
+        """A constant in all lanes."""
         # loaded as a whole vector, which can be the operand of an instruction: a broadcast would take a register
         index = self.constants.setdefault(double(value), len(self.constants))
         place = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
@@ -92,35 +92,45 @@ class _Writer:
         return f"@{self.table} = internal constant {kind} [{', '.join(entries)}], align {8 * self.lanes}"
 
     def whole(self, value: int) -> str:
+        """A whole constant in all lanes."""
         return f"<{', '.join([f'i64 {value}'] * self.lanes)}>"
 
     def let(self, text: str) -> str:
+        """Write one instruction."""
         name = f"%v{len(self.lines)}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def binary(self, operation: str, a: str, b: str | float) -> str:
+        """An instruction with two operands."""
         return self.let(f"{operation} {self.reals} {a}, {b if isinstance(b, str) else self.real(b)}")
 
     def add(self, a: str, b: str | float) -> str:
+        """a + b."""
         return self.binary("fadd", a, b)
 
     def subtract(self, a: str, b: str | float) -> str:
+        """a - b."""
         return self.binary("fsub", a, b)
 
     def multiply(self, a: str, b: str | float) -> str:
+        """a · b."""
         return self.binary("fmul", a, b)
 
     def divide(self, a: str, b: str | float) -> str:
+        """a / b."""
         return self.binary("fdiv", a, b)
 
     def either(self, a: str, b: str) -> str:
+        """Where one mask or the other holds."""
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
 
     def minus(self, a: str) -> str:
+        """-a."""
         return self.let(f"fneg {self.reals} {a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
+        """One of LLVM's own functions."""
         given = ", ".join(f"{self.reals} {a if isinstance(a, str) else self.real(a)}" for a in arguments)
         return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
 
@@ -129,19 +139,24 @@ class _Writer:
         return self.call("fma", a, b, c)
 
     def less(self, a: str, b: str | float) -> str:
+        """Mask of a < b."""
         return self.let(f"fcmp olt {self.reals} {a}, {b if isinstance(b, str) else self.real(b)}")
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
+        """a where the mask holds, else b."""
         given = [f"{self.reals} {x if isinstance(x, str) else self.real(x)}" for x in (a, b)]
         return self.let(f"select <{self.lanes} x i1> {mask}, {given[0]}, {given[1]}")
 
     def bits(self, a: str) -> str:
+        """The bits of reals."""
         return self.let(f"bitcast {self.reals} {a} to {self.integers}")
 
     def number(self, bits: str) -> str:
+        """The reals of bits."""
         return self.let(f"bitcast {self.integers} {bits} to {self.reals}")
 
     def integer(self, operation: str, a: str, b: str | int) -> str:
+        """An instruction on whole numbers."""
         return self.let(f"{operation} {self.integers} {a}, {b if isinstance(b, str) else self.whole(b)}")
 
     def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
@@ -154,7 +169,9 @@ class _Writer:
             for coefficient in half[-2::-1]:
                 value = self.fused(square, value, coefficient)
             halves.append(value)
-        return self.fused(z, halves[1], halves[0]) if isinstance(halves[1], str) else self.real(halves[0])
+        high = halves[1]
+        assert isinstance(high, str), "a polynomial of degree two at least"
+        return self.fused(z, high, halves[0])
 
     def signed_like(self, magnitude: str, a: str) -> str:
         """The magnitude, which is not negative, with the sign of a."""
@@ -170,20 +187,22 @@ class _Writer:
         return x, self.bits(rounded)
 
 
-def _beyond(w: _Writer, x: str, limit: float) -> str:
+def _beyond(w: Writer, x: str, limit: float) -> str:
     """Mask of the lanes where |x| is above the limit, or NaN."""
     return w.let(f"fcmp ugt {w.reals} {w.call('fabs', x)}, {w.real(limit)}")
 
 
-def _not_normal_and_positive(w: _Writer, x: str) -> str:
+def _not_normal_and_positive(w: Writer, x: str) -> str:
     small = w.let(f"fcmp ult {w.reals} {x}, {w.real(2.0**-1022)}")
     return w.either(small, w.let(f"fcmp oeq {w.reals} {x}, {w.real(math.inf)}"))
 
 
-def _sincos(w: _Writer) -> _Results:
+def sincos(w: Writer) -> Results:
+    """sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
     r, quadrant = w.reduced("%x", 1 / _HALF_PI[0], _HALF_PI)
     z = w.multiply(r, r)
     sine = w.fused(w.multiply(r, z), w.polynomial(z, _SIN), r)
+    sine = w.select(w.let(f"fcmp oeq {w.reals} %x, zeroinitializer"), "%x", sine)  # a zero keeps its sign
     cosine = w.fused(w.multiply(z, z), w.polynomial(z, _COS), w.fused(z, -0.5, 1.0))
     odd = w.let(f"icmp slt {w.integers} {w.integer('shl', quadrant, 63)}, zeroinitializer")
     results = []
@@ -195,30 +214,32 @@ def _sincos(w: _Writer) -> _Results:
     return tuple(results), _beyond(w, "%x", 2.0**30)
 
 
-def _scaled(w: _Writer, mantissa: str, exponent: str) -> str:
+def _scaled(w: Writer, mantissa: str, exponent: str) -> str:
     """mantissa · 2ⁿ, n at the low end of the bits `exponent`."""
     return w.number(w.integer("add", w.bits(mantissa), w.integer("shl", exponent, 52)))
 
 
-def _exp(w: _Writer) -> _Results:
+def exp(w: Writer) -> Results:
+    """exp x = 2ⁿ exp r."""
     r, exponent = w.reduced("%x", 1 / math.log(2), _LN2)
     value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
     return (_scaled(w, value, exponent),), _beyond(w, "%x", 708.0)
 
 
-def _log(w: _Writer) -> _Results:
+def log(w: Writer) -> Results:
+    """log x = n log 2 + log m, and log m from an odd series in (m − 1)/(m + 1)."""
     k, f, divisor = _log_parts(w)
     s = w.divide(f, divisor)
     z = w.multiply(s, s)
     half_square = w.multiply(w.multiply(f, f), 0.5)
     tail = w.fused(z, w.polynomial(z, _LOG), half_square)
-    # log x = k ln 2 + f − f²/2 + s (f²/2 + z P(z)), small terms first
+    # log x = k log 2 + f − f²/2 + s (f²/2 + z P(z)), small terms first
     low = w.fused(s, tail, w.multiply(k, _LN2[1]))
     result = w.fused(k, _LN2[0], w.subtract(f, w.subtract(half_square, low)))
     return (result,), _not_normal_and_positive(w, "%x")
 
 
-def _log_parts(w: _Writer) -> tuple[str, str, str]:
+def _log_parts(w: Writer) -> tuple[str, str, str]:
     """k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
     bits = w.bits("%x")
     shifted = w.integer("sub", bits, 0x3FE6A09E667F3BCD)
@@ -229,24 +250,39 @@ def _log_parts(w: _Writer) -> tuple[str, str, str]:
     return k, f, w.add(f, 2.0)
 
 
-def _pow(w: _Writer) -> _Results:
-    # log x as a sum of two doubles, from s = f / (2 + f) as such a sum; then exp(y log x) of such a sum
+def power(w: Writer) -> Results:
+    """xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
+    # log x = k log 2 + 2s + ⅔s³ + s⁵(…) with s = f / (2 + f), the first three terms as sums of two doubles each
     k, f, divisor = _log_parts(w)
     inverse = w.let(f"fdiv {w.reals} {w.real(1.0)}, {divisor}")
     s = w.multiply(f, inverse)
     lost = w.subtract(f, w.subtract(divisor, 2.0))
-    remainder = w.fused(w.minus(s), divisor, f)
-    remainder = w.fused(w.minus(s), lost, remainder)
+    remainder = w.fused(w.minus(s), lost, w.fused(w.minus(s), divisor, f))
     s_low = w.multiply(remainder, inverse)
+
     z = w.multiply(s, s)
+    z_low = w.fused(s, s, w.minus(z))
+    cube = w.multiply(s, z)
+    cube_low = w.fused(s, z_low, w.fused(s, z, w.minus(cube)))
+    cube_low = w.fused(w.multiply(z, 3.0), s_low, cube_low)
+    third = w.multiply(cube, _TWO_THIRDS[0])
+    third_low = w.fused(cube, _TWO_THIRDS[0], w.minus(third))
+    third_low = w.fused(cube, _TWO_THIRDS[1], w.fused(cube_low, _TWO_THIRDS[0], third_low))
+
     twice = w.add(s, s)
     whole = w.multiply(k, _LN2_SHORT[0])
     high = w.add(whole, twice)
     low = w.subtract(twice, w.subtract(high, whole))
-    small = w.fused(w.multiply(s, z), w.polynomial(z, _LOG), w.fused(k, _LN2_SHORT[1], w.add(s_low, s_low)))
+    total = w.add(high, third)
+    low = w.add(low, w.subtract(third, w.subtract(total, high)))
+    small = w.fused(w.multiply(cube, z), w.polynomial(z, _LOG_TAIL), third_low)
+    small = w.add(small, w.fused(k, _LN2_SHORT[1], w.add(s_low, s_low)))
     low = w.add(low, small)
-    product = w.multiply("%y", high)
-    rest = w.fused("%y", low, w.fused("%y", high, w.minus(product)))
+    logarithm = w.add(total, low)
+    low = w.subtract(low, w.subtract(logarithm, total))
+
+    product = w.multiply("%y", logarithm)
+    rest = w.fused("%y", low, w.fused("%y", logarithm, w.minus(product)))
     r, exponent = w.reduced(product, 1 / math.log(2), _LN2)
     r = w.add(r, rest)
     value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
@@ -254,22 +290,21 @@ def _pow(w: _Writer) -> _Results:
     return (_scaled(w, value, exponent),), unfit
 
 
-def _tanh(w: _Writer) -> _Results:
-    # u / (u + 2) with u = expm1(2|x|); from 2|x| = 44 on that is 1, and NaN passes the comparison by
-    double_ = w.call("fabs", w.add("%x", "%x"))
-    large = w.let(f"fcmp ogt {w.reals} {double_}, {w.real(44.0)}")
-    r, exponent = w.reduced(w.select(large, 44.0, double_), 1 / math.log(2), _LN2)
+def tanh(w: Writer) -> Results:
+    """tanh x = u / (u + 2) with u = exp(2x) − 1."""
+    # of |x|; from 2|x| = 44 on the result is 1, and NaN passes the comparison by
+    twice = w.call("fabs", w.add("%x", "%x"))
+    large = w.let(f"fcmp ogt {w.reals} {twice}, {w.real(44.0)}")
+    r, exponent = w.reduced(w.select(large, 44.0, twice), 1 / math.log(2), _LN2)
     t = w.fused(w.multiply(r, r), w.polynomial(r, _EXPM1), r)
     scale = w.number(w.integer("shl", w.integer("add", exponent, 1023), 52))
     u = w.fused(scale, t, w.subtract(scale, 1.0))
     return (w.signed_like(w.divide(u, w.add(u, 2.0)), "%x"),), None
 
 
-def _arc(w: _Writer, opposite: str, adjacent: str | float) -> str:
+def _arc(w: Writer, opposite: str, adjacent: str | float) -> str:
     """Angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
-    steep = w.let(
-        f"fcmp ogt {w.reals} {opposite}, {adjacent if isinstance(adjacent, str) else w.real(adjacent)}"
-    )
+    steep = w.let(f"fcmp ogt {w.reals} {opposite}, {adjacent if isinstance(adjacent, str) else w.real(adjacent)}")
     small, large = w.select(steep, adjacent, opposite), w.select(steep, opposite, adjacent)
     # arctan q = π/4 + arctan((q − 1)/(q + 1)) above tan π/8
     upper = w.less(w.multiply(large, math.sqrt(2) - 1), small)
@@ -284,11 +319,13 @@ def _arc(w: _Writer, opposite: str, adjacent: str | float) -> str:
     return w.add(arc, w.select(steep, w.let(f"fsub {w.reals} {w.real(_HALF_PI[0])}, {base}"), base))
 
 
-def _atan(w: _Writer) -> _Results:
+def atan(w: Writer) -> Results:
+    """arctan x."""
     return (w.signed_like(_arc(w, w.call("fabs", "%x"), 1.0), "%x"),), None
 
 
-def _atan2(w: _Writer) -> _Results:
+def atan2(w: Writer) -> Results:
+    """Angle of the point (%y, %x): arctan2(%x, %y)."""
     x, y = w.call("fabs", "%x"), w.call("fabs", "%y")
     angle = _arc(w, x, y)
     behind = w.let(f"fsub {w.reals} {w.real(math.pi)}, {w.subtract(angle, 2 * _HALF_PI[1])}")
@@ -301,145 +338,28 @@ def _atan2(w: _Writer) -> _Results:
     return (w.signed_like(w.select(w.less("%y", 0.0), behind, angle), "%x"),), unfit
 
 
-def _half_arc(w: _Writer) -> tuple[str, str, str]:
-    """For asin and acos: whether |x| > ½; then arcsin √((1 − |x|)/2), else arcsin |x|; and |x|."""
+def _half_arc(w: Writer) -> tuple[str, str]:
+    """For asin and acos: whether |x| > ½; then arcsin √((1 − |x|)/2), else arcsin |x|."""
     magnitude = w.call("fabs", "%x")
     large = w.let(f"fcmp ogt {w.reals} {magnitude}, {w.real(0.5)}")
     halved = w.fused(magnitude, -0.5, 0.5)
     z = w.select(large, halved, w.multiply(magnitude, magnitude))
     s = w.select(large, w.call("sqrt", halved), magnitude)
-    return large, w.fused(w.multiply(s, z), w.polynomial(z, _ASIN), s), magnitude
+    return large, w.fused(w.multiply(s, z), w.polynomial(z, _ASIN), s)
 
 
-def _asin(w: _Writer) -> _Results:
-    large, arc, _ = _half_arc(w)
+def asin(w: Writer) -> Results:
+    """arcsin x, above ½ by way of the half angle."""
+    large, arc = _half_arc(w)
     complement = w.add(w.fused(arc, -2.0, _HALF_PI[1]), _HALF_PI[0])
     return (w.signed_like(w.select(large, complement, arc), "%x"),), None
 
 
-def _acos(w: _Writer) -> _Results:
-    large, arc, _ = _half_arc(w)
+def acos(w: Writer) -> Results:
+    """arccos x, above ½ by way of the half angle."""
+    large, arc = _half_arc(w)
     signed = w.signed_like(arc, "%x")
     middle = w.let(f"fsub {w.reals} {w.real(_HALF_PI[0])}, {w.subtract(signed, _HALF_PI[1])}")
     twice = w.add(arc, arc)
     left = w.let(f"fsub {w.reals} {w.real(math.pi)}, {w.subtract(twice, 2 * _HALF_PI[1])}")
     return (w.select(large, w.select(w.less("%x", 0.0), left, twice), middle),), None
-
-
-@dataclass(frozen=True, slots=True)
-class VectorFunction:
-    """One function of the module.
-
-    Attributes:
-        name: in the module.
-        arity: number of arguments, %x and %y.
-        scalars: the C library's functions for its results.
-        write: writes the fast path; results, and a mask of the lanes that it is not for, None if there are none.
-    """
-
-    name: str
-    arity: int
-    scalars: tuple[str, ...]
-    write: Callable[[_Writer], _Results]
-
-    def result_type(self, lanes: int) -> str:
-        """LLVM's type of what it returns."""
-        vector = f"<{lanes} x double>"
-        return vector if len(self.scalars) == 1 else f"{{ {', '.join([vector] * len(self.scalars))} }}"
-
-
-def _single(name: str, arity: int, write: Callable[[_Writer], _Results]) -> tuple[VectorFunction, int]:
-    return VectorFunction(f"accumulus_{name}", arity, (name,), write), 0
-
-
-_SINCOS: Final = VectorFunction("accumulus_sincos", 1, ("sin", "cos"), _sincos)
-#: Function of the C library → the vector function, and which of its results it is.
-VECTOR_FUNCTIONS: Final[dict[str, tuple[VectorFunction, int]]] = {
-    "sin": (_SINCOS, 0),
-    "cos": (_SINCOS, 1),
-    "exp": _single("exp", 1, _exp),
-    "log": _single("log", 1, _log),
-    "pow": _single("pow", 2, _pow),
-    "tanh": _single("tanh", 1, _tanh),
-    "asin": _single("asin", 1, _asin),
-    "acos": _single("acos", 1, _acos),
-    "atan": _single("atan", 1, _atan),
-    "atan2": _single("atan2", 2, _atan2),
-}
-_PATCH_NAMES: Final = {1: "accumulus_patch", 2: "accumulus_patch2"}
-
-
-@cache
-def definition(function: VectorFunction, lanes: int) -> str:
-    """LLVM IR of the function and of its constants."""
-    w = _Writer(lanes, f"{function.name}_table")
-    results, unfit = function.write(w)
-    kind = function.result_type(lanes)
-    names = ["%x", "%y"][: function.arity]
-    arguments = ", ".join(f"{w.reals} {name}" for name in names)
-    if unfit is not None:
-        mask = w.let(f"bitcast <{lanes} x i1> {unfit} to i{lanes}")
-        some = w.let(f"icmp ne i{lanes} {mask}, 0")
-        w.lines.append(f"  br i1 {some}, label %rare, label %done, !prof !0\nrare:")
-        wide = w.let(f"zext i{lanes} {mask} to i32")
-        patched = [
-            w.let(
-                f"call {w.reals} @{_PATCH_NAMES[function.arity]}"
-                f"({arguments}, {w.reals} {result}, i32 {wide}, ptr @{scalar})"
-            )
-            for result, scalar in zip(results, function.scalars, strict=True)
-        ]
-        w.lines.append("  br label %done\ndone:")
-        results = tuple(
-            w.let(f"phi {w.reals} [ {result}, %entry ], [ {fixed}, %rare ]")
-            for result, fixed in zip(results, patched, strict=True)
-        )
-    if len(results) == 1:
-        w.lines.append(f"  ret {kind} {results[0]}")
-    else:
-        value = "poison"
-        for i, result in enumerate(results):
-            value = w.let(f"insertvalue {kind} {value}, {w.reals} {result}, {i}")
-        w.lines.append(f"  ret {kind} {value}")
-    head = f"define internal {kind} @{function.name}({arguments}) nounwind noinline {{\nentry:"
-    return "\n".join([w.table_definition(), head, *w.lines, "}"])
-
-
-@cache
-def patch(arity: int, lanes: int) -> str:
-    """LLVM IR of the function that recomputes the lanes of a mask with a scalar function."""
-    vector = f"<{lanes} x double>"
-    names = ["x", "y"][:arity]
-    lines = [
-        f"define internal {vector} @{_PATCH_NAMES[arity]}"
-        f"({''.join(f'{vector} %{name}, ' for name in names)}{vector} %fast, i32 %mask, ptr %scalar) "
-        "nounwind noinline cold {",
-        "entry:",
-        *(f"  %{name}s = alloca {vector}" for name in (*names, "result")),
-        *(f"  store {vector} %{name}, ptr %{name}s" for name in names),
-        f"  store {vector} %fast, ptr %results",
-        "  br label %lane",
-        "lane:",
-        "  %k = phi i32 [ 0, %entry ], [ %after, %next ]",
-        "  %shifted = lshr i32 %mask, %k",
-        "  %wanted = trunc i32 %shifted to i1",
-        "  br i1 %wanted, label %compute, label %next",
-        "compute:",
-        *(
-            f"  %{name}p = getelementptr double, ptr %{name}s, i32 %k\n  %{name}k = load double, ptr %{name}p"
-            for name in names
-        ),
-        f"  %value = call double %scalar({', '.join(f'double %{name}k' for name in names)})",
-        "  %to = getelementptr double, ptr %results, i32 %k",
-        "  store double %value, ptr %to",
-        "  br label %next",
-        "next:",
-        "  %after = add i32 %k, 1",
-        f"  %more = icmp ult i32 %after, {lanes}",
-        "  br i1 %more, label %lane, label %end",
-        "end:",
-        f"  %all = load {vector}, ptr %results",
-        f"  ret {vector} %all",
-        "}",
-    ]
-    return "\n".join(lines)

@@ -1,18 +1,21 @@
 """What Python calls: compiled functions that take NumPy arrays as Python objects and read their pointers themselves.
 
-A call through ctypes, and asking an array for its address, take microseconds; for a small function that is most of the
-time of a call. So a module has two functions with the signature of CPython's fast built-in functions. They read the
-fields of the array object, whose order is part of NumPy's binary interface (every compiled extension has it built in);
-`accumulus.targets.llvm.python_abi.supported` checks it against this process before the first kernel is made.
+A call through ctypes, and asking an array for its address, take microseconds: for a small function most of the time of
+a call. So a module has functions with the signature of CPython's built-in functions. They check the arrays and read
+their fields, whose order is part of NumPy's binary interface (every compiled extension has it built in);
+`check_supported` compares it with this process before the first kernel is made.
 
-``point(x, *out)`` checks x and returns NotImplemented if it is not a contiguous array of the right length and dtype.
-``batch(X, *out, first, last, points)`` checks nothing, releases the GIL, and computes points first … last-1.
+``point(x, *out)`` and ``batch(X, *out)`` return None. ``batch(X, *out, first, last)`` computes a range of the points.
+The GIL is released in batches. What they cannot take (another shape or dtype, a subclass of arrays) they refuse with
+NotImplemented, for the caller to say what is wrong. ``batch`` returns Ellipsis if it did its work, but with results
+across the boundaries of vectors, which code for memory that starts elsewhere would avoid: put the address of such
+code's function ``run`` into the global ``other``.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -22,15 +25,18 @@ from accumulus.errors import CompileError
 
 __all__ = ["UNOPTIMISED", "builtin", "check_supported", "entry_points", "objects"]
 
-#: Fields of an array object, by their distance in bytes from the end of the header of all Python objects.
-DATA, AXES, SHAPE, DTYPE, FLAGS = 0, 8, 16, 40, 48
-TYPE: Final = -8
-#: C-contiguous, aligned.
-WANTED_FLAGS: Final = 0x0101
-METH_FASTCALL: Final = 0x0080
 #: Straight code that runs once a call is compiled the quick way.
 UNOPTIMISED: Final = "nounwind noinline optnone"
+
+#: Fields of an array object, by their distance in bytes from the end of the header of all Python objects.
+DATA, AXES, SHAPE, DTYPE, FLAGS = 0, 8, 16, 40, 48
+#: The type is the header's last field.
+TYPE: Final = -8
 HEADER: Final = object.__basicsize__
+#: C-contiguous and aligned; writeable too.
+READABLE: Final = 0x0101
+WRITABLE: Final = 0x0501
+METH_FASTCALL: Final = 0x0080
 
 _FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
@@ -41,103 +47,217 @@ _FUNCTIONS: Final = {
     "PyMem_RawMalloc": "declare ptr @PyMem_RawMalloc(i64)",
     "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)",
 }
-_OBJECTS: Final = ("accumulus_none", "accumulus_not_implemented", "accumulus_array_type", "accumulus_dtype")
+_OBJECTS: Final[dict[str, object]] = {
+    "object_none": None,
+    "object_refused": NotImplemented,
+    "object_misaligned": Ellipsis,
+    "object_array_type": np.ndarray,
+}
 
 
 def objects(dtype: np.dtype[Any]) -> dict[str, int]:
     """Addresses of the names that `entry_points` needs from outside."""
-    found = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS
-    }
-    for name, value in zip(_OBJECTS, (None, NotImplemented, np.ndarray, dtype), strict=True):
-        found[name] = id(value)
-    return found
+    addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS}
+    return {**addresses, **{name: id(value) for name, value in _OBJECTS.items()}, "object_dtype": id(dtype)}
 
 
-def entry_points(inputs: int, segments: int, transposed: bool) -> tuple[list[str], tuple[str, ...]]:
-    """LLVM IR of the functions that Python calls, and the names that they need from outside."""
-    lines = [*_FUNCTIONS.values(), *(f"@{name} = external global i8" for name in _OBJECTS)]
-    arrays = ["x", *(f"o{k}" for k in range(segments))]
+def entry_points(
+    inputs: int, lengths: Sequence[int], transposed: bool, lanes: int, size: int, phases: Sequence[int]
+) -> tuple[list[str], tuple[str, ...]]:
+    """LLVM IR of the functions that Python calls, and the names that they need from outside.
 
-    def field(name: str, of: str, offset: int, kind: str = "ptr") -> list[str]:
-        return [
-            f"%{name}.at = getelementptr i8, ptr {of}, i64 {HEADER + offset}",
-            f"%{name} = load {kind}, ptr %{name}.at",
-        ]
+    Args:
+        inputs, lengths: entries a point, of the points and of each result array.
+        transposed: arrays are entries × points.
+        lanes, size: entries of a vector, and bytes of an entry.
+        phases: where in a vector the first entry of each result array is expected to lie.
+    """
+    names = (*_FUNCTIONS, *_OBJECTS, "object_dtype")
+    lines = [
+        *_FUNCTIONS.values(),
+        *(f"@{name} = external global i8" for name in names if name not in _FUNCTIONS),
+        "@other = global ptr null",
+        *_DATA_OF,
+        *_batch(inputs, lengths, transposed),
+    ]
+    if transposed:
+        lines += ["define internal i1 @misaligned(ptr %o, i64 %first) nounwind {", "ret i1 false", "}"]
+    else:
+        lines += [*_misaligned(lengths, lanes, size, phases), *_point(inputs, lengths)]
+    return lines, names
 
-    def argument(name: str, index: int) -> list[str]:
-        return [
-            f"%{name}.slot = getelementptr ptr, ptr %arguments, i64 {index}",
-            f"%{name} = load ptr, ptr %{name}.slot",
-        ]
 
-    opened = [
+#: Where an array's entries are, null if it is not one of the given axes, shape (-1: any length) and flags.
+_DATA_OF: Final = (
+    f"define internal ptr @data_of(ptr %object, i32 %axes, i64 %rows, i64 %columns, i32 %wanted) {UNOPTIMISED} {{",
+    f"%type.at = getelementptr i8, ptr %object, i64 {HEADER + TYPE}",
+    "%type = load ptr, ptr %type.at",
+    "%is.array = icmp eq ptr %type, @object_array_type",
+    "br i1 %is.array, label %array, label %refuse",
+    "array:",
+    f"%axes.at = getelementptr i8, ptr %object, i64 {HEADER + AXES}",
+    "%axes.given = load i32, ptr %axes.at",
+    f"%dtype.at = getelementptr i8, ptr %object, i64 {HEADER + DTYPE}",
+    "%dtype = load ptr, ptr %dtype.at",
+    f"%flags.at = getelementptr i8, ptr %object, i64 {HEADER + FLAGS}",
+    "%flags = load i32, ptr %flags.at",
+    "%axes.right = icmp eq i32 %axes.given, %axes",
+    "%dtype.right = icmp eq ptr %dtype, @object_dtype",
+    "%flags.wanted = and i32 %flags, %wanted",
+    "%flags.right = icmp eq i32 %flags.wanted, %wanted",
+    "%two.right = and i1 %axes.right, %dtype.right",
+    "%three.right = and i1 %two.right, %flags.right",
+    "br i1 %three.right, label %sized, label %refuse",
+    "sized:",
+    f"%shape.at = getelementptr i8, ptr %object, i64 {HEADER + SHAPE}",
+    "%shape = load ptr, ptr %shape.at",
+    "%rows.given = load i64, ptr %shape",
+    "%rows.equal = icmp eq i64 %rows.given, %rows",
+    "%rows.any = icmp eq i64 %rows, -1",
+    "%rows.right = or i1 %rows.equal, %rows.any",
+    "%has.columns = icmp eq i32 %axes, 2",
+    "%check.columns = and i1 %rows.right, %has.columns",
+    "br i1 %check.columns, label %second, label %first",
+    "second:",
+    "%columns.at = getelementptr i64, ptr %shape, i64 1",
+    "%columns.given = load i64, ptr %columns.at",
+    "%columns.equal = icmp eq i64 %columns.given, %columns",
+    "%columns.any = icmp eq i64 %columns, -1",
+    "%columns.right = or i1 %columns.equal, %columns.any",
+    "br i1 %columns.right, label %found, label %refuse",
+    "first:",
+    "br i1 %rows.right, label %found, label %refuse",
+    "found:",
+    f"%data.at = getelementptr i8, ptr %object, i64 {HEADER + DATA}",
+    "%data = load ptr, ptr %data.at",
+    "ret ptr %data",
+    "refuse:",
+    "ret ptr null",
+    "}",
+)
+
+
+def _argument(name: str, index: int) -> list[str]:
+    return [
+        f"%{name}.slot = getelementptr ptr, ptr %arguments, i64 {index}",
+        f"%{name}.object = load ptr, ptr %{name}.slot",
+    ]
+
+
+def _opened(name: str, axes: int, shape: tuple[str, str], flags: int) -> list[str]:
+    """Read the pointer %name of an argument, or refuse."""
+    rows, columns = shape
+    return [
+        f"%{name} = call ptr @data_of(ptr %{name}.object, i32 {axes}, i64 {rows}, i64 {columns}, i32 {flags})",
+        f"%{name}.wrong = icmp eq ptr %{name}, null",
+        f"br i1 %{name}.wrong, label %refuse, label %{name}.right",
+        f"{name}.right:",
+    ]
+
+
+def _answers(*objects_: str) -> list[str]:
+    return [
         line
-        for k, name in enumerate(arrays)
-        for line in (*argument(f"{name}.object", k), *field(name, f"%{name}.object", DATA))
+        for name in objects_
+        for line in (f"{name}:", f"call void @Py_IncRef(ptr @object_{name})", f"ret ptr @object_{name}")
     ]
-    pointers = ", ".join(f"ptr %{name}" for name in arrays)
-    numbers = [
-        line
-        for k, name in enumerate(("first", "last", "points"))
-        for line in (
-            *argument(f"{name}.object", len(arrays) + k),
-            f"%{name} = call i64 @PyLong_AsSsize_t(ptr %{name}.object)",
-        )
-    ]
-    answer = [
-        "%failed = icmp ne i32 %status, 0",
-        "br i1 %failed, label %no_memory, label %done",
-        "no_memory:",
-        "%error = call ptr @PyErr_NoMemory()",
-        "ret ptr %error",
-        "done:",
-        "call void @Py_IncRef(ptr @accumulus_none)",
-        "ret ptr @accumulus_none",
-    ]
+
+
+_REFUSE: Final = ["refuse:", "call void @Py_IncRef(ptr @object_refused)", "ret ptr @object_refused"]
+_NO_MEMORY: Final = ["no.memory:", "%error = call ptr @PyErr_NoMemory()", "ret ptr %error"]
+
+
+def _batch(inputs: int, lengths: Sequence[int], transposed: bool) -> list[str]:
+    results = [f"o{k}" for k in range(len(lengths))]
+    lines = [f"define ptr @batch(ptr %self, ptr %arguments, i64 %given) {UNOPTIMISED} {{"]
+    lines += _argument("x", 0)
+    lines += _opened("x", 2, (str(inputs), "-1") if transposed else ("-1", str(inputs)), READABLE)
     lines += [
-        f"define ptr @batch(ptr %self, ptr %arguments, i64 %count) {UNOPTIMISED} {{",
-        *opened,
-        *numbers,
+        f"%shape.at = getelementptr i8, ptr %x.object, i64 {HEADER + SHAPE}",
+        "%shape = load ptr, ptr %shape.at",
+        f"%points.at = getelementptr i64, ptr %shape, i64 {int(transposed)}",
+        "%points = load i64, ptr %points.at",
+    ]
+    for k, (name, length) in enumerate(zip(results, lengths, strict=True)):
+        lines += _argument(name, 1 + k)
+        lines += _opened(name, 2, (str(length), "%points") if transposed else ("%points", str(length)), WRITABLE)
+    pointers = ", ".join(f"ptr %{name}" for name in ("x", *results))
+    widest = f"%o{max(range(len(lengths)), key=lambda k: lengths[k])}" if lengths else "%x"
+    return [
+        *lines,
+        f"%all = icmp eq i64 %given, {1 + len(lengths)}",
+        "br i1 %all, label %start, label %range",
+        "range:",
+        *_argument("first", 1 + len(lengths)),
+        *_argument("last", 2 + len(lengths)),
+        "%first.given = call i64 @PyLong_AsSsize_t(ptr %first.object)",
+        "%last.given = call i64 @PyLong_AsSsize_t(ptr %last.object)",
+        "br label %start",
+        "start:",
+        f"%first = phi i64 [ 0, %{results[-1] if results else 'x'}.right ], [ %first.given, %range ]",
+        f"%last = phi i64 [ %points, %{results[-1] if results else 'x'}.right ], [ %last.given, %range ]",
+        "%some = icmp slt i64 %first, %last",
+        "br i1 %some, label %compute, label %none",
+        "compute:",
+        f"%misaligned = call i1 @misaligned(ptr {widest}, i64 %first)",
+        "%other = load ptr, ptr @other",
+        "%has.other = icmp ne ptr %other, null",
+        "%use.other = and i1 %misaligned, %has.other",
+        "%run = select i1 %use.other, ptr %other, ptr @run",
         "%thread = call ptr @PyEval_SaveThread()",
-        f"%status = call i32 @run({pointers}, i64 %first, i64 %last, i64 %points)",
+        f"%status = call i32 %run({pointers}, i64 %first, i64 %last, i64 %points)",
         "call void @PyEval_RestoreThread(ptr %thread)",
-        *answer,
+        "%failed = icmp ne i32 %status, 0",
+        "br i1 %failed, label %no.memory, label %done",
+        "done:",
+        "%not.other = xor i1 %has.other, true",
+        "%warn = and i1 %misaligned, %not.other",
+        "br i1 %warn, label %misaligned.answer, label %none",
+        "misaligned.answer:",
+        "call void @Py_IncRef(ptr @object_misaligned)",
+        "ret ptr @object_misaligned",
+        *_answers("none"),
+        *_REFUSE,
+        *_NO_MEMORY,
         "}",
     ]
-    if not transposed:
-        lines += [
-            f"define ptr @point(ptr %self, ptr %arguments, i64 %count) {UNOPTIMISED} {{",
-            *argument("object", 0),
-            *field("type", "%object", TYPE),
-            "%is_array = icmp eq ptr %type, @accumulus_array_type",
-            "br i1 %is_array, label %array, label %refuse",
-            "array:",
-            *field("axes", "%object", AXES, "i32"),
-            *field("shape", "%object", SHAPE),
-            *field("dtype", "%object", DTYPE),
-            *field("flags", "%object", FLAGS, "i32"),
-            "%one_axis = icmp eq i32 %axes, 1",
-            "%right_dtype = icmp eq ptr %dtype, @accumulus_dtype",
-            f"%wanted = and i32 %flags, {WANTED_FLAGS}",
-            f"%plain = icmp eq i32 %wanted, {WANTED_FLAGS}",
-            "%both = and i1 %one_axis, %right_dtype",
-            "%all = and i1 %both, %plain",
-            "br i1 %all, label %sized, label %refuse",
-            "sized:",
-            "%length = load i64, ptr %shape",
-            f"%right_length = icmp eq i64 %length, {inputs}",
-            "br i1 %right_length, label %compute, label %refuse",
-            "refuse:",
-            "call void @Py_IncRef(ptr @accumulus_not_implemented)",
-            "ret ptr @accumulus_not_implemented",
-            "compute:",
-            *opened,
-            f"%status = call i32 @run({pointers}, i64 0, i64 1, i64 1)",
-            *answer,
-            "}",
-        ]
-    return lines, (*_FUNCTIONS, *_OBJECTS)
+
+
+def _misaligned(lengths: Sequence[int], lanes: int, size: int, phases: Sequence[int]) -> list[str]:
+    """Whether the rows of the widest result array all lie beside the boundaries of vectors; see also `ranges`."""
+    head = "define internal i1 @misaligned(ptr %o, i64 %first) nounwind {"
+    widest = max(range(len(lengths)), key=lambda k: lengths[k]) if lengths else None
+    if widest is None or lengths[widest] % lanes:
+        return [head, "ret i1 false", "}"]  # rows differ, and a block begins with a row that fits
+    return [
+        head,
+        "%at = ptrtoint ptr %o to i64",
+        f"%entry = udiv i64 %at, {size}",
+        f"%off = sub i64 %entry, {phases[widest]}",
+        f"%lane = and i64 %off, {lanes - 1}",
+        "%beside = icmp ne i64 %lane, 0",
+        "ret i1 %beside",
+        "}",
+    ]
+
+
+def _point(inputs: int, lengths: Sequence[int]) -> list[str]:
+    results = [f"o{k}" for k in range(len(lengths))]
+    lines = [f"define ptr @point(ptr %self, ptr %arguments, i64 %given) {UNOPTIMISED} {{"]
+    lines += [*_argument("x", 0), *_opened("x", 1, (str(inputs), "-1"), READABLE)]
+    for k, (name, length) in enumerate(zip(results, lengths, strict=True)):
+        lines += [*_argument(name, 1 + k), *_opened(name, 1, (str(length), "-1"), WRITABLE)]
+    pointers = ", ".join(f"ptr %{name}" for name in ("x", *results))
+    return [
+        *lines,
+        f"%status = call i32 @run({pointers}, i64 0, i64 1, i64 1)",
+        "%failed = icmp ne i32 %status, 0",
+        "br i1 %failed, label %no.memory, label %none",
+        *_answers("none"),
+        *_REFUSE,
+        *_NO_MEMORY,
+        "}",
+    ]
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -167,15 +287,14 @@ def check_supported() -> None:
     def field(offset: int, kind: Any) -> int:
         return kind.from_address(id(probe) + HEADER + offset).value or 0
 
-    shape = (ctypes.c_ssize_t * 2).from_address(field(SHAPE, ctypes.c_void_p))
     as_expected = (
         ctypes.sizeof(ctypes.c_void_p) == 8
+        and field(TYPE, ctypes.c_void_p) == id(np.ndarray)
         and field(DATA, ctypes.c_void_p) == probe.ctypes.data
         and field(AXES, ctypes.c_int) == 2
-        and tuple(shape) == (2, 3)
         and field(DTYPE, ctypes.c_void_p) == id(probe.dtype)
-        and field(FLAGS, ctypes.c_int) & WANTED_FLAGS == WANTED_FLAGS
-        and field(TYPE, ctypes.c_void_p) == id(np.ndarray)
+        and field(FLAGS, ctypes.c_int) & WRITABLE == WRITABLE
+        and tuple((ctypes.c_ssize_t * 2).from_address(field(SHAPE, ctypes.c_void_p))) == probe.shape
     )
     if not as_expected:
         raise CompileError(

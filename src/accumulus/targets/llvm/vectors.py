@@ -55,9 +55,7 @@ class Vectors:
 
     def store(self, value: str, base: str, offset: int, align: int = 0) -> None:
         """Store a vector at `offset`."""
-        self.lines.append(
-            f"store {self.type} {value}, ptr {self.address(base, offset)}, align {align or self.bytes}"
-        )
+        self.lines.append(f"store {self.type} {value}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
     def load_columns(self, rows: Sequence[str], start: int, count: int) -> list[str]:
         """Columns start … start+count-1 of the matrix whose rows begin at the given pointers."""

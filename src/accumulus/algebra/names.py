@@ -1,0 +1,76 @@
+"""What the edges of a graph are called in expressions.
+
+An edge goes by its symbol, without TeX's braces (e_{10} is e10), an edge without a symbol by its number: e1, e2, …
+Several edges may share a label, as the copies of a split vertex do in the notes' drawings. The shared label is kept
+where a path can still be told by its labels: if no two edges out of one vertex, or no two edges into one vertex, are
+called the same, and there are no unit edges, which expressions may leave out. Otherwise the later ones get primes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from accumulus.graph.graph import DifferentiationGraph, Kind
+
+__all__ = ["edge_names", "fresh_names", "plain"]
+
+_TEX: Final = re.compile(r"([^\W\d_]+)_(?:\{(-?\w+)\}|(-?\w+))")
+
+
+def plain(name: object) -> str:
+    """A name without TeX's braces.
+
+    >>> plain("e_{10}"), plain("v_{-2}"), plain("s_1"), plain("e18"), plain("a_b_c")
+    ('e10', 'v-2', 's1', 'e18', 'a_b_c')
+    """
+    match = _TEX.fullmatch(str(name))
+    if match is None or "_" in (match[2] or match[3]):
+        return str(name)
+    return match[1] + (match[2] or match[3])
+
+
+def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
+    """Name of every edge, by number.
+
+    Args:
+        apart: whether edges with one label get primes where their paths cannot be told apart.
+
+    >>> edge_names(DifferentiationGraph([("y", "a", "e_{1}"), ("a", "x")]))
+    ['e1', 'e2']
+    """
+    symbols = sorted({symbol for symbol in graph.symbols if symbol})
+    plains = Counter(map(plain, symbols))
+    short = {symbol: plain(symbol) if plains[plain(symbol)] == 1 else symbol for symbol in symbols}
+    taken = set(short.values())
+    names: list[str] = []
+    for number, symbol in enumerate(graph.symbols):
+        names.append(short[symbol] if symbol else _primed(f"e{number + 1}", taken))
+    taken.update(names)
+    units = bool((graph.kinds == Kind.ONE).any())
+    if apart and (units or (_repeats(names, graph.out_edges) and _repeats(names, graph.in_edges))):
+        seen: set[str] = set()
+        for number, name in enumerate(names):
+            if name in seen:
+                names[number] = _primed(name, taken)
+                taken.add(names[number])
+            seen.add(name)
+    return names
+
+
+def fresh_names(letter: str, taken: Container[str]) -> Iterator[str]:
+    """letter1, letter2, … without those taken."""
+    return (name for name in map(f"{letter}{{}}".format, count(1)) if name not in taken)
+
+
+def _primed(name: str, taken: Container[str]) -> str:
+    while name in taken:
+        name += "′"
+    return name
+
+
+def _repeats(names: Sequence[str], groups: Iterable[Sequence[int]]) -> bool:
+    return any(len({names[e] for e in group}) < len(group) for group in groups)

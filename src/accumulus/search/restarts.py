@@ -1,0 +1,69 @@
+"""Runs of annealing, one after the other, until they find nothing better.
+
+Each run starts from the best order so far with other random numbers, and is hot enough at first to leave it. A
+search that stalls is over, not one that has used up its time: how many runs there are does not depend on the
+clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, Protocol
+
+__all__ = ["Annealer", "Schedule", "until_stalled"]
+
+#: Runs of fewer sweeps than this start less hot, in proportion; else they would end worse than they began.
+FEW_SWEEPS: Final = 15
+
+
+class Annealer(Protocol):
+    """What anneals vertex orders of one graph."""
+
+    #: Vertices to be ordered.
+    count: int
+
+    @property
+    def best(self) -> tuple[Any, tuple[int, ...]]:
+        """Cost and order of the best of all runs."""
+
+    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float) -> Iterator[int]:
+        """Anneal once from an order; yields the best cost of all runs from time to time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Sweeps of the first run, their factor from run to run, and how many runs without improvement are put up
+    with."""
+
+    sweeps: float
+    growth: float
+    patience: int
+
+
+def until_stalled(
+    annealer: Annealer,
+    schedule: Schedule,
+    seed: int,
+    most_sweeps: float,
+    iterations: int | None = None,
+) -> Iterator[int]:
+    """Run after run, the first from the best order that the annealer knows; yields the best cost from time to time.
+
+    Args:
+        most_sweeps: of a run, so that it ends within the time limit.
+        iterations: visits of all runs, instead of the end that the schedule has.
+    """
+    misses = 0
+    for run in count():
+        sweeps = max(1.0, min(schedule.sweeps * schedule.growth**run, most_sweeps))
+        visits = int(sweeps * annealer.count)
+        if iterations is not None:
+            visits = min(visits, iterations)
+            iterations -= visits
+        before, start = annealer.best
+        yield from annealer.run(start, visits, (seed, run), min(1.0, sweeps / FEW_SWEEPS))
+        misses = misses + 1 if annealer.best[0] == before else 0
+        if iterations == 0 or (iterations is None and misses > schedule.patience):
+            return

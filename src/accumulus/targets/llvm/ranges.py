@@ -1,0 +1,327 @@
+"""LLVM IR of the function `run`, which computes a range of points by whole blocks, and brings in what they lack.
+
+Rows: the first blocks start at the row where results lie as the blocks' code expects them in vectors; the rows before
+it are computed once more in a block of their own, and so are those left over at the end, in a block that ends at the
+last point. A range of fewer points than lanes goes through scratch memory, in which the last point fills the lanes.
+
+Columns: tile by tile through scratch memory, copied in runs of neighbouring points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from accumulus.targets.llvm.python_abi import UNOPTIMISED
+from accumulus.targets.schedule import Group
+
+__all__ = ["run_columns", "run_rows"]
+
+#: Scratch memory above this is taken from the heap.
+LARGEST_ON_STACK: Final = 1 << 16
+
+
+class _Scratch:
+    """Scratch memory in pieces, each from a cache line on; on the stack if it is small."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[str] = []
+
+    def take(self, name: str, size: int) -> None:
+        """A piece of that many bytes, with the pointer %name."""
+        self._pieces.append(f"%{name} = getelementptr inbounds i8, ptr %scratch, i64 {self.size}")
+        self.size += size + -size % 64
+
+    def opening(self) -> list[str]:
+        """Instructions at the start of a function; the label %start ends them."""
+        if self.size <= LARGEST_ON_STACK:
+            return [f"%scratch = alloca i8, i64 {self.size + 64}, align 64", "br label %start", "start:", *self._pieces]
+        return [
+            f"%heap = call ptr @PyMem_RawMalloc(i64 {self.size + 64})",
+            "%heap.none = icmp eq ptr %heap, null",
+            "br i1 %heap.none, label %out.of.memory, label %start",
+            "out.of.memory:",
+            "ret i32 1",
+            "start:",
+            "%heap.at = ptrtoint ptr %heap to i64",
+            "%heap.odd = and i64 %heap.at, 63",
+            "%heap.skip = sub i64 64, %heap.odd",
+            "%scratch = getelementptr i8, ptr %heap, i64 %heap.skip",
+            *self._pieces,
+        ]
+
+    def closing(self) -> list[str]:
+        """Instructions before the function returns."""
+        return ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
+
+
+def _names(lengths: Sequence[int]) -> list[str]:
+    return ["x", *(f"o{k}" for k in range(len(lengths)))]
+
+
+def _head(names: Sequence[str]) -> str:
+    pointers = ", ".join(f"ptr %{name}" for name in names)
+    return f"define i32 @run({pointers}, i64 %first, i64 %last, i64 %points) {UNOPTIMISED} {{"
+
+
+def run_rows(
+    inputs: int, lengths: Sequence[int], slots: int, lanes: int, size: int, phases: Sequence[int], zeroed: bool
+) -> list[str]:
+    """For batches in C order.
+
+    Args:
+        inputs, lengths: entries a point, of the points and of each result array.
+        slots: vectors in the frame through which parts of the program hand on values.
+        lanes, size: entries of a vector, and bytes of an entry.
+        phases: where in a vector the first entry of each result array is expected to lie.
+        zeroed: blocks leave structural zeros out.
+    """
+    names = _names(lengths)
+    strides = dict(zip(names, (inputs * size, *(length * size for length in lengths)), strict=True))
+    scratch = _Scratch()
+    scratch.take("frame", slots * lanes * size)
+    for name in names:
+        scratch.take(f"few.{name}", strides[name] * lanes)
+
+    def blocks(prefix: str, count: str) -> str:
+        pointers = ", ".join(f"ptr %{prefix}.{name}" for name in names)
+        return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
+
+    def moved(prefix: str, row: str, source: str = "from.") -> list[str]:
+        """Pointers %prefix.x and so on, to a row."""
+        return [
+            line
+            for name in names
+            for line in (
+                f"%{prefix}.by.{name} = mul i64 {row}, {strides[name]}",
+                f"%{prefix}.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{prefix}.by.{name}",
+            )
+        ]
+
+    def copied(tag: str, name: str, to: str, to_row: str, source: str, source_row: str) -> list[str]:
+        stride = strides[name]
+        return [
+            f"%{tag}.to.by.{name} = mul i64 {to_row}, {stride}",
+            f"%{tag}.to.{name} = getelementptr inbounds i8, ptr %{to}{name}, i64 %{tag}.to.by.{name}",
+            f"%{tag}.of.by.{name} = mul i64 {source_row}, {stride}",
+            f"%{tag}.of.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{tag}.of.by.{name}",
+            f"call void @llvm.memcpy.p0.p0.i64(ptr %{tag}.to.{name}, ptr %{tag}.of.{name}, i64 {stride}, i1 false)",
+        ]
+
+    return [
+        _head(names),
+        *scratch.opening(),
+        "%count = sub i64 %last, %first",
+        *moved("from", "%first", ""),
+        f"%enough = icmp sge i64 %count, {lanes}",
+        "br i1 %enough, label %whole, label %gather",
+        "whole:",
+        *_skipped_rows(lengths, lanes, size, phases),
+        "%skips = icmp ne i64 %skip, 0",
+        "br i1 %skips, label %begin, label %main",
+        "begin:",
+        blocks("from", str(lanes)),
+        "br label %main",
+        "main:",
+        *moved("main", "%skip"),
+        "%unskipped = sub i64 %count, %skip",
+        f"%full = and i64 %unskipped, {-lanes}",
+        blocks("main", "%full"),
+        "%exact = icmp eq i64 %full, %unskipped",
+        "br i1 %exact, label %done, label %end",
+        "end:",
+        f"%back = sub i64 %count, {lanes}",
+        *moved("end", "%back"),
+        blocks("end", str(lanes)),
+        "br label %done",
+        # fewer points than lanes
+        "gather:",
+        "%lane = phi i64 [ 0, %start ], [ %lane.next, %gather ]",
+        "%lane.last = sub i64 %count, 1",
+        "%lane.has = icmp slt i64 %lane, %lane.last",
+        "%lane.row = select i1 %lane.has, i64 %lane, i64 %lane.last",
+        *copied("gather", "x", "few.", "%lane", "from.", "%lane.row"),
+        "%lane.next = add i64 %lane, 1",
+        f"%lane.more = icmp slt i64 %lane.next, {lanes}",
+        "br i1 %lane.more, label %gather, label %few",
+        "few:",
+        *(
+            f"call void @llvm.memset.p0.i64(ptr %few.{name}, i8 0, i64 {strides[name] * lanes}, i1 false)"
+            for name in names[1:]
+            if zeroed
+        ),
+        blocks("few", str(lanes)),
+        "br label %scatter",
+        "scatter:",
+        "%point = phi i64 [ 0, %few ], [ %point.next, %scatter ]",
+        *(line for name in names[1:] for line in copied("scatter", name, "from.", "%point", "few.", "%point")),
+        "%point.next = add i64 %point, 1",
+        "%point.more = icmp slt i64 %point.next, %count",
+        "br i1 %point.more, label %scatter, label %done",
+        "done:",
+        *scratch.closing(),
+        "ret i32 0",
+        "}",
+    ]
+
+
+def _skipped_rows(lengths: Sequence[int], lanes: int, size: int, phases: Sequence[int]) -> list[str]:
+    """%skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
+    widest = max(range(len(lengths)), key=lambda k: lengths[k]) if lengths else 0
+    if not lengths or lengths[widest] % lanes == 0:
+        return ["%skip = add i64 0, 0"]
+    lines = [
+        f"%widest.at = ptrtoint ptr %from.o{widest} to i64",
+        f"%widest.entry = udiv i64 %widest.at, {size}",
+        f"%many = icmp sge i64 %count, {4 * lanes}",
+    ]
+    found = "0"
+    for row in reversed(range(lanes)):
+        lines += [
+            f"%row.{row} = add i64 %widest.entry, {row * lengths[widest] - phases[widest]}",
+            f"%lane.{row} = and i64 %row.{row}, {lanes - 1}",
+            f"%fits.{row} = icmp eq i64 %lane.{row}, 0",
+            f"%found.{row} = select i1 %fits.{row}, i64 {row}, i64 {found}",
+        ]
+        found = f"%found.{row}"
+    return [*lines, f"%skip = select i1 %many, i64 {found}, i64 0"]
+
+
+def run_columns(
+    inputs: int,
+    lengths: Sequence[int],
+    results: Sequence[Group],
+    slots: int,
+    lanes: int,
+    size: int,
+    tile: int,
+    zeroed: bool,
+) -> list[str]:
+    """For transposed batches, in tiles of `tile` points.
+
+    Args:
+        results: entries of the result arrays in order; structural zeros are left out if `zeroed`.
+    """
+    names = _names(lengths)
+    scratch = _Scratch()
+    scratch.take("frame", slots * lanes * size)
+    cleared = scratch.size
+    for name, count in zip(names, (inputs, *lengths), strict=True):
+        scratch.take(f"tile.{name}", count * tile * size)
+    outward: list[str] = []
+    for k, (segment, start, count) in enumerate(_runs(results, zeroed)):
+        outward += [
+            f"%skip.{k} = mul i64 %line, {start}",
+            f"%to.{k} = getelementptr inbounds i8, ptr %here.o{segment}, i64 %skip.{k}",
+            f"%from.{k} = getelementptr inbounds i8, ptr %tile.o{segment}, i64 {start * tile * size}",
+            f"call void @copy(ptr %to.{k}, i64 %line, ptr %from.{k}, i64 {tile * size}, i64 {count}, i64 %bytes)",
+        ]
+    return [
+        *_copy(tile * size),
+        *_pad(tile, "double" if size == 8 else "float"),
+        _head(names),
+        *scratch.opening(),
+        f"%tiles = getelementptr inbounds i8, ptr %scratch, i64 {cleared}",
+        f"call void @llvm.memset.p0.i64(ptr %tiles, i8 0, i64 {scratch.size - cleared}, i1 false)",
+        f"%line = mul i64 %points, {size}",
+        "br label %loop",
+        "loop:",
+        "%at = phi i64 [ %first, %start ], [ %next, %loop ]",
+        "%left = sub i64 %last, %at",
+        f"%fills = icmp sge i64 %left, {tile}",
+        f"%used = select i1 %fills, i64 {tile}, i64 %left",
+        f"%bytes = mul i64 %used, {size}",
+        f"%skip = mul i64 %at, {size}",
+        *(f"%here.{name} = getelementptr inbounds i8, ptr %{name}, i64 %skip" for name in names),
+        f"call void @copy(ptr %tile.x, i64 {tile * size}, ptr %here.x, i64 %line, i64 {inputs}, i64 %bytes)",
+        f"call void @pad(ptr %tile.x, i64 {inputs}, i64 %used)",
+        f"%up = add i64 %used, {lanes - 1}",
+        f"%count = and i64 %up, {-lanes}",
+        f"call void @blocks({', '.join(f'ptr %tile.{name}' for name in names)}, ptr %frame, i64 %count)",
+        *outward,
+        f"%next = add i64 %at, {tile}",
+        "%more = icmp slt i64 %next, %last",
+        "br i1 %more, label %loop, label %done",
+        "done:",
+        *scratch.closing(),
+        "ret i32 0",
+        "}",
+    ]
+
+
+def _runs(results: Sequence[Group], zeroed: bool) -> list[tuple[int, int, int]]:
+    """Segment, start and length of each run of neighbouring entries to copy."""
+    runs: list[tuple[int, int, int]] = []
+    for group in results:
+        if group.is_zero and zeroed:
+            continue
+        count = len(group.references)
+        if runs and runs[-1][0] == group.segment and runs[-1][1] + runs[-1][2] == group.start:
+            runs[-1] = (group.segment, runs[-1][1], runs[-1][2] + count)
+        else:
+            runs.append((group.segment, group.start, count))
+    return runs
+
+
+def _copy(full: int) -> list[str]:
+    """Copy %count runs of %bytes each; those of `full` bytes without a call."""
+    lines = [
+        "define internal void @copy(ptr noalias %to, i64 %to.step, ptr noalias %from, i64 %from.step, "
+        "i64 %count, i64 %bytes) nounwind noinline {",
+        "start:",
+        "%some = icmp sgt i64 %count, 0",
+        "br i1 %some, label %choose, label %done",
+        "choose:",
+        f"%full = icmp eq i64 %bytes, {full}",
+        "br i1 %full, label %whole, label %part",
+    ]
+    for label, amount in (("whole", str(full)), ("part", "%bytes")):
+        lines += [
+            f"{label}:",
+            f"%k.{label} = phi i64 [ 0, %choose ], [ %next.{label}, %{label} ]",
+            f"%to.by.{label} = mul i64 %k.{label}, %to.step",
+            f"%from.by.{label} = mul i64 %k.{label}, %from.step",
+            f"%to.{label} = getelementptr inbounds i8, ptr %to, i64 %to.by.{label}",
+            f"%from.{label} = getelementptr inbounds i8, ptr %from, i64 %from.by.{label}",
+            f"call void @llvm.memcpy.p0.p0.i64(ptr %to.{label}, ptr %from.{label}, i64 {amount}, i1 false)",
+            f"%next.{label} = add i64 %k.{label}, 1",
+            f"%more.{label} = icmp slt i64 %next.{label}, %count",
+            f"br i1 %more.{label}, label %{label}, label %done",
+        ]
+    return [*lines, "done:", "ret void", "}"]
+
+
+def _pad(tile: int, real: str) -> list[str]:
+    """Fill each of %count runs of `tile` entries, from entry %used on, with the one before."""
+    return [
+        f"define internal void @pad(ptr %tile, i64 %count, i64 %used) {UNOPTIMISED} {{",
+        "start:",
+        f"%full = icmp eq i64 %used, {tile}",
+        "%none = icmp eq i64 %count, 0",
+        "%nothing = or i1 %full, %none",
+        "br i1 %nothing, label %done, label %run",
+        "run:",
+        "%k = phi i64 [ 0, %start ], [ %k.next, %run.end ]",
+        f"%begin = mul i64 %k, {tile}",
+        "%end = add i64 %begin, %used",
+        "%before = sub i64 %end, 1",
+        f"%from = getelementptr inbounds {real}, ptr %tile, i64 %before",
+        f"%value = load {real}, ptr %from",
+        "br label %fill",
+        "fill:",
+        "%j = phi i64 [ %used, %run ], [ %j.next, %fill ]",
+        "%at = add i64 %begin, %j",
+        f"%to = getelementptr inbounds {real}, ptr %tile, i64 %at",
+        f"store {real} %value, ptr %to",
+        "%j.next = add i64 %j, 1",
+        f"%j.more = icmp slt i64 %j.next, {tile}",
+        "br i1 %j.more, label %fill, label %run.end",
+        "run.end:",
+        "%k.next = add i64 %k, 1",
+        "%k.more = icmp slt i64 %k.next, %count",
+        "br i1 %k.more, label %run, label %done",
+        "done:",
+        "ret void",
+        "}",
+    ]

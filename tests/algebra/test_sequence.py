@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from equations import A_FULL, A_SIMPLE, B_REFERENCE, B_SIMPLE, CHEAPER, D_SIMPLE, SIX, six_graph
+from figures import figure
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
+
+from accumulus.accumulate.cost import count
+from accumulus.accumulate.dstar import dstar
+from accumulus.accumulate.face import FaceElimination, eliminate_faces
+from accumulus.accumulate.factorize import factorize
+from accumulus.algebra.program import LABEL, PRODUCT, program_of
+from accumulus.algebra.replay import LineReplay
+from accumulus.algebra.schedule import schedule
+from accumulus.algebra.sequence import elimination_sequence
+from accumulus.algebra.sets import ExpressionSet
+from accumulus.errors import ExpressionError, OrderError
+from accumulus.graph.graph import DifferentiationGraph, Kind
+
+SEEDS = st.integers(0, 10**6)
+
+
+def faces_in_random_order(graph, seed):
+    """Face elimination by Naumann's rules, in a random order."""
+    elimination = FaceElimination(graph)
+    while faces := elimination.faces():
+        seed = seed * 1103515245 + 12345 & 0x7FFFFFFF
+        elimination.eliminate(*faces[(seed >> 8) % len(faces)])
+    return elimination.finish()
+
+
+METHODS = {
+    "vertices": vertex_elimination,
+    "faces": faces_in_random_order,
+    "backward": lambda graph, _: factorize(graph),
+    "forward": lambda graph, _: factorize(graph, "forward"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(data=st.data())
+def test_eliminations_come_back_at_their_own_cost(method, data):
+    graph = data.draw(plain_graphs())
+    accumulation = METHODS[method](graph, data.draw(SEEDS))
+    cost = program_of(accumulation).multiplications
+    found = elimination_sequence(accumulation)
+    found.accumulation.verify()
+    assert count(found.accumulation, "fma") == cost <= count(accumulation, "fma")
+    # in another order than that of the method, so vertices may merge that there did not
+    assert count(eliminate_faces(graph, found.faces), "fma") == count(found.naumann, "fma") <= cost
+    found.naumann.verify()
+    assert ExpressionSet.from_accumulation(found.accumulation).equivalent(ExpressionSet.from_accumulation(accumulation))
+
+
+@given(plain_graphs(), SEEDS)
+def test_any_acyclic_set_at_exactly_its_cost(graph, seed):
+    accumulation = random_accumulation(graph, seed)
+    program = program_of(accumulation)
+    found, error = attempt(elimination_sequence, accumulation)
+    if error:
+        assert "circular" in error
+        assert "waits for" in error
+        assert not schedule(program).complete
+        return
+    found.accumulation.verify()
+    assert count(found.accumulation, "fma") == program.multiplications == len(found.products)
+    # merging at once saves what the set computes apart
+    found.naumann.verify()
+    assert len(found.faces) == count(found.naumann, "fma") <= program.multiplications
+    assert count(eliminate_faces(graph, found.faces), "fma") == len(found.faces)
+
+
+@given(plain_graphs(units=True), SEEDS)
+def test_unit_edges_cost_nothing(graph, seed):
+    accumulation = vertex_elimination(graph, seed)
+    found = elimination_sequence(accumulation)
+    found.accumulation.verify()
+    found.naumann.verify()
+    assert count(found.accumulation, "fma") <= count(accumulation, "multiplications")
+    assert Kind.ONE not in {
+        graph.kinds[operand]
+        for is_product, *operands in found.accumulation.steps
+        if is_product
+        for operand in operands
+        if operand < len(graph.kinds)
+    }
+
+
+@given(plain_graphs(), SEEDS)
+def test_expression_sets(graph, seed):
+    expressions = ExpressionSet.from_accumulation(vertex_elimination(graph, seed)).shared()
+    assume(schedule(program_of(expressions, graph)).complete)
+    found = elimination_sequence(expressions, graph)
+    found.accumulation.verify()
+    assert count(found.accumulation, "fma") <= expressions.multiplications
+
+
+@pytest.mark.parametrize(
+    ("expressions", "cost", "naumann"),
+    [
+        (A_SIMPLE, 5, 5),
+        (B_REFERENCE, 10, 10),
+        (B_SIMPLE, 10, 10),
+        (D_SIMPLE, 10, 10),
+        (SIX, 26, 26),
+        (CHEAPER, 22, 22),
+        # what is written twice is computed once, and face elimination adds up what can be
+        (A_FULL, 8, 5),
+    ],
+)
+def test_the_notes_equations(expressions, cost, naumann):
+    found = elimination_sequence(expressions)
+    assert count(found.accumulation, "fma") == cost
+    assert count(found.naumann, "fma") == naumann
+
+
+def test_the_order_in_the_notes_line_graph():
+    # "eliminate ⟨e8,e11⟩ and ⟨e9,e12⟩ first"
+    products = [str(product) for product in elimination_sequence(SIX, six_graph()).products]
+    for first, then in (("⟨e8, e11⟩", "⟨e4, e8⟩"), ("⟨e9, e12⟩", "⟨e4, e9⟩"), ("⟨e8, e11⟩", "⟨e5, e8⟩")):
+        assert products.index(first) < products.index(then)
+
+
+@given(plain_graphs(vertices=10), st.sampled_from([dstar, lambda graph: factorize(graph, "both")]))
+def test_other_methods_have_a_sequence_or_a_circle(graph, method):
+    accumulation = method(graph)
+    found, error = attempt(elimination_sequence, accumulation)
+    if error:
+        assert "circular" in error
+    else:
+        found.accumulation.verify()
+        assert count(found.accumulation, "fma") <= count(accumulation, "fma")
+
+
+def can_run(program):
+    """Whether any order of the program's products and sums runs in the line graph, by trying all."""
+    values = [value for value in program.live() if program.kinds[value] != LABEL]
+    tried = set()
+
+    def extend(done):
+        if len(done) == len(values):
+            return True
+        if frozenset(done) in tried:
+            return False
+        tried.add(frozenset(done))
+        return any(
+            runs([*done, value]) and extend([*done, value])
+            for value in values
+            if value not in done
+            and all(operand in done or program.kinds[operand] == LABEL for operand in program.operands[value])
+        )
+
+    def runs(order):
+        line = LineReplay(program.graph)
+        try:
+            for value in order:
+                if program.kinds[value] == PRODUCT:
+                    line.eliminate(*program.operands[value], value)
+                else:
+                    line.merge(program.operands[value], value)
+            if len(order) == len(values):
+                line.finish()
+        except (OrderError, KeyError):
+            return False
+        return True
+
+    return extend([])
+
+
+@settings(max_examples=30)
+@given(plain_graphs(vertices=5), SEEDS)
+def test_there_is_a_schedule_exactly_if_some_order_runs(graph, seed):
+    program = program_of(random_accumulation(graph, seed))
+    assume(len(program) - len(graph.sources) <= 14)
+    assert can_run(program) == schedule(program).complete
+
+
+def test_a_circle_that_no_order_runs():
+    wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
+    program = schedule(program_of(wasteful)).program
+    assert not can_run(program)
+    with pytest.raises(ExpressionError, match=r"circular(.|\n)*⟨a, b⟩ waits for merge of b \+ c: a\|b"):
+        elimination_sequence(wasteful)
+
+
+def test_replay_checks_every_step():
+    graph = figure("fig:complex-dag-and-complete-path-dag", "b")
+    line = LineReplay(graph)
+    with pytest.raises(OrderError, match="no face"):
+        line.eliminate(0, 1, 20)
+    with pytest.raises(OrderError, match="same P and S"):
+        line.merge([0, 1], 20)
+    with pytest.raises(OrderError, match="split"):
+        line.split(3, 20, predecessors=[0])
+    with pytest.raises(OrderError, match="two parts"):
+        line.join(0, 1)
+    with pytest.raises(OrderError, match="still has faces"):
+        line.finish()
+
+
+def test_replay_splits_and_joins():
+    graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "x")])
+    for edges in combinations(range(2), 1):
+        line = LineReplay(graph)
+        line.split(2, 3, predecessors=edges)
+        line.join(2, 3)
+        line.split(2, 3, predecessors=edges)
+        line.eliminate(edges[0], 3, 4)
+        line.eliminate(1 - edges[0], 2, 5)
+        line.finish().verify()

@@ -1,0 +1,92 @@
+"""How machine code is kept: complete files only, made again where they are missing or damaged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from accumulus.search import machine
+from accumulus.search.machine import kernel, prepare
+
+
+@pytest.fixture
+def code():
+    return prepare("order")[0]
+
+
+@pytest.fixture
+def empty_cache(code, monkeypatch, tmp_path):
+    """A cache of its own, and the kernels that were compiled for it."""
+    compiled = []
+
+    def compile_kernel(subjects):
+        compiled.extend(subjects)
+        return [code for _ in subjects]
+
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(machine, "_compiled_apart", compile_kernel)
+    return compiled
+
+
+def test_what_is_compiled_is_kept(empty_cache, code, tmp_path):
+    assert prepare("order") == [code]
+    assert prepare("order") == [code]
+    assert empty_cache == ["order"]
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_damaged_files_are_made_again(empty_cache, code, tmp_path, damage):
+    prepare("order")
+    (file,) = (tmp_path / "cache").iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
+    assert prepare("order") == [code]
+    assert empty_cache == ["order", "order"]
+    assert file.read_bytes() == whole
+
+
+def test_where_nothing_can_be_written_it_is_compiled_each_time(empty_cache, code, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert prepare("order") == prepare("order") == [code]
+    assert empty_cache == ["order", "order"]
+
+
+def test_where_no_process_can_be_started_it_is_compiled_here(code, monkeypatch):
+    monkeypatch.setattr(sys, "executable", os.devnull)
+    monkeypatch.setattr(machine, "compile_kernel", lambda subject: code + subject.encode())
+    assert machine._compiled_apart(["order"]) == [code + b"order"]
+
+
+def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "_PATIENCE", 0.0)
+    slow = machine._compiled_apart
+    announced = []
+
+    def wait_for_the_line(subjects):
+        while not announced:
+            announced.extend(capsys.readouterr().err.splitlines())
+        return slow(subjects)
+
+    monkeypatch.setattr(machine, "_compiled_apart", wait_for_the_line)
+    prepare("order")
+    assert announced == [machine._NOTICE]
+    prepare("order")
+    assert capsys.readouterr().err == ""
+
+
+def test_kernels_run_without_numba():
+    kernel("order")
+    kernel("sharing")
+    program = (
+        "import sys\n"
+        "from accumulus.graph.graph import DifferentiationGraph\n"
+        "from accumulus.search.plan import plan\n"
+        "edges = [(v, u) for v in range(2, 12) for u in (v - 1, v - 2)]\n"
+        "print(plan(DifferentiationGraph(edges), objective='operations').method, 'numba' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[1] == "False"

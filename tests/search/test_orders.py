@@ -1,0 +1,138 @@
+"""Greedy and annealed vertex orders against the definition, and against all orders of small graphs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from odd_graphs import graphs, orders
+from slow_costs import SlowCosts
+
+from accumulus.accumulate.cost import count
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.graph.files import load_graph
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search import annealing
+from accumulus.search.annealing import Annealing
+from accumulus.search.elimination import Elimination, cost_of_order
+from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
+from accumulus.search.plan import plan
+
+COUNTED = st.sampled_from(["fma", "multiplications"])
+
+
+def big_graph(vertices: int, seed: int, reach: int = 30) -> DifferentiationGraph:
+    """A graph of more vertices than two words have bits."""
+    rng = random.Random(seed)
+    edges = [
+        (v, max(0, v - rng.randint(1, reach)), rng.choice([None, None, 1, -1, 2.5]))
+        for v in range(5, vertices)
+        for _ in range(rng.randint(1, 3))
+    ]
+    return DifferentiationGraph(edges)
+
+
+@given(graph=graphs(sized=True), objective=COUNTED, data=st.data())
+def test_costs_of_orders(graph, objective, data):
+    order = data.draw(orders(graph))
+    cost, _ = cost_of_order(graph, order, objective)
+    assert cost == SlowCosts(graph, objective).of(order) == count(eliminate_vertices(graph, order), objective)
+    assert cost_of_order(graph, order, objective, limit=cost) is not None
+    if cost:
+        assert cost_of_order(graph, order, objective, limit=cost - 1) is None
+
+
+@given(graph=graphs(sized=True), objective=COUNTED, data=st.data())
+def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, data):
+    order = data.draw(orders(graph))
+    state = Elimination(graph, objective)
+    if len(state.intermediates) >= 2:
+        (cost, tie), kept = Annealing(state, objective, order).best
+        accumulation = eliminate_vertices(graph, order)
+        other = "multiplications" if objective == "fma" else "fma"
+        assert (cost, tie) == (count(accumulation, objective), count(accumulation, other))
+        assert kept == tuple(v for v in order if v not in state.dead)
+
+
+@pytest.mark.parametrize("vertices", [70, 140, 300])
+@pytest.mark.parametrize("objective", ["fma", "multiplications"])
+def test_annealed_costs_of_graphs_of_several_words(vertices, objective):
+    graph = big_graph(vertices, vertices)
+    state = Elimination(graph, objective)
+    order = list(state.intermediates)
+    random.Random(1).shuffle(order)
+    search = Annealing(state, objective, order)
+    start = search.best[0]
+    assert start[0] == count(eliminate_vertices(graph, [*order, *state.dead]), objective)
+    for _ in search.run(order, visits=5 * vertices, seed=(1,)):
+        (cost, _), best = search.best
+        assert cost == count(eliminate_vertices(graph, [*best, *state.dead]), objective)
+    assert search.best[0] < start
+
+
+@settings(max_examples=30)
+@given(graph=graphs(vertices=9, sized=True), objective=COUNTED, seed=st.integers(0, 100))
+def test_annealing_finds_the_best_order_of_small_graphs(graph, objective, seed):
+    made = plan(graph, "vertex", objective, seed=seed, iterations=2_000, time_limit=1e9)
+    assert made.cost == SlowCosts(graph, objective).least()
+
+
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_markowitz_takes_the_cheapest_each_time(graph, objective):
+    slow = SlowCosts(graph, objective)
+    cost, order = markowitz_order(graph, objective)
+    assert cost == cost_of_order(graph, order, objective)
+    assert markowitz_order(graph, objective, limit=cost[0]) == (cost, order)
+    assert not cost[0] or markowitz_order(graph, objective, limit=cost[0] - 1) is None
+    live = set(Elimination(graph, objective).intermediates)
+    for t, k in enumerate(order):
+        if k in live:
+            gone = frozenset(order[:t])
+            assert slow.price(k, gone) == min(slow.price(v, gone) for v in live - gone)
+
+
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_greedy_orders(graph, objective):
+    position = {v: t for t, v in enumerate(forward_order(graph))}
+    assert all(
+        position[i] < position[j]
+        for j, i in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+        if i in position and j in position
+    )
+    assert reverse_order(graph) == forward_order(graph)[::-1]
+    for _, cost, order in greedy_orders(graph, objective):
+        assert cost[0] == SlowCosts(graph, objective).of(order)
+    assert min(cost for _, cost, _ in greedy_orders(graph, objective))[0] == min(
+        plan(graph, method, objective).cost for method in ("forward", "reverse", "markowitz")
+    )
+
+
+@pytest.mark.parametrize("slice_", [1, 1_000, 10**9])
+def test_slices_do_not_change_a_run(monkeypatch, slice_):
+    graph = big_graph(60, 3)
+    state = Elimination(graph, "fma")
+    expected = Annealing(state, "fma", state.intermediates)
+    list(expected.run(state.intermediates, 300, (7,)))
+    monkeypatch.setattr(annealing, "SLICE", slice_)
+    search = Annealing(state, "fma", state.intermediates)
+    list(search.run(state.intermediates, 300, (7,)))
+    assert search.best == expected.best
+
+
+@pytest.mark.parametrize(
+    ("name", "fma", "multiplications"),
+    [
+        ("RoeFlux_1d", 295, 184),
+        ("RobotArm_6DOF", 221, 151),
+        ("HumanHeartDipole", 148, 48),
+        ("PropaneCombustion", 88, 24),
+        ("BlackScholes_Jacobian", 297, 218),
+    ],
+)
+def test_public_graphs_reach_the_best_known_orders(name, fma, multiplications, graph_folder):
+    graph = load_graph(graph_folder / f"{name}.json")
+    options = {"effort": "thorough", "time_limit": 10.0, "iterations": 60_000}
+    assert plan(graph, objective="fma", **options).cost <= fma
+    assert plan(graph, objective="multiplications", **options).cost <= multiplications

@@ -1,0 +1,74 @@
+"""What the tests of targets share: expected results, comparison to units in the last place, guarded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+from accumulus.targets import Segment
+from accumulus.targets.llvm.host import host
+
+
+def lanes(dtype):
+    return host().vector_bytes // np.dtype(dtype).itemsize
+
+
+def expected(tape: Tape, segments, X):
+    """Results of the interpreter, (points, length) for each segment."""
+    count, dtype = len(X), X.dtype
+    columns = [np.ascontiguousarray(X[:, k]) for k in range(tape.inputs)]
+    number = np.float64 if dtype == np.float64 else np.float32
+    with np.errstate(all="ignore"):
+        values = [np.broadcast_to(value, count) for value in evaluate(tape, columns, number=number)]
+    results = []
+    for segment in segments:
+        result = np.zeros((count, segment.length), dtype)
+        for output, position in zip(segment.outputs, segment.positions, strict=True):
+            result[:, position] = values[output]
+        results.append(result)
+    return results
+
+
+def assert_same(found, wanted, ulps=0, signs=False):
+    """Equal, NaN for NaN, up to so many units in the last place; zeros of either sign too, unless `signs` count."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    assert found.shape == wanted.shape
+    assert found.dtype == wanted.dtype
+    with np.errstate(all="ignore"):
+        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        if signs:
+            same &= (found != 0) | (np.signbit(found) == np.signbit(wanted))
+        if ulps:
+            unit = np.spacing(np.maximum(np.abs(wanted), np.finfo(wanted.dtype).tiny))
+            same |= np.abs(found - wanted) <= ulps * unit
+    if not same.all():
+        where = tuple(np.argwhere(~same)[0])
+        raise AssertionError(f"at {where}: {found[where]!r}, expected {wanted[where]!r}; {np.sum(~same)} differ")
+
+
+class Guarded:
+    """An array in the middle of a larger one, whose rest must not change."""
+
+    MARK = 0x5A
+
+    def __init__(self, shape, dtype, offset=0):
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        around = 512
+        self.memory = np.full(size + 2 * around + 64, self.MARK, np.uint8)
+        start = around + -(self.memory.ctypes.data + around) % 64 + offset * np.dtype(dtype).itemsize
+        self.start, self.end = start, start + size
+        self.array = self.memory[start : start + size].view(dtype).reshape(shape)
+
+    def check(self):
+        assert (self.memory[: self.start] == self.MARK).all(), "written before the array"
+        assert (self.memory[self.end :] == self.MARK).all(), "written behind the array"
+
+
+def whole(*counts):
+    """One segment a count, each with the next outputs of the tape."""
+    segments, start = [], 0
+    for count in counts:
+        segments.append(Segment(count, tuple(range(start, start + count)), tuple(range(count))))
+        start += count
+    return tuple(segments)

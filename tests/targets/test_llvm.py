@@ -1,0 +1,327 @@
+"""The llvm target: every operation to the last places, every variant of the code to the last bit."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels import Guarded, assert_same, expected, lanes, whole
+from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
+
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets import Segment, compile_tape
+from accumulus.targets.llvm import kernel as llvm_kernel
+from accumulus.targets.llvm.kernel import LLVMKernel
+from accumulus.targets.llvm.program import Variant
+
+DTYPES = ("float64", "float32")
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
+# fmt: off
+SINGLE = np.array([
+    0.0, 1.0, 0.5, 2.0, 3.0, 7.0, 20.0, 30.0, 90.0, 110.0, 150.0, 708.0, 710.0, 746.0, 1024.0, 1080.0, 1e5, 1e9, 2e9,
+    1e15, 1e22, 1e38, 1e39, 1e300, 1.7976931348623157e308, 1e-5, 1e-20, 1e-45, 1e-300, 1e-310, 5e-324, 2.0**-1022,
+    np.pi, np.pi / 2, 0.9999999999999999, 1.0000000000000002, 0.1, 4.5, np.inf, np.nan,
+])
+# fmt: on
+#: NumPy does not say which of two zeros is the larger one.
+UNSIGNED = ("minimum", "maximum")
+SPECIAL = np.concatenate([SINGLE, -SINGLE])
+
+
+def base(dtype, **changes):
+    return Variant(lanes(dtype), dtype, **changes)
+
+
+@every_dtype
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_special_values_are_those_of_numpy(row, dtype):
+    with np.errstate(over="ignore"):
+        numbers = SPECIAL.astype(dtype)
+    tape = Tape(row.arity)
+    # truth values as comparisons with zero in, as numbers out
+    zero, one = tape.constant(0.0), tape.constant(1.0)
+    arguments = [tape.apply("less", zero, k) if kind == "boolean" else k for k, kind in enumerate(row.arguments)]
+    result = tape.apply(row.name, *arguments)
+    tape.outputs = [tape.select(result, one, zero) if row.result == "boolean" else result]
+    grids = np.meshgrid(*[numbers if row.arity < 3 else numbers[::5]] * row.arity)
+    X = np.stack([grid.ravel() for grid in grids], axis=1)
+    segments = whole(1)
+    found = LLVMKernel(tape, segments, dtype, variant=base(dtype)).batch(X)[0]
+    wanted = expected(tape, segments, X)[0]
+    if row.name == "erfc":  # SciPy's is zero from 26.6 on, where it should be a denormal number
+        found, wanted = (np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (found, wanted))
+    assert_same(found, wanted, ulps=0 if row.name in EXACT else 8, signs=row.name not in UNSIGNED)
+
+
+@every_dtype
+@given(data=st.data())
+@settings(max_examples=100)
+def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data):
+    # no error accumulates: each operation is compared on the arguments that the kernel gave it
+    tape = data.draw(tapes())
+    X = data.draw(points(data.draw(st.sampled_from([1, 7, 33])), tape.inputs, dtype))
+    shown = tape.copy()
+    one, zero = shown.constant(1.0), shown.constant(0.0)
+    size = len(tape)
+    shown.outputs = [shown.select(r, one, zero) if shown.is_boolean(r) else r for r in range(size)]
+    kernel = LLVMKernel(shown, whole(size), dtype, variant=base(dtype, contract=False))
+    values = kernel.batch(X)[0]
+    for reference in range(tape.inputs, size):
+        row = tape.operation(reference)
+        arguments = [
+            np.full(len(X), tape.value_of(r), dtype) if r < 0 else values[:, r] for r in tape.arguments(reference)
+        ]
+        arguments = [a != 0 if kind == "boolean" else a for a, kind in zip(arguments, row.arguments, strict=True)]
+        wanted = np.asarray(row.evaluate(*arguments)).astype(dtype)
+        assert_same(values[:, reference], wanted, ulps=0 if row.name in EXACT else 8)
+
+
+@given(data=st.data())
+def test_fused_products_are_off_by_no_more_than_their_rounding(data):
+    tape = data.draw(tapes(names={"add", "subtract", "multiply", "negative"}))
+    X = data.draw(points(9, tape.inputs, special=False))
+    segments = whole(len(tape.outputs))
+    exact, fused = (
+        LLVMKernel(tape, segments, "float64", variant=base("float64", contract=contract)).batch(X)[0]
+        for contract in (False, True)
+    )
+    # running error: what each operation may lose, carried through the program
+    magnitude = [np.abs(X[:, k]) for k in range(tape.inputs)]
+    error = [np.zeros(len(X)) for _ in range(tape.inputs)]
+
+    def look_up(reference):
+        if reference < 0:
+            return np.full(len(X), abs(tape.value_of(reference))), np.zeros(len(X))
+        return magnitude[reference], error[reference]
+
+    for reference in range(tape.inputs, len(tape)):
+        (a, da), *rest = map(look_up, tape.arguments(reference))
+        b, db = rest[0] if rest else (0.0, 0.0)
+        product = tape.operation(reference).name == "multiply"
+        magnitude.append(a * b if product else a + b)
+        error.append((a * db + b * da if product else da + db) + 2.0**-52 * magnitude[-1])
+    for k, output in enumerate(tape.outputs):
+        bound = 4 * look_up(output)[1] + 1e-300
+        assert (np.abs(exact[:, k] - fused[:, k]) <= bound).all()
+
+
+def variants(dtype):
+    width = lanes(dtype)
+    return st.builds(
+        Variant,
+        lanes=st.sampled_from(sorted({2 if dtype == "float64" else 4, width, 2 * width})),
+        dtype=st.just(dtype),
+        contract=st.just(False),
+        part_size=st.sampled_from([1, 2, 3, 7, 1000]),
+    )
+
+
+@every_dtype
+@given(data=st.data())
+@settings(max_examples=100)
+def test_width_parts_and_memory_order_change_no_bit(dtype, data):
+    # by exact operations: a vector of another width may use another function of another library
+    program = data.draw(programs(names=EXACT))
+    count = data.draw(st.sampled_from([1, 5, 40]))
+    X = data.draw(points(count, program.tape.inputs, dtype))
+    wanted = LLVMKernel(program.tape, program.segments, dtype, variant=base(dtype, contract=False)).batch(X)
+    variant = data.draw(variants(dtype))
+    phases = tuple(data.draw(st.integers(0, variant.lanes - 1)) for _ in program.segments)
+    kernel = LLVMKernel(program.tape, program.segments, dtype, variant=replace(variant, phases=phases))
+    out = [Guarded((count, s.length), dtype, data.draw(st.integers(0, 7))) for s in program.segments]
+    kernel.batch(X, out=tuple(guard.array for guard in out))
+    for guard, result in zip(out, wanted, strict=True):
+        guard.check()
+        assert_same(guard.array, result)
+    for found, result in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), wanted, strict=True):
+        assert_same(found.T, result)
+
+
+@every_dtype
+@given(data=st.data())
+def test_parts_hand_on_all_kinds_of_values(dtype, data):
+    tape = data.draw(tapes(max_operations=60))
+    count = data.draw(st.sampled_from([3, 20]))
+    X = data.draw(points(count, tape.inputs, dtype))
+    segments = whole(len(tape.outputs))
+    one, cut = (
+        LLVMKernel(tape, segments, dtype, variant=base(dtype, contract=False, part_size=size))
+        for size in (10_000, data.draw(st.integers(1, 20)))
+    )
+    assert_same(cut.batch(X)[0], one.batch(X)[0])
+
+
+@every_dtype
+@given(data=st.data())
+def test_a_point_has_the_same_result_wherever_it_stands_in_a_batch(dtype, data):
+    program = data.draw(programs())
+    X = data.draw(points(2 * lanes(dtype) + 3, program.tape.inputs, dtype))
+    kernel = compile_tape(program.tape, program.segments, dtype=dtype)
+    order = np.random.default_rng(data.draw(st.integers(0, 99))).permutation(len(X))
+    for forward, shuffled in zip(kernel.batch(X), kernel.batch(np.ascontiguousarray(X[order])), strict=True):
+        assert_same(shuffled, forward[order])
+
+
+def chain(operations):
+    tape = Tape(3)
+    value = tape.add(0, 1)
+    while tape.operations < operations:
+        value = tape.add(tape.multiply(value, tape.constant(0.25 + tape.operations % 7 / 8)), tape.operations % 3)
+    tape.outputs = [value, tape.apply("sin", value)]
+    return tape
+
+
+def test_a_program_of_many_parts():
+    tape = chain(20_000)
+    X = np.random.default_rng(0).uniform(-1, 1, (21, 3))
+    kernel = LLVMKernel(tape, whole(2), "float64", variant=base("float64", contract=False))
+    assert kernel.source.count("define internal void @part") > 20
+    assert_same(kernel.batch(X)[0], expected(tape, whole(2), X)[0], ulps=2)
+
+
+def test_scratch_memory_of_any_size():
+    # a wide sum: all products are alive from one part to another; few points go through scratch rows
+    tape = Tape(40)
+    products = [tape.multiply(i, j) for i in range(40) for j in range(i)]
+    tape.outputs = [tape.sum(products), tape.sum(reversed(products)), *products]
+    X = np.random.default_rng(0).uniform(-1, 1, (9, 40))
+    segments = whole(len(tape.outputs))
+    kernel = LLVMKernel(tape, segments, "float64", variant=base("float64", contract=False, part_size=50))
+    assert "PyMem_RawMalloc(i64" in kernel.source.split("@run(")[1]
+    wanted = expected(tape, segments, X)[0]
+    assert_same(kernel.batch(X)[0], wanted)
+    assert_same(kernel(X[0])[0], wanted[0])
+    assert_same(kernel.batch(X[:2])[0], wanted[:2])
+    assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, wanted)
+
+
+def entries(count):
+    """A program with `count` results: x + 0, x + 1, …."""
+    tape = Tape(1)
+    tape.outputs = [tape.add(0, tape.constant(float(k))) for k in range(count)]
+    return tape, whole(count)
+
+
+@pytest.mark.parametrize("length", [*range(1, 20), 31, 32, 33])
+def test_rows_of_every_length_at_every_alignment(length):
+    tape, segments = entries(length)
+    X = np.arange(50.0)[:, None]
+    wanted = X + np.arange(length)
+    for offset in range(8):
+        for count in (1, 3, 4, 5, 8, 16, 17, 50):
+            guard = Guarded((count, length), "float64", offset)
+            LLVM_KERNELS.setdefault(length, compile_tape(tape, segments)).batch(X[:count], out=(guard.array,))
+            guard.check()
+            np.testing.assert_array_equal(guard.array, wanted[:count])
+
+
+LLVM_KERNELS: dict = {}
+
+
+def test_code_for_other_alignments_is_compiled_when_it_pays(monkeypatch):
+    width = lanes("float64")
+    tape, segments = entries(2 * width)
+    X = np.arange(100.0)[:, None]
+    kernel = compile_tape(tape, segments)
+    monkeypatch.setattr(llvm_kernel, "ENTRIES_BEFORE_REALIGNMENT", 2 * 100 * 2 * width)
+    compiled = kernel._compiled[False, False]
+    for turn in range(4):
+        guard = Guarded((100, 2 * width), "float64", offset=1)
+        kernel.batch(X, out=(guard.array,))
+        guard.check()
+        np.testing.assert_array_equal(guard.array, X + np.arange(2 * width))
+        assert len(compiled.others) == (turn >= 1)
+    before = compiled.slow_entries
+    kernel.batch(X, out=(guard.array,))
+    assert compiled.slow_entries == before
+
+
+def test_memory_for_code_is_given_back_with_the_kernel():
+    tape, segments = entries(3)
+    kernel = compile_tape(tape, segments)
+    kernel.batch(np.zeros((4, 1)))
+    kernel.batch(np.zeros((1, 4)), transposed=True)
+    libraries = [weakref.ref(compiled.library._tracker) for compiled in kernel._compiled.values()]
+    assert len(libraries) == 2
+    one_point = kernel.one_point
+    del kernel
+    gc.collect()
+    # what calls the code keeps it
+    assert [library() is not None for library in libraries] == [True, False]
+    np.testing.assert_array_equal(one_point(np.array([1.0]))[0], [1.0, 2.0, 3.0])
+    del one_point
+    gc.collect()
+    assert all(library() is None for library in libraries)
+
+
+def test_many_threads_may_use_one_kernel():
+    tape = chain(300)
+    kernel = compile_tape(tape, whole(2))
+    X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    wanted = kernel.batch(X)[0]
+    failures = []
+
+    def work(seed):
+        chosen = np.random.default_rng(seed)
+        for _ in range(50):
+            start, count = chosen.integers(0, 400), chosen.integers(1, 100)
+            part = np.ascontiguousarray(X[start : start + count])
+            transposed = bool(seed % 2)
+            found = kernel.batch(np.ascontiguousarray(part.T) if transposed else part, transposed=transposed)[0]
+            if not np.array_equal(found.T if transposed else found, wanted[start : start + count]):
+                failures.append(seed)
+            if not np.array_equal(kernel(X[start])[0], wanted[start]):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_two_compilations_give_the_same_bits():
+    tape, segments = chain(500), whole(2)
+    X = np.random.default_rng(0).uniform(-1, 1, (101, 3))
+    first, second = (compile_tape(tape, segments) for _ in range(2))
+    assert first.source == second.source
+    np.testing.assert_array_equal(first.batch(X)[0], second.batch(X)[0])
+
+
+def test_programs_with_much_elementary_mathematics_are_computed_two_vectors_at_a_time():
+    tape = Tape(1)
+    tape.outputs = [tape.apply("exp", tape.apply("tanh", 0))]
+    assert Variant.of(tape, whole(1), "float64").lanes == 2 * lanes("float64")
+    assert Variant.of(tape, whole(1), "float32").lanes == lanes("float32")
+    assert Variant.of(chain(500), whole(2), "float64").lanes == lanes("float64")
+
+
+def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeypatch):
+    from accumulus.targets.llvm import functions
+
+    monkeypatch.setattr(functions, "vector_symbol", lambda *_: None)
+    monkeypatch.setattr(functions, "VECTOR_FUNCTIONS", {})
+    tape = Tape(2)
+    rows = [row for row in OPERATIONS if row.llvm.startswith("@")]
+    tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]
+    X = np.random.default_rng(0).uniform(0.1, 0.9, (7, 2))
+    kernel = LLVMKernel(tape, whole(len(rows)), "float64", variant=base("float64"))
+    assert "_ZGV" not in kernel.source
+    assert_same(kernel.batch(X)[0], expected(tape, whole(len(rows)), X)[0], ulps=8)
+
+
+def test_constants_and_inputs_as_results():
+    tape = Tape(2)
+    tape.outputs = [1, tape.constant(2.5), 0, 1, tape.constant(np.inf), tape.constant(np.nan), tape.constant(-0.0)]
+    segments = (Segment(9, (0, 1, 2, 3, 4, 5, 6), (8, 1, 2, 3, 4, 5, 6)),)
+    X = np.arange(14.0).reshape(7, 2)
+    assert_same(compile_tape(tape, segments).batch(X)[0], expected(tape, segments, X)[0])
+    assert len(CONSTANTS) > 5

@@ -1,0 +1,81 @@
+"""The vector functions that are written out, against arithmetic with forty digits."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+from kernels import whole
+
+from accumulus.tape.tape import Tape
+from accumulus.targets.llvm.host import host
+from accumulus.targets.llvm.kernel import LLVMKernel
+from accumulus.targets.llvm.program import Variant
+from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
+
+pytestmark = pytest.mark.skipif(not host().fused, reason="this processor has no fused multiply-add")
+RANDOM = np.random.default_rng(0)
+COUNT = 1500
+#: units in the last place
+BOUND = 3.2
+
+
+def spread(low, high, count=COUNT):
+    """Random numbers of either sign with exponents from low to high."""
+    return RANDOM.choice([-1.0, 1.0], count) * 10.0 ** RANDOM.uniform(low, high, count)
+
+
+def near(centres, distance, count=COUNT):
+    """Numbers that close to one of the centres, relatively."""
+    return RANDOM.choice(centres, count) * (1 + distance * RANDOM.uniform(-1, 1, count))
+
+
+ANGLES = [spread(-10, 0), RANDOM.uniform(-10, 10, COUNT), spread(0, 9), near(np.arange(1, 999) * np.pi / 2, 1e-16)]
+SINES = [RANDOM.uniform(-1, 1, COUNT), spread(-10, 0), 1 - 10.0 ** RANDOM.uniform(-16, 0, COUNT), near([0.5], 1e-9)]
+TANGENTS = [spread(-10, 1), spread(-300, 300), near(np.tan([np.pi / 8, np.pi / 4, 3 * np.pi / 8]), 1e-9)]
+POINTS = {
+    "sin": ANGLES,
+    "cos": ANGLES,
+    "exp": [spread(-10, 0), RANDOM.uniform(-745, 709.7, COUNT), near(np.arange(1, 99) * np.log(2) / 2, 1e-9)],
+    "log": [np.abs(spread(-307, 307)), near([1.0], 1e-5), near([0.5**0.5, 2**0.5, 1.0], 1e-2)],
+    "tanh": [spread(-10, 0), RANDOM.uniform(-23, 23, COUNT)],
+    "asin": SINES,
+    "acos": SINES,
+    "atan": TANGENTS,
+    "atan2": [
+        (spread(-10, 10), spread(-10, 10)),
+        (RANDOM.normal(size=COUNT), RANDOM.normal(size=COUNT)),
+        (spread(-150, 150), spread(-150, 150)),
+        (near([1.0, -1.0], 1e-8), near([1.0, 2**0.5 - 1, -(2**0.5) - 1], 1e-8)),
+    ],
+    "power": [
+        (RANDOM.uniform(0.1, 10, COUNT), RANDOM.uniform(-5, 5, COUNT)),
+        (RANDOM.uniform(0.5, 2, COUNT), RANDOM.uniform(-900, 900, COUNT)),
+        (np.abs(spread(-300, 300)), RANDOM.uniform(-1, 1, COUNT)),
+        (near([1.0], 1e-9), spread(0, 10)),
+    ],
+}
+
+
+def test_points_cover_every_function():
+    names = {"pow" if name == "power" else name for name in POINTS}
+    assert names == VECTOR_FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_errors_are_a_few_units_in_the_last_place(name):
+    exact = getattr(mpmath, name)
+    worst = 0.0
+    for group in POINTS[name]:
+        arguments = group if isinstance(group, tuple) else (group,)
+        tape = Tape(len(arguments))
+        tape.outputs = [tape.apply(name, *range(len(arguments)))]
+        kernel = LLVMKernel(tape, whole(1), "float64", variant=Variant(host().vector_bytes // 8))
+        assert "accumulus_" in kernel.source
+        found = kernel.batch(np.stack(arguments, axis=1))[0][:, 0]
+        with mpmath.workdps(40):
+            for value, *given in zip(found.tolist(), *(a.tolist() for a in arguments), strict=True):
+                truth = exact(*map(mpmath.mpf, given))
+                unit = np.spacing(max(abs(float(truth)), 2.0**-1022))
+                worst = max(worst, float(abs(mpmath.mpf(value) - truth) / unit))
+    assert worst < BOUND

@@ -1,0 +1,63 @@
+"""The emitted NumPy source: readable, and complete in itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels import assert_same, expected, whole
+from strategies import points, programs
+
+from accumulus.errors import ArgumentError
+from accumulus.tape.tape import Tape
+from accumulus.targets import Segment, emit_source
+
+
+def run(text, x):
+    scope = {}
+    exec(text, scope)
+    with np.errstate(all="ignore"):
+        return scope["f"](x)
+
+
+@given(data=st.data())
+def test_emitted_source_runs_alone(data):
+    program = data.draw(programs())
+    X = data.draw(points(5, program.tape.inputs))
+    text = emit_source(program.tape, program.segments, "numpy")
+    results = run(text, np.ascontiguousarray(X.T))
+    for found, wanted in zip(results, expected(program.tape, program.segments, X), strict=True):
+        assert_same(found.T, wanted, ulps=64)
+
+
+def test_a_single_point_gives_vectors():
+    tape = Tape(2)
+    tape.outputs = [tape.multiply(0, 1), tape.constant(2.0)]
+    (result,) = run(emit_source(tape, whole(2), "numpy"), np.array([3.0, 4.0]))
+    np.testing.assert_array_equal(result, [12.0, 2.0])
+
+
+def test_arrays_have_the_names_of_their_segments():
+    tape = Tape(1)
+    tape.outputs = [0]
+    names = ("values", "values", "x0", "a b", "t")
+    text = emit_source(tape, [Segment(1, (0,), (0,), name) for name in names], "numpy")
+    assert "return values, values_1, _x0, a_b, _t" in text
+    assert len(run(text, np.array([3.0]))) == 5
+
+
+def test_numbers_that_have_no_literal():
+    tape = Tape(1)
+    special = (np.inf, -np.inf, np.nan, -0.0)
+    tape.outputs = [tape.constant(value) for value in special]
+    (result,) = run(emit_source(tape, whole(4), "numpy"), np.array([3.0]))
+    np.testing.assert_array_equal(result, special)
+
+
+def test_the_functions_name_must_be_one():
+    tape = Tape(1)
+    assert "def g(x):" in emit_source(tape, (), "numpy", name="g")
+    for wrong in ("1f", "f(x)", ""):
+        with pytest.raises(ArgumentError, match="not a name"):
+            emit_source(tape, (), "numpy", name=wrong)
