@@ -18,7 +18,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.search import sharing
 from accumulus.search.elimination import Elimination, cost_of_order
 from accumulus.search.plan import plan
-from accumulus.search.sharing import Sharing
+from accumulus.search.sharing import UNCOUNTED, Sharing
 from accumulus.tape.tape import Tape
 
 
@@ -117,10 +117,14 @@ def test_the_best_order_costs_what_the_search_says():
 
 
 def test_orders_of_too_many_products_are_passed_over():
-    graph = rotation_chain(6)
+    edges = [(f"y{k}", "a") for k in range(40)] + [("a", "b"), ("b", "c")] + [("c", f"x{k}") for k in range(40)]
+    graph = DifferentiationGraph(edges)
     state = Elimination(graph, "operations")
-    entries = eliminate_vertices(graph, state.intermediates).entries
-    tight = Sharing(graph, state, entries, products=1)
-    list(tight.run(state.intermediates, 500, (1,)))
-    cost, order = tight.best
-    assert cost == 1 << 41 or sorted(order) == sorted(state.intermediates)
+    a, b, c = (graph.vertices.index(name) for name in "abc")
+    good, bad = (b, a, c), (a, c, b)
+    search = Sharing(graph, state, eliminate_vertices(graph, good).entries, products=10)
+    assert search.count_operations(bad) == UNCOUNTED
+    assert list(search.run(bad, 100, (1,))) == []
+    roomy = Sharing(graph, state, eliminate_vertices(graph, good).entries, products=1_700)
+    assert roomy.count_operations(good) == 1 + 40 + 1600
+    assert roomy.best == (1641, good)

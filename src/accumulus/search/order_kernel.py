@@ -16,10 +16,10 @@ and a random later one may move up to anywhere behind a.
 Between sweeps the order is rewritten as another one of equal cost (a depth-first linear extension of
 "neighbours at the time of elimination"), which lets the next windows see other neighbours.
 
-Time: a step (one vertex eliminated in a replay) takes a few tens of nanoseconds for graphs of up to 128 vertices; a visit
-replays at most 2.5 windows. Memory: 144 n²/64 bytes for n vertices, and a few arrays. No allocation, no
-reference counting, no GIL: the kernel is handed one block of integers and addresses, and works on memory that
-its caller owns.
+Time: a step (one vertex eliminated in a replay) takes a few tens of nanoseconds for graphs of up to 128
+vertices; a visit replays at most 2.5 windows. Memory: 144 n²/64 bytes for n vertices, and a few arrays. No
+allocation, no reference counting, no GIL: the kernel is handed one block of integers and addresses, and works
+on memory that its caller owns.
 """
 
 from __future__ import annotations

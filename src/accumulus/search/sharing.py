@@ -25,12 +25,14 @@ __all__ = ["MOST_PRODUCTS", "MOST_VERTICES", "Sharing"]
 
 #: Vertices and products, at most, of graphs that are searched.
 MOST_VERTICES: Final = 1_500
-MOST_PRODUCTS: Final = 100_000
+MOST_PRODUCTS: Final = 20_000
 #: Operations that a move may cost at the start and at the end of a run.
 HOT: Final = 1.0
 COLD: Final = 0.15
 #: Places by which a vertex moves, at most; half of the moves are within eight.
 WINDOW: Final = 64
+#: Count of an order of far more products than were expected, for which there is no room.
+UNCOUNTED: Final = 1 << 41
 #: Visits in a slice; one takes a microsecond or a few.
 SLICE: Final = 2_000
 #: Products a second, at least, on a machine of today.
@@ -77,20 +79,21 @@ class Sharing:
             for root, terminal in entries
         ]
         block.point(slot.ENTRIES, np.array(places, np.int64))
-        nodes_limit = nodes.count + 6 * products + 1_000
-        log_limit = 12 * products + 4_000
-        key_bits = (2 * nodes_limit).bit_length()
+        nodes_limit = nodes.count + 12 * products + 1_000
+        log_limit = 16 * products + 1_000
+        most_nodes = nodes_limit + 3 * len(places)  # entries may have to be closed
+        key_bits = (2 * most_nodes).bit_length()
         keys = block.point(slot.KEYS, np.zeros(1 << key_bits, np.int64))
         _insert(nodes.keys, keys, block.point(slot.NODES, np.zeros(1 << key_bits, np.int64)), key_bits)
-        block.point(slot.CONSTANT, np.zeros(nodes_limit, np.int64))[sorted(nodes.constants)] = 1
-        block.point(slot.LOG, np.zeros(2 * log_limit, np.int64))
+        block.point(slot.CONSTANT, np.zeros(most_nodes, np.int64))[sorted(nodes.constants)] = 1
+        block.point(slot.LOG, np.zeros(2 * (log_limit + 3 * len(places)), np.int64))
         middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
         block.point(slot.THRESHOLDS, -np.log(middles))
         integers = block.integers
         integers[[slot.VERTICES, slot.ALL, slot.WORDS, slot.FIRST]] = count, every, words, nodes.count
         integers[[slot.KEY_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = key_bits, nodes_limit, log_limit
         integers[[slot.ENTRY_COUNT, slot.WINDOW]] = len(places), WINDOW
-        integers[slot.BEST] = 1 << 41
+        integers[slot.BEST] = UNCOUNTED
         self._run = kernel("sharing")
 
     @property
@@ -99,10 +102,10 @@ class Sharing:
         return int(self._block.integers[slot.BEST]), tuple(self._vertices[k] for k in self._best_order.tolist())
 
     def count_operations(self, order: Sequence[int]) -> int:
-        """The operations of an order as the kernel counts them."""
+        """The operations of an order as the kernel counts them, UNCOUNTED if there is no room for them."""
         integers = self._block.integers
         self._order[:] = [self._number[v] for v in order if v in self._number]
-        integers[[slot.AT, slot.TOTAL, slot.VISITS]] = -1, 1 << 41, 1
+        integers[[slot.AT, slot.TOTAL, slot.VISITS]] = -1, UNCOUNTED, 1
         self._run(self._block.address)
         return int(integers[slot.TOTAL])
 
@@ -113,7 +116,8 @@ class Sharing:
     def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once from an order; yields the least count of all runs after each slice."""
         integers, floats = self._block.integers, self._block.floats
-        self.count_operations(start)
+        if self.count_operations(start) == UNCOUNTED:
+            return
         integers[slot.RANDOM] = seed_of(*seed)
         floats[slot.TEMPERATURE] = HOT * heat
         floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))

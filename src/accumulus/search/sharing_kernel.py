@@ -1,18 +1,20 @@
 """Compiled search over vertex orders under the number of operations that the emitted tape will hold.
 
-Equal operations count once, whether the Jacobian or the function needs them, so an operation is only known by
-its operands. The kernel runs the elimination on values as the tape does (`accumulus.accumulate.emit`): a value
-is the number of a node, negative if the node is to be negated; a node is interned by its operation and
-operands; signs are pulled out of products and sums; a product with a select that switches a branch off goes
-into the branch. Left out: what the tape's optimiser does later, and values of constants. So the count guides
-the search, and `accumulus.accumulate.cost` has the last word.
+Equal operations count once, whether the Jacobian or the function needs them, so an operation is only known by its
+operands. The kernel runs the elimination on values as the tape does (`accumulus.accumulate.emit`): a value is the
+number of a node, negative if the node is to be negated. A node is interned by its operation and operands; signs are
+pulled out of products and sums; the conditions under which a value counts are kept beside it, as a guard, until it is
+added to others or leaves as a result (`accumulus.accumulate.guards`). Left out: what the tape's optimiser rewrites
+later, the values of constants, and that a sum of guarded values is 0 where all of them are. So the count guides the
+search, and `accumulus.accumulate.cost` has the last word; between orders of one graph without guards or known numbers
+the two differ by the same.
 
-A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination
-from a, and accepts by Metropolis et al. (1953). A replay that, beyond the window, is more than the threshold
-and MARGIN above the count of the current order gives up, as what follows rarely differs. All writes are logged,
-and undone after each replay.
+A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination from a,
+and accepts by the rule of Metropolis et al. (1953). A replay that is behind the window, and more than the threshold
+and MARGIN above the count of the current order there, gives up: what follows rarely makes up for it. All writes are
+logged, and undone after each replay.
 
-Time: about 10 ns for each product in the replayed part. No allocation, no GIL.
+Time: some ten nanoseconds for each product that is replayed. No allocation, no GIL.
 """
 
 from __future__ import annotations
@@ -196,7 +198,8 @@ def eliminate(block: int, rows: int, k: int) -> bool:
         over += population(get(above, w))
         under += population(get(below, w))
     pairs = over * under
-    if get(block, LOGGED) + 8 * pairs > get(block, LOG_LIMIT) or get(block, NEXT) + 4 * pairs > get(block, NODE_LIMIT):
+    # a pair makes a product and a sum, each operand of which may have to be closed
+    if get(block, LOGGED) + 10 * pairs > get(block, LOG_LIMIT) or get(block, NEXT) + 8 * pairs > get(block, NODE_LIMIT):
         return False
     for w in range(words):
         from_above = get(above, w)
