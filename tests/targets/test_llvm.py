@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
@@ -62,7 +62,6 @@ def test_special_values_are_those_of_numpy(row, dtype):
 
 @every_dtype
 @given(data=st.data())
-@settings(max_examples=100)
 def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data):
     # no error accumulates: each operation is compared on the arguments that the kernel gave it
     tape = data.draw(tapes())
@@ -125,7 +124,6 @@ def variants(dtype):
 
 @every_dtype
 @given(data=st.data())
-@settings(max_examples=100)
 def test_width_parts_and_memory_order_change_no_bit(dtype, data):
     # by exact operations: a vector of another width may use another function of another library
     program = data.draw(programs(names=EXACT))

@@ -165,6 +165,24 @@ def test_refuses_wrong_arrays(target):
             kernel.batch(X, out=out)
 
 
+@every_target
+def test_refuses_arrays_that_overlap(target):
+    kernel = compile_tape(*product(), target)
+    memory = np.zeros(16)
+    X = memory[:8].reshape(4, 2)
+    for start, refused in ((0, True), (7, True), (8, False)):
+        out = (memory[start : start + 4].reshape(4, 1),)
+        if refused:
+            with pytest.raises(ArgumentError, match="overlaps"):
+                kernel.batch(X, out=out)
+        else:
+            kernel.batch(X, out=out)
+    tape, segment = product()
+    kernel = compile_tape(tape, segment * 2, target)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        kernel.batch(X, out=(memory[8:12].reshape(4, 1), memory[11:15].reshape(4, 1)))
+
+
 def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(UnknownNameError, match="did you mean 'llvm'"):
         compile_tape(*product(), target="llmv")

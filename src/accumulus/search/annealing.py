@@ -38,8 +38,8 @@ COLD: Final = 0.05
 TIE: Final = 0.125
 #: Steps in a slice; one takes about 25 ns in small graphs.
 SLICE: Final = 150_000
-#: Steps a second, at least, on a machine of today, times the words of a row.
-SPEED: Final = 30e6
+#: Seconds of a step on a machine of today: at least, and more for each word of a row.
+STEP: Final = (25e-9, 6e-9)
 
 
 class Annealing:
@@ -83,7 +83,12 @@ class Annealing:
 
     def sweeps_in(self, seconds: float) -> float:
         """Sweeps that fit into that time on a machine of today."""
-        return seconds * SPEED / (self._sweep_steps * self._words)
+        return seconds / (self._sweep_steps * (STEP[0] + STEP[1] * self._words))
+
+    @property
+    def least(self) -> int:
+        """Cost of the best order so far, under the objective."""
+        return self.best[0][0]
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:

@@ -25,8 +25,12 @@ class Annealer(Protocol):
     count: int
 
     @property
+    def least(self) -> int:
+        """Cost of the best order of all runs."""
+
+    @property
     def best(self) -> tuple[Any, tuple[int, ...]]:
-        """Cost and order of the best of all runs."""
+        """The same with what breaks ties, and the order itself."""
 
     def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float) -> Iterator[int]:
         """Anneal once from an order; yields the best cost of all runs from time to time."""
@@ -62,8 +66,8 @@ def until_stalled(
         if iterations is not None:
             visits = min(visits, iterations)
             iterations -= visits
-        before, start = annealer.best
+        before, (_, start) = annealer.least, annealer.best
         yield from annealer.run(start, visits, (seed, run), min(1.0, sweeps / FEW_SWEEPS))
-        misses = misses + 1 if annealer.best[0] == before else 0
+        misses = misses + 1 if annealer.least == before else 0
         if iterations == 0 or (iterations is None and misses > schedule.patience):
             return

@@ -97,9 +97,14 @@ class Sharing:
         self._run = kernel("sharing")
 
     @property
+    def least(self) -> int:
+        """Operations of the best order so far."""
+        return int(self._block.integers[slot.BEST])
+
+    @property
     def best(self) -> tuple[int, tuple[int, ...]]:
         """The best order of all runs so far, and its operations beyond those of the function and its partials."""
-        return int(self._block.integers[slot.BEST]), tuple(self._vertices[k] for k in self._best_order.tolist())
+        return self.least, tuple(self._vertices[k] for k in self._best_order.tolist())
 
     def count_operations(self, order: Sequence[int]) -> int:
         """The operations of an order as the kernel counts them, UNCOUNTED if there is no room for them."""

@@ -6,8 +6,8 @@ number of a node, negative if the node is to be negated. A node is interned by i
 pulled out of products and sums; the conditions under which a value counts are kept beside it, as a guard, until it is
 added to others or leaves as a result (`accumulus.accumulate.guards`). Left out: what the tape's optimiser rewrites
 later, the values of constants, and that a sum of guarded values is 0 where all of them are. So the count guides the
-search, and `accumulus.accumulate.cost` has the last word; between orders of one graph without guards or known numbers
-the two differ by the same.
+search, and `accumulus.accumulate.cost` has the last word; on graphs of symbols the two differ by the same for all
+orders.
 
 A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination from a,
 and accepts by the rule of Metropolis et al. (1953). A replay that is behind the window, and more than the threshold

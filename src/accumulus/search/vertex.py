@@ -40,7 +40,7 @@ _ANNEALING: Final = {
 #: The second stage under "operations".
 _SHARING: Final = {
     "fast": Schedule(15, growth=1.0, patience=-1),
-    "balanced": Schedule(40, growth=1.0, patience=0),
+    "balanced": Schedule(25, growth=1.0, patience=0),
     "thorough": Schedule(200, growth=1.5, patience=2),
 }
 #: Seconds that one run of either stage may take on a machine of today: what is waited for before the first result
@@ -67,13 +67,14 @@ def vertex(graph: DifferentiationGraph, options: Options) -> Found:
     greedy = greedy_orders(graph, options.objective)
     candidates = [_Candidate(Found(graph, name, order), cost) for name, cost, order in greedy]
     if _searchable(state, candidates, options):
-        deadline = start + options.time_limit + _prepared(options)
-        with suppress(KeyboardInterrupt), closing(_search(graph, state, options, candidates)) as search:
-            for cost in search:
-                if options.progress is not None:
-                    options.progress(cost)
-                if time.perf_counter() > deadline:
-                    break
+        with suppress(KeyboardInterrupt):
+            deadline = start + options.time_limit + _prepared(options)
+            with closing(_search(graph, state, options, candidates)) as search:
+                for cost in search:
+                    if options.progress is not None:
+                        options.progress(cost)
+                    if time.perf_counter() > deadline:
+                        break
     return _fewest_operations(candidates) if options.objective == "operations" else _cheapest(candidates)
 
 

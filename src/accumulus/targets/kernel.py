@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -115,7 +116,8 @@ class Kernel(ABC):
         Args:
             X: points, of shape (points, inputs), or (inputs, points) if `transposed`; C-contiguous, of the kernel's
                 dtype.
-            out: arrays to write to, (points, length) or (length, points) for each segment; they may not overlap X.
+            out: arrays to write to, (points, length) or (length, points) for each segment; none may overlap
+                another, or X.
             threads: how many threads share the points.
             transposed: points run along the last axis.
             zeroed: the structural zeros of `out` hold zeros already and are not written again.
@@ -133,7 +135,7 @@ class Kernel(ABC):
         if out is None:
             out, zeroed = self.allocate(count, transposed), False
         else:
-            self._check_out(out, count, transposed)
+            self._check_out(X, out, count, transposed)
         if count:
             self._share(X, out, count, threads, transposed, zeroed)
         return out
@@ -145,7 +147,7 @@ class Kernel(ABC):
             for segment in self.segments
         )
 
-    def _check_out(self, out: tuple[NDArray[Any], ...], count: int, transposed: bool) -> None:
+    def _check_out(self, X: NDArray[Any], out: tuple[NDArray[Any], ...], count: int, transposed: bool) -> None:
         if len(out) != len(self.segments):
             raise ArgumentError(f"{len(out)} arrays to write to were given, the kernel has {len(self.segments)}")
         for array, segment in zip(out, self.segments, strict=True):
@@ -153,6 +155,8 @@ class Kernel(ABC):
             shape = (segment.length, count) if transposed else (count, segment.length)
             if array.shape != shape:
                 raise ArgumentError(f"an array to write to has shape {array.shape}; expected {shape}")
+        if any(np.may_share_memory(a, b) for a, b in combinations((X, *out), 2)):
+            raise ArgumentError("an array to write to overlaps another one, or the points; expected memory of its own")
 
     def _share(
         self,

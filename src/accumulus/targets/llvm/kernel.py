@@ -23,9 +23,9 @@ from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
 
 __all__ = ["LLVMKernel", "source"]
 
-#: Code for results that start elsewhere in a vector is compiled after this many entries were written the slow way:
-#: by then that has cost about as much time as compiling does.
-ENTRIES_BEFORE_REALIGNMENT: Final = 30_000_000
+#: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
+#: then that has cost a fraction of the time that compiling takes.
+ENTRIES_BEFORE_REALIGNMENT: Final = 100_000_000
 
 
 def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", name: str = "f") -> str:

@@ -6,10 +6,10 @@ their fields, whose order is part of NumPy's binary interface (every compiled ex
 `check_supported` compares it with this process before the first kernel is made.
 
 ``point(x, *out)`` and ``batch(X, *out)`` return None. ``batch(X, *out, first, last)`` computes a range of the points.
-The GIL is released in batches. What they cannot take (another shape or dtype, a subclass of arrays) they refuse with
-NotImplemented, for the caller to say what is wrong. ``batch`` returns Ellipsis if it did its work, but with results
-across the boundaries of vectors, which code for memory that starts elsewhere would avoid: put the address of such
-code's function ``run`` into the global ``other``.
+The GIL is released in batches. What they cannot take (another shape or dtype, a subclass of arrays, arrays that
+overlap) they refuse with NotImplemented, for the caller to say what is wrong. ``batch`` returns Ellipsis if it did its
+work, but with results across the boundaries of vectors, which code for memory that starts elsewhere would avoid: put
+the address of such code's function ``run`` into the global ``other``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -78,7 +79,8 @@ def entry_points(
         *(f"@{name} = external global i8" for name in names if name not in _FUNCTIONS),
         "@other = global ptr null",
         *_DATA_OF,
-        *_batch(inputs, lengths, transposed),
+        *_OVERLAP,
+        *_batch(inputs, lengths, transposed, size),
     ]
     if transposed:
         lines += ["define internal i1 @misaligned(ptr %o, i64 %first) nounwind {", "ret i1 false", "}"]
@@ -137,6 +139,19 @@ _DATA_OF: Final = (
 )
 
 
+#: Whether two stretches of memory have a byte in common.
+_OVERLAP: Final = (
+    f"define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) {UNOPTIMISED} {{",
+    "%a.end = getelementptr i8, ptr %a, i64 %a.bytes",
+    "%b.end = getelementptr i8, ptr %b, i64 %b.bytes",
+    "%a.first = icmp ult ptr %a, %b.end",
+    "%b.first = icmp ult ptr %b, %a.end",
+    "%both = and i1 %a.first, %b.first",
+    "ret i1 %both",
+    "}",
+)
+
+
 def _argument(name: str, index: int) -> list[str]:
     return [
         f"%{name}.slot = getelementptr ptr, ptr %arguments, i64 {index}",
@@ -167,7 +182,7 @@ _REFUSE: Final = ["refuse:", "call void @Py_IncRef(ptr @object_refused)", "ret p
 _NO_MEMORY: Final = ["no.memory:", "%error = call ptr @PyErr_NoMemory()", "ret ptr %error"]
 
 
-def _batch(inputs: int, lengths: Sequence[int], transposed: bool) -> list[str]:
+def _batch(inputs: int, lengths: Sequence[int], transposed: bool, size: int) -> list[str]:
     results = [f"o{k}" for k in range(len(lengths))]
     lines = [f"define ptr @batch(ptr %self, ptr %arguments, i64 %given) {UNOPTIMISED} {{"]
     lines += _argument("x", 0)
@@ -181,12 +196,24 @@ def _batch(inputs: int, lengths: Sequence[int], transposed: bool) -> list[str]:
     for k, (name, length) in enumerate(zip(results, lengths, strict=True)):
         lines += _argument(name, 1 + k)
         lines += _opened(name, 2, (str(length), "%points") if transposed else ("%points", str(length)), WRITABLE)
+    lines += [
+        f"%{name}.bytes = mul i64 %points, {length * size}"
+        for name, length in zip(("x", *results), (inputs, *lengths), strict=True)
+    ]
+    for a, b in combinations(("x", *results), 2):
+        lines += [
+            f"%{a}.over.{b} = call i1 @overlap(ptr %{a}, i64 %{a}.bytes, ptr %{b}, i64 %{b}.bytes)",
+            f"br i1 %{a}.over.{b}, label %refuse, label %{a}.beside.{b}",
+            f"{a}.beside.{b}:",
+        ]
     pointers = ", ".join(f"ptr %{name}" for name in ("x", *results))
     widest = f"%o{max(range(len(lengths)), key=lambda k: lengths[k])}" if lengths else "%x"
     return [
         *lines,
         f"%all = icmp eq i64 %given, {1 + len(lengths)}",
-        "br i1 %all, label %start, label %range",
+        "br i1 %all, label %whole, label %range",
+        "whole:",
+        "br label %start",
         "range:",
         *_argument("first", 1 + len(lengths)),
         *_argument("last", 2 + len(lengths)),
@@ -194,8 +221,8 @@ def _batch(inputs: int, lengths: Sequence[int], transposed: bool) -> list[str]:
         "%last.given = call i64 @PyLong_AsSsize_t(ptr %last.object)",
         "br label %start",
         "start:",
-        f"%first = phi i64 [ 0, %{results[-1] if results else 'x'}.right ], [ %first.given, %range ]",
-        f"%last = phi i64 [ %points, %{results[-1] if results else 'x'}.right ], [ %last.given, %range ]",
+        "%first = phi i64 [ 0, %whole ], [ %first.given, %range ]",
+        "%last = phi i64 [ %points, %whole ], [ %last.given, %range ]",
         "%some = icmp slt i64 %first, %last",
         "br i1 %some, label %compute, label %none",
         "compute:",
