@@ -140,6 +140,11 @@ class Derivative:
 
         See `Program.batch` for `out`, `threads` and `transposed`.
         """
+        if len(arguments) == 1 and type(arguments[0]) is np.ndarray and arguments[0].ndim:
+            shape = arguments[0].shape[:-1] if transposed else arguments[0].shape[1:]
+            known = self._programs.get((shape,))
+            if known is not None:
+                return known.batch(arguments[0], out=out, threads=threads, transposed=transposed)
         static = self._static_positions(arguments)
         if not any(np.ndim(argument) for k, argument in enumerate(arguments) if k not in static):
             raise ArgumentError(

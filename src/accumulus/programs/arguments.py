@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -71,7 +72,7 @@ class Arguments:
             if points is not None and here != points:
                 raise ArgumentError(f"argument {k} of {self.name} has {here} points; another argument has {points}")
             points = here
-            size = int(np.prod(shape))
+            size = math.prod(shape)
             blocks.append(x.reshape(size, here) if transposed else x.reshape(here, size))
         if points is None:
             raise ArgumentError(f"no argument of {self.name} has an axis of points; a batch takes at least one array")

@@ -6,6 +6,7 @@ derivative of each leaf by each argument, either dense or the structural nonzero
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -55,7 +56,7 @@ class Results:
         self._single = single
         self._wanted = wanted
         self._dtype = dtype
-        sizes = [int(np.prod(shape)) for shape in recording.result_shapes]
+        sizes = [math.prod(shape) for shape in recording.result_shapes]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]
         leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
         if wanted == "value_and_jacobian":
@@ -132,7 +133,7 @@ class Results:
                 raise ArgumentError(f"out is {given}; expected an array of {self._dtype} {shape}")
             if not (array.flags.c_contiguous and array.flags.writeable):
                 raise ArgumentError("out is read-only or not C-contiguous; expected an array as np.empty makes it")
-        flat = [int(np.prod(shape)) for shape in self.shapes]
+        flat = [math.prod(shape) for shape in self.shapes]
         return tuple(
             array.reshape((size, points) if transposed else (points, size))
             for array, size in zip(arrays, flat, strict=True)
