@@ -5,6 +5,7 @@
 #   make check    linter, formatter's check, strict type check
 #   make bench    measurements against CasADi and JAX
 #   make fuzz     the property tests, with many more examples
+#   make figures  draw the figures of the documentation; needs Graphviz
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
 #
@@ -16,7 +17,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMPS := .venv/installed
 
-.PHONY: demo test check bench fuzz format clean
+.PHONY: demo test check bench fuzz figures format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime
@@ -35,6 +36,9 @@ bench: $(STAMPS)/bench
 
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz
+
+figures: $(STAMPS)/test
+	$(BIN)/python docs/figures.py
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .

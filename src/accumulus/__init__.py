@@ -8,29 +8,45 @@
  [4. 0.]]
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
+from accumulus.accumulate.accumulation import Accumulation
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
+from accumulus.search.files import load_plan
 from accumulus.search.methods import methods
 from accumulus.search.plan import Plan, plan
 from accumulus.tape.tape import Tape
 
+if _TYPE_CHECKING:
+    from accumulus import algebra
+    from accumulus.algebra.sets import ExpressionSet
+    from accumulus.graph import generators as graphs
+    from accumulus.graph.line import LineGraph
+
 __all__ = [
+    "Accumulation",
     "Derivative",
     "DifferentiationGraph",
+    "ExpressionSet",
     "Kind",
+    "LineGraph",
     "Plan",
     "SparseBatch",
     "Tape",
     "Trace",
+    "algebra",
     "errors",
     "gradient",
+    "graphs",
     "jacobian",
     "load_graph",
+    "load_plan",
     "methods",
     "plan",
     "trace",
@@ -38,3 +54,22 @@ __all__ = [
 ]
 
 __version__ = _version("accumulus")
+
+# Imported when they are first asked for.
+_LATER = {
+    "ExpressionSet": "accumulus.algebra.sets",
+    "LineGraph": "accumulus.graph.line",
+    "algebra": "accumulus.algebra",
+    "graphs": "accumulus.graph.generators",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _import_module(_LATER[name])
+    return getattr(module, name, module)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -124,6 +124,7 @@ class Derivative:
         self._scalar = scalar
         self._programs: dict[Hashable, Program] = {}
         self._by_shape: dict[tuple[int, ...], Callable[[Any], Any]] = {}
+        self._batch_by_shape: dict[tuple[int, ...], Callable[[Any, Any], Any]] = {}
         self._last: Program | None = None
         self._lock = threading.RLock()
 
@@ -142,6 +143,10 @@ class Derivative:
         """
         if len(arguments) == 1 and type(arguments[0]) is np.ndarray and arguments[0].ndim:
             shape = arguments[0].shape[:-1] if transposed else arguments[0].shape[1:]
+            if threads is None and not transposed and shape in self._batch_by_shape:
+                result = self._batch_by_shape[shape](arguments[0], out)
+                if result is not None:
+                    return result
             known = self._programs.get((shape,))
             if known is not None:
                 return known.batch(arguments[0], out=out, threads=threads, transposed=transposed)
@@ -195,6 +200,8 @@ class Derivative:
         self._programs[key] = program
         if len(examples) == 1 and recording.argument_shapes[0] is not None:
             self._by_shape[recording.argument_shapes[0]] = program.quick
+            if program.quick_batch is not None:
+                self._batch_by_shape[recording.argument_shapes[0]] = program.quick_batch
         return program
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
@@ -219,6 +226,7 @@ def jacobian(
     target: str = "llvm",
     dtype: str = "float64",
     check_finite: bool = False,
+    cache: bool = True,
 ) -> Derivative:
     """Jacobian of `f`, as a function of the same arguments.
 
@@ -240,6 +248,7 @@ def jacobian(
         target: "llvm" or "numpy".
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
+        cache: whether a plan that was found before, for the same function and options, is taken from disk.
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
@@ -265,6 +274,7 @@ def jacobian(
         target=target,
         dtype=dtype,
         check_finite=check_finite,
+        cache=cache,
     )
     return Derivative(f, "jacobian", argnums, static_argnums, settings)
 

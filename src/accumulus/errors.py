@@ -12,10 +12,12 @@ from difflib import get_close_matches
 __all__ = [
     "AccumulusError",
     "ArgumentError",
+    "CacheWarning",
     "CompileError",
     "ExpressionError",
     "GraphError",
     "OrderError",
+    "PlanError",
     "TraceError",
     "UnknownNameError",
     "VerificationError",
@@ -47,6 +49,10 @@ class OrderError(AccumulusError, ValueError):
     """An elimination order leaves a vertex out, repeats one, or names an unknown one."""
 
 
+class PlanError(AccumulusError, ValueError):
+    """A plan file is malformed, is for another graph, or holds a plan that is wrong."""
+
+
 class UnknownNameError(AccumulusError, ValueError, KeyError):
     """A method, target, objective or other option that is not registered; the message lists those that are."""
 
@@ -56,6 +62,10 @@ class UnknownNameError(AccumulusError, ValueError, KeyError):
 
 class VerificationError(AccumulusError, AssertionError):
     """A plan does not compute the Jacobian of its graph."""
+
+
+class CacheWarning(UserWarning):
+    """Something cannot be kept for the next time; what was asked for is there all the same."""
 
 
 class CompileError(AccumulusError, RuntimeError):

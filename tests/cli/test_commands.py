@@ -13,7 +13,7 @@ from references import complex_step
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
+from accumulus.cli import app, commands
 
 GRAPH = str(Path(__file__).parents[1] / "data" / "graphs" / "HumanHeartDipole.json")
 MODEL = """
@@ -114,6 +114,35 @@ def test_compare_as_json_counts_as_the_plans_do():
     assert costs["auto"] == min(costs.values())
 
 
+def test_compare_lists_what_it_does_not_run(monkeypatch):
+    monkeypatch.setattr(commands, "ANYWAY", 0.0)
+    result = run("compare", GRAPH, "--objective", "fma", "--time-limit", "0.003", "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert {row["method"] for row in data["methods"]} == set(acc.methods()) - set(data["skipped"])
+    assert all(seconds > 0.003 for seconds in data["skipped"].values())
+    assert {"pages", "local-jacobians"} <= set(data["skipped"])
+    page = run("compare", GRAPH, "--objective", "fma", "--time-limit", "0.003").stdout
+    assert "Not run, since estimated to take longer than the time limit of 3.00 ms:" in page
+    assert "pages (" in page
+
+
+def test_plan_prints_expressions():
+    result = run("plan", GRAPH, "--method", "reverse", "--expressions")
+    assert result.exit_code == 0, result.output
+    graph = acc.load_graph(GRAPH)
+    written = acc.ExpressionSet.parse(result.stdout)
+    written.to_accumulation(graph).verify()
+    assert written.equivalent(acc.plan(graph, "reverse").expressions())
+
+
+def test_plan_prints_latex():
+    result = run("plan", GRAPH, "--method", "reverse", "--latex")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == acc.plan(acc.load_graph(GRAPH), "reverse").expressions().latex() + "\n"
+    assert result.stdout.startswith("\\begin{align*}")
+
+
 def test_emitted_numpy_source_runs(model):
     result = run("emit", f"{model}:swirl", *SWIRL, *QUICK)
     assert result.exit_code == 0, result.output
@@ -202,6 +231,8 @@ def test_errors_exit_with_1_and_say_what_to_do(model, arguments, words):
         (("plan", GRAPH, "--shape", "6"), ("--shape",)),
         (("plan", "model.txt"), ("file.py:function",)),
         (("plan",), ("SUBJECT",)),
+        (("plan", GRAPH, "--json", "--expressions"), ("--expressions",)),
+        (("plan", GRAPH, "--json", "--latex"), ("--json",)),
         (("plot", GRAPH), ("plot",)),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from odd_graphs import graphs
 
-from accumulus.errors import GraphError
+from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
@@ -129,6 +129,11 @@ MALFORMED = {
     "size is a fraction": ('{"edges": [["y", "x"]], "sizes": {"y": 1.5}}', "'sizes' is"),
     "size is true": ('{"edges": [["y", "x"]], "sizes": {"y": true}}', "'sizes' is"),
     "size is nought": ('{"edges": [["y", "x"]], "sizes": {"y": 0}}', "size 0 of 'y'"),
+    "unknown key": ('{"edges": [], "root": ["y"]}', "unknown key 'root'; expected name, about, roots"),
+    "key twice": ('{"edges": [["y", "x"]], "edges": []}', "the key 'edges' is there 2 times"),
+    "vertex twice in sizes": ('{"edges": [["y", "x"]], "sizes": {"y": 1, "y": 2}}', "the key 'y' is there 2 times"),
+    "long label": ('{"edges": [["a", "b", "c", [%s]]]}' % ("1, " * 10**4 + "1"), r"edges\[0\] is"),
+    "long list of sizes": ('{"edges": [], "sizes": [%s]}' % ("1, " * 10**4 + "1"), "'sizes' is"),
     "size of nothing": ('{"edges": [["y", "x"]], "sizes": {"z": 2}}', "size 2 of 'z'"),
 }
 
@@ -146,6 +151,26 @@ def test_malformed(case, tmp_path):
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_graph(tmp_path / "nosuch.json")
+
+
+@pytest.mark.parametrize("name", ["graph.json", "graph.graphml", "GRAPH.JSON", "graph.old.GraphML"])
+def test_the_end_of_the_name_says_the_form(name, tmp_path):
+    graph = DifferentiationGraph([("y", "a", "e1"), ("a", 7, 2.5), ("y", 7, Kind.ONE)], sizes={"a": 2}, name="f")
+    graph.save(tmp_path / name)
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith("{" if name.lower().endswith("json") else "<?xml")
+    assert content(load_graph(tmp_path / name)) == content(graph)
+
+
+@pytest.mark.parametrize("name", ["graph", "graph.txt", "graph.json.gz", ".json", "graph.dot"])
+def test_other_ends_are_refused(name, tmp_path):
+    graph = DifferentiationGraph([("y", "x")])
+    expected = r"expected (a name that ends in )?\.json or \.graphml"
+    with pytest.raises(GraphError if name == "graph.dot" else ArgumentError, match=rf"{name}.*{expected}"):
+        load_graph(tmp_path / name)
+    if name != "graph.dot":
+        with pytest.raises(ArgumentError, match=rf"{name}.*ends in \.json, \.graphml, \.dot or \.gv"):
+            graph.save(tmp_path / name)
+        assert not list(tmp_path.iterdir())
 
 
 #: Graphs that a file cannot hold without changing them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx
 import pytest
 from dags import ALL_LABELS, dags, same
 from hypothesis import given
@@ -50,7 +51,6 @@ def test_any_text_and_any_number(tmp_path_factory, names, symbol, number):
 
 
 def test_networkx_reads_what_is_written_and_the_other_way_round(tmp_path):
-    networkx = pytest.importorskip("networkx")
     graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", 2.5), ("y", "x", Kind.ONE)], sizes={"a": 2}, name="f")
     write_graphml(graph, tmp_path / "ours.graphml")
     theirs = networkx.read_graphml(tmp_path / "ours.graphml")
@@ -131,6 +131,12 @@ REFUSED = {
         wrapped('<node id="a"><data key="d">true</data></node>', keys=KEY.format("node", "integer", "boolean")),
         "is 'a'; expected a number of type int",
     ),
+    "number of too many digits": (
+        wrapped(f'<node id="a"><data key="d">{"1" * 5000}</data></node>', keys=KEY.format("node", "root", "int")),
+        "'root' is .*; expected a number of type int",
+    ),
+    "nested too deeply": ("<a>" * 10**5, "it starts with <a>"),
+    "nested too deeply inside": ("<graphml>" + "<a>" * 10**5, "is not an XML file"),
     "kind": (
         wrapped(
             NODES + '<edge source="a" target="b"><data key="d">zero</data></edge>',
@@ -151,6 +157,7 @@ def test_refusals(tmp_path, case):
     with pytest.raises(GraphError, match=message) as caught:
         read_graphml(path)
     assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @given(st.binary(max_size=60))

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from odd_graphs import graphs
 from slow_costs import SlowCosts
 
 from accumulus.accumulate.cost import OBJECTIVES, count
+from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
+from accumulus.graph.generators import layered
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search import auto
 from accumulus.search.methods import Options, get, methods
-from accumulus.search.plan import plan
+from accumulus.search.options import EFFORTS
+from accumulus.search.plan import plan as planned
+from accumulus.search.workload import Workload
 
 METHODS = tuple(methods())
+#: Published graphs on which vertices, edges and faces differ.
+LION = [("a", "1"), ("b", "1"), ("1", "2"), ("1", "5"), ("2", "3"), ("2", "4"), ("2", "5"), ("2", "6")]
+BAT = [("a", "2"), ("b", "2"), ("c", "3"), ("d", "3"), ("2", "4"), ("3", "4"), ("2", "5"), ("3", "7")]
+BAT += [("4", "5"), ("4", "6a"), ("4", "6b"), ("4", "7")]
 #: Enough for graphs of a few vertices, and the same on every machine.
 ITERATIONS = 200
+
+
+def plan(*arguments, **options):
+    """A plan that is searched for, whatever has been found before."""
+    return planned(*arguments, cache=False, **options)
 
 
 def found(graph, method, objective, **options):
@@ -42,6 +57,117 @@ def test_auto_is_never_worse_than_any_other(graph, objective, seed):
     assert best.method in METHODS
 
 
+@settings(max_examples=20)
+@given(graph=graphs(vertices=16), objective=st.sampled_from(OBJECTIVES))
+def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective):
+    assume(found(graph, "face", objective).costs["fma"] <= auto.SMALL)
+    best = found(graph, "auto", objective)
+    assert best.cost <= min(found(graph, method, objective).cost for method in METHODS)
+
+
+@pytest.mark.parametrize(
+    ("edges", "method", "least"),
+    [
+        (LION, "vertex", 12),
+        (LION, "edge", 11),
+        (LION, "face", 11),
+        (LION, "auto", 11),
+        (BAT, "vertex", 24),
+        (BAT, "edge", 23),
+        (BAT, "face", 22),
+        (BAT, "auto", 22),
+    ],
+)
+def test_known_optima(edges, method, least):
+    made = plan(DifferentiationGraph(edges), method, "fma", time_limit=1e9)
+    assert made.cost == least
+
+
+@settings(max_examples=25)
+@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), effort=st.sampled_from(EFFORTS))
+def test_faces_are_never_worse_than_edges_and_these_than_vertices(graph, objective, effort):
+    vertices, edges, faces = (
+        found(graph, method, objective, effort=effort).cost for method in ("vertex", "edge", "face")
+    )
+    assert faces <= edges <= vertices
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(graph=graphs(sized=True))
+def test_plans_are_expressions(method, graph):
+    made = found(graph, method, "multiplications")
+    expressions = made.expressions()
+    expressions.to_accumulation(graph).verify()
+    assert set(expressions.entries) == {
+        (graph.vertices[graph.roots[row]], graph.vertices[graph.terminals[column]])
+        for row, column in made.accumulation.entries
+    }
+
+
+@pytest.mark.parametrize("method", ["edge", "face", "auto"])
+@pytest.mark.parametrize("calls", [1, 3, 20, 100])
+@pytest.mark.parametrize("objective", ["fma", "operations"])
+def test_ctrl_c_hands_back_the_best_so_far(method, calls, objective):
+    costs = []
+
+    def interrupt(cost):
+        costs.append(cost)
+        if len(costs) == calls:
+            raise KeyboardInterrupt
+
+    graph = DifferentiationGraph(BAT)
+    made = plan(graph, method, objective, progress=interrupt, time_limit=1e9)
+    assert len(costs) == calls
+    assert costs[-1] <= made.cost <= plan(graph, objective=objective, time_limit=0).cost
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_short_time_limit_still_gives_a_plan(method):
+    for limit in (0, 1e-9):
+        plan(DifferentiationGraph(BAT), method, time_limit=limit).verify()
+
+
+@given(graph=graphs())
+def test_sweeps_are_counted_before_they_are_run(graph):
+    work = Workload.of(graph)
+    assert work.forward >= plan(graph, "forward", "fma").cost
+    assert work.reverse >= plan(graph, "reverse", "fma").cost
+
+
+def test_counts_are_exact_where_nothing_is_dead_or_parallel():
+    for edges in (LION, BAT):
+        graph = DifferentiationGraph(edges)
+        work = Workload.of(graph)
+        assert (work.forward, work.reverse) == tuple(plan(graph, m, "fma").cost for m in ("forward", "reverse"))
+        assert work.pairs == len(graph.roots) * len(graph.terminals)
+    chain = Workload.of(DifferentiationGraph([(k, k + 1) for k in range(9)] + [(0, 9)]))
+    assert (chain.levels, chain.segments, chain.edges) == (9, 18, 10)
+
+
+def test_large_graphs_are_counted_by_bounds(monkeypatch):
+    graph = DifferentiationGraph(BAT)
+    exact = Workload.of(graph)
+    monkeypatch.setattr("accumulus.search.workload._COUNTED", 0)
+    assert Workload.of(graph).forward >= exact.forward
+    assert Workload.of(graph).reverse >= exact.reverse
+
+
+@pytest.mark.parametrize(("effort", "run"), [("fast", False), ("balanced", False), ("thorough", True)])
+def test_auto_leaves_out_what_does_not_pay_on_large_graphs(effort, run, monkeypatch):
+    # dense layers: many products, so that every procedure takes longer than its share
+    layers = [(f"{a}.{i}", f"{a + 1}.{j}") for a in range(7) for i in range(6) for j in range(6)]
+    called = []
+    monkeypatch.setattr(
+        "accumulus.accumulate.pages.pages", lambda graph, **_: called.append(graph) or eliminate_vertices(graph, order)
+    )
+    graph = DifferentiationGraph(layers)
+    order = graph.intermediates
+    plan(graph, effort=effort, iterations=10, time_limit=1e9)
+    assert bool(called) == run
+    plan(graph, effort=effort, iterations=10, time_limit=1e-9)
+    assert len(called) == run
+
+
 @pytest.mark.parametrize("method", METHODS)
 @given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), seed=st.integers())
 def test_same_seed_same_plan(method, graph, objective, seed):
@@ -51,8 +177,15 @@ def test_same_seed_same_plan(method, graph, objective, seed):
     assert once == again
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_take_layered_graphs_of_hundreds_of_vertices(method):
+    graph = layered(layers=20, width=10, degree=3, seed=1)
+    made = plan(graph, method, iterations=100)
+    assert made.cost == count(made.accumulation, "multiplications")
+
+
 def test_methods_are_listed_with_what_they_do():
-    assert METHODS[:4] == ("forward", "reverse", "markowitz", "vertex")
+    assert METHODS[:6] == ("forward", "reverse", "markowitz", "vertex", "edge", "face")
     assert METHODS[-1] == "auto"
     assert all(methods().values())
 
@@ -65,7 +198,5 @@ def test_unknown_methods_are_named_with_the_known_ones():
 
 
 def test_methods_are_called_with_a_graph_and_options():
-    from accumulus.graph.graph import DifferentiationGraph
-
     graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     assert get("reverse")(graph, Options()).order == (1,)

@@ -133,6 +133,6 @@ def test_slices_do_not_change_a_run(monkeypatch, slice_):
 )
 def test_public_graphs_reach_the_best_known_orders(name, fma, multiplications, graph_folder):
     graph = load_graph(graph_folder / f"{name}.json")
-    options = {"effort": "thorough", "time_limit": 10.0, "iterations": 60_000}
+    options = {"method": "vertex", "effort": "thorough", "time_limit": 10.0, "iterations": 60_000}
     assert plan(graph, objective="fma", **options).cost <= fma
     assert plan(graph, objective="multiplications", **options).cost <= multiplications

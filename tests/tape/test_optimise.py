@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs, small_fraction
 
+from accumulus.graph.linearize import linearize
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.optimise import LARGEST_CHAIN, needed, optimise
@@ -198,3 +199,13 @@ def test_reciprocals_are_shared(case):
     assert names(result)["divide"] == divisions
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(evaluate(result, [3.0, 5.0, 7.0]), evaluate(tape, [3.0, 5.0, 7.0]), rtol=4e-16)
+
+
+def test_attachments_are_gone_after_differentiation():
+    tape = Tape(2)
+    attached = tape.apply("attach", tape.apply("sin", 0), 1)
+    tape.outputs = [tape.multiply(attached, 1), attached]
+    assert str(optimise(tape)) == "t2 = sin(x0)\nt3 = multiply(x1, t2)\nreturn t3, t2"
+    linearization = linearize(tape)
+    assert 0 not in linearization.graph.targets.tolist()
+    assert BY_NAME["attach"].code not in linearization.tape.codes

@@ -55,6 +55,12 @@ SIMPLIFIED = {
     "3 * -x": (lambda t: t("multiply", 3.0, t("negative", t.x)), "multiply(-3.0, x0)"),
     "-x / y": (lambda t: t("divide", t("negative", t.x), t.y), "negative(divide(x0, x1))"),
     "x / -y": (lambda t: t("divide", t.x, t("negative", t.y)), "negative(divide(x0, x1))"),
+    "sin(-x)": (lambda t: t("sin", t("negative", t.x)), "negative(sin(x0))"),
+    "cos(-x)": (lambda t: t("cos", t("negative", t.x)), "cos(x0)"),
+    "sin(y - x) after x - y": (
+        lambda t: (t("subtract", t.x, t.y), t("sin", t("subtract", t.y, t.x)))[1],
+        "negative(sin(subtract(x0, x1)))",
+    ),
     "x + x": (lambda t: t("add", t.x, t.x), "multiply(2.0, x0)"),
     "x / 8": (lambda t: t("divide", t.x, 8.0), "multiply(0.125, x0)"),
     "x ** 2": (lambda t: t("power", t.x, 2.0), "multiply(x0, x0)"),

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import kernel as llvm_kernel
 from accumulus.targets.llvm.kernel import LLVMKernel
 from accumulus.targets.llvm.program import Variant
+from accumulus.targets.llvm.tuning import Tuning, latency, tune
+from accumulus.targets.schedule import Group, groups, order, order_by_urgency
 
 DTYPES = ("float64", "float32")
 
@@ -126,12 +129,13 @@ def variants(dtype):
         dtype=st.just(dtype),
         contract=st.just(False),
         part_size=st.sampled_from([1, 2, 3, 7, 1000]),
+        urgent=st.booleans(),
     )
 
 
 @every_dtype
 @given(data=st.data())
-def test_width_parts_and_memory_order_change_no_bit(dtype, data):
+def test_width_parts_and_orders_change_no_bit(dtype, data):
     # by exact operations: a vector of another width may use another function of another library
     program = data.draw(programs(names=EXACT))
     count = data.draw(st.sampled_from([1, 5, 40]))
@@ -301,12 +305,30 @@ def test_two_compilations_give_the_same_bits():
     np.testing.assert_array_equal(first.batch(X)[0], second.batch(X)[0])
 
 
-def test_programs_with_much_elementary_mathematics_are_computed_two_vectors_at_a_time():
+def test_programs_that_wait_for_long_chains_are_computed_two_vectors_at_a_time():
     tape = Tape(1)
     tape.outputs = [tape.apply("exp", tape.apply("tanh", 0))]
-    assert Variant.of(tape, whole(1), "float64").lanes == 2 * lanes("float64")
-    assert Variant.of(tape, whole(1), "float32").lanes == lanes("float32")
-    assert Variant.of(chain(500), whole(2), "float64").lanes == lanes("float64")
+    assert tune(tape, whole(1), "float64") == Tuning(2 * lanes("float64"), urgent=True)
+    assert tune(tape, whole(1), "float32").lanes == lanes("float32")
+    assert tune(chain(2000), whole(2), "float64") == Tuning(lanes("float64"), urgent=False)
+
+
+@given(data=st.data())
+def test_the_order_of_urgency_is_an_order(data):
+    program = data.draw(programs())
+    results = groups(program.tape, program.segments, 1)
+    usual = order(program.tape, results)
+    urgent = list(order_by_urgency(program.tape, results, partial(latency, program.tape)))
+    assert [step for step in urgent if isinstance(step, Group)] == results
+    assert sorted(step for step in urgent if not isinstance(step, Group)) == sorted(
+        step for step in usual if not isinstance(step, Group)
+    )
+    known = set(range(program.tape.inputs))
+    for step in urgent:
+        used = step.references if isinstance(step, Group) else program.tape.arguments(step)
+        assert all(reference is None or reference < 0 or reference in known for reference in used)
+        if not isinstance(step, Group):
+            known.add(step)
 
 
 def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeypatch):

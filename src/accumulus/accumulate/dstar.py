@@ -42,12 +42,12 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final, Literal, get_args
 
 import numpy as np
 
 from accumulus.accumulate.accumulation import PRIME, Accumulation, Steps
+from accumulus.accumulate.common_factors import Trees
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.dominators import dominators, postdominators
@@ -190,33 +190,30 @@ class _Derivatives:
                 self._replace(b, c, above, below)
 
     def finish(self) -> Accumulation:
-        """Multiply along the paths that are left."""
-        graph = self.graph
-        into: dict[tuple[int, int], int] = {}
-        out: dict[tuple[int, int], int] = {}
-        for e, entries in enumerate(self.entries):
-            for entry in _bits(entries):
-                into[entry, self.targets[e]] = out[entry, self.sources[e]] = e
-        paths: dict[tuple[int, int], list[int]] = {}
+        """Multiply along the paths that are left: a tree for each entry."""
+        graph, count = self.graph, len(self.graph.vertices)
+        # an edge is the factor of its end that is further from where the trees begin
+        near, far = (self.sources, self.targets) if self.rows else (self.targets, self.sources)
+        edges = {entry * count + far[e]: e for e, entries in enumerate(self.entries) for entry in _bits(entries)}
+        trees = Trees(mirrored=not self.rows)
+        nodes: dict[int, int] = {}
+        leaves: dict[tuple[int, int], int] = {}
         for r, root in enumerate(graph.roots):
             for t, terminal in enumerate(graph.terminals):
-                entry = (r if self.rows else 0) * self.columns + (t if self.terminals else 0)
-                path = []
-                if self.rows:
-                    v = terminal
-                    while (e := into.get((entry, v), _NONE)) != _NONE:
-                        path.append(self.labels[e])
-                        v = self.sources[e]
-                    path.reverse()
-                else:
-                    v = root
-                    while (e := out.get((entry, v), _NONE)) != _NONE:
-                        path.append(self.labels[e])
-                        v = self.targets[e]
-                if path:
-                    paths[r, t] = path
-        self._multiply_common(list(paths.values()))
-        return Accumulation(graph, self.steps, {place: path[0] for place, path in paths.items()})
+                tree = ((r if self.rows else 0) * self.columns + (t if self.terminals else 0)) * count
+                v, below = terminal if self.rows else root, _NONE
+                while (e := edges.get(tree + v, _NONE)) != _NONE:
+                    known = nodes.get(tree + v)
+                    node = nodes[tree + v] = trees.add(self.labels[e]) if known is None else known
+                    if below == _NONE:
+                        leaves[r, t] = node
+                    else:
+                        trees.hang(below, node)
+                    if known is not None:
+                        break
+                    v, below = near[e], node
+        trees.multiply(list(leaves.values()), self._product)
+        return Accumulation(graph, self.steps, {place: trees.labels[leaf] for place, leaf in leaves.items()})
 
     def _spread(self, rows: int) -> int:
         """Bit r·columns for every r in `rows`: times a set of columns, the set of all pairs of the two."""
@@ -366,37 +363,6 @@ class _Derivatives:
             self._residues.append(self._residues[left] * self._residues[right] % PRIME)
             known = self._products[left, right] = self.steps.product(left, right)
         return known
-
-    def _multiply_common(self, paths: list[list[int]]) -> None:
-        """Multiply neighbouring factors, those found in most paths first, until each path is one factor."""
-        places: dict[tuple[int, int], dict[int, None]] = {}
-        for p, path in enumerate(paths):
-            for pair in pairwise(path):
-                places.setdefault(pair, {})[p] = None
-        queue = [(-len(where), pair) for pair, where in places.items()]
-        heapq.heapify(queue)
-        while queue:
-            count, pair = heapq.heappop(queue)
-            where = places.get(pair)
-            if not where:
-                continue
-            if len(where) < -count:
-                heapq.heappush(queue, (-len(where), pair))
-                continue
-            product = self._product(*pair)
-            made: dict[tuple[int, int], None] = {}
-            for p in list(where):
-                path = paths[p]
-                for old in pairwise(path):
-                    places[old].pop(p, None)
-                k = next(k for k in range(len(path) - 1) if (path[k], path[k + 1]) == pair)
-                path[k : k + 2] = [product]
-                for new in pairwise(path):
-                    places.setdefault(new, {})[p] = None
-                    if product in new:
-                        made[new] = None
-            for new in made:
-                heapq.heappush(queue, (-len(places[new]), new))
 
 
 def _bits(entries: int) -> Iterator[int]:

@@ -17,12 +17,16 @@ expression without variables; that may be exponentially many, so it stops at a l
 `factorize` splits explicitly: the copies are there, and `factorization_steps` draws them. `factorize_faces` splits
 implicitly: in the line graph the face eliminations at each vertex, in the same order, make the same products
 without copying vertices.
+
+With references every strand is computed once, wherever it goes, so its steps are written when it is put together and
+the strand is no more than their result: time and memory are linear in the steps. From both sides, where the two meet
+each vertex may stand between all roots and all terminals: up to |vertices met| · |roots| · |terminals| products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.edge import edges_of_vertices
@@ -34,6 +38,7 @@ from accumulus.graph.graph import DifferentiationGraph
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
 
 Direction = Literal["forward", "backward", "both", "middle"]
+T = TypeVar("T")
 
 
 def factorize(
@@ -58,10 +63,11 @@ def factorize(
     >>> [sum(factorize(graph, references=shared).steps.is_product) for shared in (True, False)]
     [3, 4]
     """
-    factorization = _Factorization(graph, references, limit)
-    for v in factorization.levels(direction):
-        factorization.split(v)
-    return factorization.finish()
+    steps = Steps(len(graph.sources))
+    if references:
+        return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps)), direction))
+    strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit)), direction)
+    return Accumulation(graph, steps, dict(zip(strands, evaluate(strands.values(), steps), strict=True)))
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
@@ -77,9 +83,8 @@ def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backwar
 
 def factorization_order(graph: DifferentiationGraph, direction: Direction = "backward") -> list[int]:
     """The intermediates in the order in which factorization makes them disappear into chains; dead ones last."""
-    factorization = _Factorization(graph, True, 0)
-    for v in factorization.levels(direction):
-        factorization.split(v)
+    factorization = _Factorization(graph, _Results(Steps(len(graph.sources))))
+    _entries(graph, factorization, direction)
     seen = set(factorization.gone)
     return factorization.gone + [v for v in graph.intermediates if v not in seen]
 
@@ -93,7 +98,8 @@ def factorization_steps(
         GraphError: if more labels than `limit` would be written out.
         UnknownNameError: for another direction.
     """
-    factorization = _Factorization(graph, references, limit)
+    parts = _Strands(shared=references, limit=limit)
+    factorization = _Factorization(graph, parts)
     level: list[int] = []
 
     def drawn() -> DifferentiationGraph:
@@ -107,28 +113,106 @@ def factorization_steps(
             level = []
         level.append(v)
         factorization.name_copied(v)
-        if factorization.references_made > named:
-            named = factorization.references_made
+        if parts.references_made > named:
+            named = parts.references_made
             yield drawn()
         factorization.split(v)
     if level:
         yield drawn()
 
 
-class _Factorization:
+class _Parts(Protocol[T]):
+    """What strands are put together from."""
+
+    def edge(self, edge: int) -> T:
+        """An edge of the graph."""
+        ...
+
+    def chain(self, first: T, second: T, through: int) -> T:
+        """Two strands one after the other, through a vertex."""
+        ...
+
+    def block(self, first: T, second: T) -> T:
+        """Two strands side by side."""
+        ...
+
+    def copied(self, strand: T) -> T:
+        """What is copied in place of a strand: with references, its name."""
+        ...
+
+    def placed(self, strand: T) -> None:
+        """A strand is now part of the graph."""
+        ...
+
+    def removed(self, strand: T) -> None:
+        """A strand is no longer part of the graph, or part of another strand."""
+        ...
+
+
+class _Results:
+    """Strands that are computed at once, and so only once: references of their results."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._product, self._sum = steps.product, steps.sum
+
+    def edge(self, edge: int) -> int:
+        return edge
+
+    def chain(self, first: int, second: int, through: int) -> int:
+        return self._product(first, second)
+
+    def block(self, first: int, second: int) -> int:
+        return self._sum(first, second)
+
+    def copied(self, strand: int) -> int:
+        return strand
+
+    def placed(self, strand: int) -> None:
+        pass
+
+    def removed(self, strand: int) -> None:
+        pass
+
+
+class _Strands:
+    """Strands as trees, to be drawn, or written out without references up to a limit."""
+
+    def __init__(self, *, shared: bool, limit: int) -> None:
+        self._shared = shared
+        self._limit = limit
+        self._written = 0
+        self.references_made = 0
+        self.edge, self.chain, self.block = edge_strand, chain, block
+
+    def copied(self, strand: Strand) -> Strand:
+        if not self._shared or strand.shape in (Shape.EDGE, Shape.REFERENCE):
+            return strand
+        self.references_made += 1
+        return reference(strand, self.references_made)
+
+    def placed(self, strand: Strand) -> None:
+        self._written += strand.size
+        if self._written > self._limit and not self._shared:
+            raise GraphError(
+                f"factorization without references writes out more than {self._limit} labels; expected a smaller "
+                "graph. Use references=True, which computes what is copied once, or raise the limit"
+            )
+
+    def removed(self, strand: Strand) -> None:
+        self._written -= strand.size
+
+
+class _Factorization(Generic[T]):
     """A graph whose edges are strands."""
 
-    def __init__(self, graph: DifferentiationGraph, references: bool, limit: int) -> None:
+    def __init__(self, graph: DifferentiationGraph, parts: _Parts[T]) -> None:
         self.graph = graph
-        self.shared = references
-        self.limit = limit
-        self.out: list[dict[int, Strand]] = [{} for _ in graph.vertices]
-        self.into: list[dict[int, Strand]] = [{} for _ in graph.vertices]
+        self.parts = parts
+        self.out: list[dict[int, T]] = [{} for _ in graph.vertices]
+        self.into: list[dict[int, T]] = [{} for _ in graph.vertices]
         self.inner = bytearray(len(graph.vertices))
         for v in graph.intermediates:
             self.inner[v] = 1
-        self.references_made = 0
-        self.written = 0
         #: Vertices in the order in which they disappeared.
         self.gone: list[int] = []
         #: Whether the vertex that `levels` gave last begins a new level.
@@ -137,24 +221,13 @@ class _Factorization:
         #: Neighbours of what disappeared since the last level began.
         self._touched: dict[int, None] = {}
         for e in graph.live_edges.nonzero()[0].tolist():
-            self._place(int(graph.sources[e]), int(graph.targets[e]), edge_strand(e))
+            self._place(int(graph.sources[e]), int(graph.targets[e]), parts.edge(e))
         self._pending = [v for v in reversed(graph.topological_order) if self.inner[v]]
         self._reduce()
 
-    def strands(self) -> list[tuple[int, int, Strand]]:
+    def strands(self) -> list[tuple[int, int, T]]:
         """All strands with their ends."""
         return [(j, i, strand) for j, row in enumerate(self.out) for i, strand in row.items()]
-
-    def finish(self) -> Accumulation:
-        """Compute what is left: one strand an entry."""
-        graph = self.graph
-        row = {root: position for position, root in enumerate(graph.roots)}
-        column = {terminal: position for position, terminal in enumerate(graph.terminals)}
-        found = {(row[j], column[i]): strand for j, i, strand in self.strands()}
-        places = sorted(found)
-        steps = Steps(len(graph.sources))
-        values = evaluate([found[place] for place in places], steps)
-        return Accumulation(graph, steps, dict(zip(places, values, strict=True)))
 
     def levels(self, direction: Direction) -> Iterator[int]:
         """Vertices to split, as they become due; each is to be split before the next is asked for."""
@@ -183,16 +256,12 @@ class _Factorization:
                 due[other] = [v for v in found if self._present(v)]
 
     def name_copied(self, v: int) -> None:
-        """Give names to the strands at v that its split copies, if they are more than an edge."""
-        if not self.shared:
-            return
+        """Put names in place of the strands at v that its split copies."""
         ends = ((self.into, self.out, len(self.out[v])), (self.out, self.into, len(self.into[v])))
         for near, far, copies in ends:
             if copies > 1:
                 for u, strand in near[v].items():
-                    if strand.shape not in (Shape.EDGE, Shape.REFERENCE):
-                        self.references_made += 1
-                        near[v][u] = far[u][v] = reference(strand, self.references_made)
+                    near[v][u] = far[u][v] = self.parts.copied(strand)
 
     def split(self, v: int) -> None:
         """Split v into one copy for each pair of an incoming and an outgoing strand, which become one strand each."""
@@ -201,7 +270,7 @@ class _Factorization:
         self._remove(v)
         for u, above in into.items():
             for w, below in out.items():
-                self._place(u, w, chain(above, below, v))
+                self._place(u, w, self.parts.chain(above, below, v))
         self._reduce()
 
     def _from_the_middle(self) -> Iterator[int]:
@@ -233,27 +302,22 @@ class _Factorization:
     def _remove(self, v: int) -> None:
         for u, strand in self.into[v].items():
             del self.out[u][v]
-            self.written -= strand.size
+            self.parts.removed(strand)
         for w, strand in self.out[v].items():
             del self.into[w][v]
-            self.written -= strand.size
+            self.parts.removed(strand)
         near = [*self.into[v], *self.out[v]]
         self._pending += near
         self._touched.update(dict.fromkeys(near))
         self.into[v], self.out[v] = {}, {}
         self.gone.append(v)
 
-    def _place(self, j: int, i: int, strand: Strand) -> None:
+    def _place(self, j: int, i: int, strand: T) -> None:
         known = self.out[j].get(i)
-        self.written += strand.size
+        self.parts.placed(strand)
         if known is not None:
-            strand = block(known, strand)
+            strand = self.parts.block(known, strand)
         self.out[j][i] = self.into[i][j] = strand
-        if self.written > self.limit and not self.shared:
-            raise GraphError(
-                f"factorization without references writes out more than {self.limit} labels; expected a smaller graph. "
-                "Use references=True, which computes what is copied once, or raise the limit"
-            )
 
     def _reduce(self) -> None:
         """Replace chains and blocks by strands, until none is left."""
@@ -263,4 +327,16 @@ class _Factorization:
                 ((u, above),) = self.into[v].items()
                 ((w, below),) = self.out[v].items()
                 self._remove(v)
-                self._place(u, w, chain(above, below, v))
+                self._place(u, w, self.parts.chain(above, below, v))
+
+
+def _entries(
+    graph: DifferentiationGraph, factorization: _Factorization[T], direction: Direction
+) -> dict[tuple[int, int], T]:
+    """Split until one strand an entry is left."""
+    for v in factorization.levels(direction):
+        factorization.split(v)
+    row = {root: position for position, root in enumerate(graph.roots)}
+    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
+    found = {(row[j], column[i]): strand for j, i, strand in factorization.strands()}
+    return {place: found[place] for place in sorted(found)}

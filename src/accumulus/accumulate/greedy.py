@@ -2,14 +2,16 @@
 
 Every product removes a face, so a sequence costs what there is plus what it creates. Both methods take next what
 changes the number of faces by the least: an edge or face scores faces created minus faces removed, products being
-among the removed. They begin from vertex elimination (forward, reverse, by lowest Markowitz degree), each of which
-is an edge and a face sequence too, so `edge` is never worse than these three, `face` never worse than `edge`.
+among the removed. They begin from vertex elimination (a given order, or forward, reverse, by lowest Markowitz
+degree), each of which is an edge and a face sequence too, so `edge` is never worse than these, `face` never worse
+than `edge`.
 
-Small graphs: the best sequence is cut at a random place and finished greedily with noise added to the scores, the
-noise small, middle or large at random; what is not worse is kept. Good vertex and edge sequences are hard to leave,
-so other runs begin from nothing. This finds lion 11 and bat 23 (edges), lion 11 and bat 22 (faces) within some
-hundreds of rounds. Larger graphs: one greedy run from a heap whose scores are renewed when popped. Beyond `work`
-not even that: the vertex orders stay. All is decided by counts, never by a clock, so results are reproducible.
+Small graphs: the sequence is cut at a random place and finished greedily with noise added to the scores, more or less
+at random; what is not worse is kept, and sometimes what is worse by one. This finds lion 11 and bat 23 (edges) within
+a hundred rounds, lion 11 and bat 22 (faces) mostly within some hundreds. Faces are searched from the vertex order,
+not from the best edge sequence, which is harder to leave. Larger graphs: one greedy run from a heap whose scores are
+renewed when popped. Beyond `work` not even that: the vertex orders stay. All is decided by counts, never by a clock,
+so results are reproducible.
 
 No optimality is claimed. Griewank and Naumann (2002) warn that greedy faces may grow exponentially; a run is given up
 as soon as it costs more than the best so far.
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, Protocol
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.cost import Objective, count
@@ -29,17 +31,20 @@ from accumulus.accumulate.face import FaceElimination, faces_of_edges
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["edge", "face"]
+__all__ = ["Repair", "edge", "face"]
 
-_NOISE: Final = (0.5, 2.0, 8.0)
+_NOISE: Final = (3.0, 6.0, 12.0)
+#: How often a sequence that is worse by one is gone on with.
+_WORSE: Final = 0.1
+#: Steps beyond those of the sequence after which a repair is given up.
+_LONGER: Final = 4
 #: Up to so many products, sequences are repaired; above, there is one greedy run.
 _SMALL: Final = 300
 #: Score evaluations that a product costs in a run from the heap, roughly.
 _EVALUATIONS: Final = 16
-#: Score evaluations that a step taken again costs.
+#: Score evaluations that a step taken again costs, and one that is counted on an emitted tape.
 _REPLAY: Final = 8
-#: Independent runs of repairs: the first from the best sequence that is known, the others from nothing.
-_LINEAGES: Final = 3
+_COUNTED: Final = 16
 
 Step = tuple[Any, ...]
 
@@ -56,15 +61,16 @@ def edge(
 
     Args:
         objective: by which sequences are compared.
-        rounds: how often the best sequence of each of three independent runs is cut and finished anew.
-        work: bound on the score evaluations of a run (about two microseconds each).
+        rounds: how often a sequence is cut and finished anew.
+        work: bound on the score evaluations (about two microseconds each).
         seed: of the noise.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("a", "z")])
     >>> len(edge(graph).steps)
     2
     """
-    return _edge(graph, objective, rounds, work, seed)[0]
+    start = _vertex_sequence(graph, objective, work)
+    return _finished(Repair(graph, "edge", start, objective), rounds, work, seed)
 
 
 def face(
@@ -81,32 +87,41 @@ def face(
     >>> len(face(graph).steps)
     2
     """
-    best, steps = _edge(graph, objective, rounds, work, seed)
-    if steps is None:
-        return best
-    start = (best, faces_of_edges(graph, steps))
-    return _improve(graph, _Faces(), start, objective, rounds, work, seed)[0]
+    start, sequence = _vertex_sequence(graph, objective, work)
+    edges = _finished(Repair(graph, "edge", (start, sequence), objective), rounds, work, seed)
+    if sequence is None:
+        return edges
+    faces = _finished(Repair(graph, "face", (start, faces_of_edges(graph, sequence)), objective), rounds, work, seed)
+    return min(edges, faces, key=lambda found: count(found, objective))
 
 
-def _edge(
-    graph: DifferentiationGraph, objective: Objective, rounds: int, work: int, seed: int
+def _vertex_sequence(
+    graph: DifferentiationGraph, objective: Objective, work: int
 ) -> tuple[Accumulation, list[Step] | None]:
-    """The best edge sequence found; no sequence, but its result, where there is too much work for more."""
+    """The best of three vertex orders, and its edges; None in place of these where there is too much work for more."""
     orders = _vertex_orders(graph)
     fewest = min(products for products, _ in orders)
     if fewest * _EVALUATIONS > work:
         return eliminate_vertices(graph, next(order for products, order in orders if products == fewest)), None
     plans = [(eliminate_vertices(graph, order), order) for products, order in orders if products < 2 * fewest + 8]
     plan, order = min(plans, key=lambda item: count(item[0], objective))
-    start = (plan, edges_of_vertices(graph, order))
-    return _improve(graph, _Edges(), start, objective, rounds, work, seed)
+    return plan, list(edges_of_vertices(graph, order))
+
+
+def _finished(repair: Repair, rounds: int, work: int, seed: int) -> Accumulation:
+    for _ in repair.run(rounds, work, seed):
+        pass
+    return repair.best
 
 
 class _Problem(Protocol):
     """What edges and faces have in common."""
 
     def start(self, graph: DifferentiationGraph) -> Any: ...
-    def choices(self, state: Any) -> list[Step]: ...
+    def scores(self, state: Any) -> list[tuple[int, Step]]:
+        """All choices, each after its score."""
+        ...
+
     def is_choice(self, state: Any, step: Step) -> bool: ...
     def score(self, state: Any, step: Step) -> int: ...
     def take(self, state: Any, step: Step) -> list[Step]:
@@ -118,8 +133,9 @@ class _Edges:
     def start(self, graph: DifferentiationGraph) -> EdgeElimination:
         return EdgeElimination(graph)
 
-    def choices(self, state: EdgeElimination) -> list[Step]:
-        return [step for j, i in state.edges() for step in _sides(state, j, i)]
+    def scores(self, state: EdgeElimination) -> list[tuple[int, Step]]:
+        steps = (step for j, i in state.edges() for step in _sides(state, j, i))
+        return [(self.score(state, step), step) for step in steps]
 
     def is_choice(self, state: EdgeElimination, step: Step) -> bool:
         return step[1] in state.successors[step[0]]
@@ -153,8 +169,24 @@ class _Faces:
     def start(self, graph: DifferentiationGraph) -> FaceElimination:
         return FaceElimination(graph)
 
-    def choices(self, state: FaceElimination) -> list[Step]:
-        return list(state.faces())
+    def scores(self, state: FaceElimination) -> list[tuple[int, Step]]:
+        # as `score`, with what depends on one end only taken out of the inner loop
+        P, S, find = state.predecessors, state.successors, state.find
+        inner = state.vertices()
+        below = {v: state.inner_successors(v) for v in inner}
+        found: list[tuple[int, Step]] = []
+        for i in inner:
+            if not below[i]:
+                continue
+            above, is_only = state.inner_predecessors(i), len(S[i]) == 1
+            for j in S[i]:
+                change = -1 if find(i, j) is not None else above + below[j] - 1
+                if is_only:
+                    change -= above
+                if len(P[j]) == 1:
+                    change -= below[j]
+                found.append((change, (i, j)))
+        return found
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
         return step[0] in state and step[1] in state and step[1] in state.successors[step[0]]
@@ -186,67 +218,84 @@ def _sides(state: EdgeElimination, j: int, i: int) -> list[Step]:
     return [*front, (j, i, "back")] if state.intermediate[i] else front
 
 
-def _improve(
-    graph: DifferentiationGraph,
-    problem: _Problem,
-    best: tuple[Accumulation, list[Step]],
-    objective: Objective,
-    rounds: int,
-    work: int,
-    seed: int,
-) -> tuple[Accumulation, list[Step]]:
-    """The greedy sequence from the heap, and where the graph is small repairs, if they are better than `best`."""
-    cost = count(best[0], objective)
-    limit = 2 * sum(best[0].steps.is_product) + 8
-    state = problem.start(graph)
-    taken = _run_heap(problem, state, limit)
-    if taken is not None:
-        found = state.finish()
-        if count(found, objective) < cost:
-            best, cost = (found, taken), count(found, objective)
-    if limit > 2 * _SMALL:
-        return best
-    finds = [best]
-    for lineage in range(_LINEAGES):
-        rng = random.Random(seed * _LINEAGES + lineage)
-        finds.append(_repair(graph, problem, best if lineage == 0 else None, objective, rounds, work, rng))
-    return min(finds, key=lambda find: count(find[0], objective))
+class Repair:
+    """A search for an edge or face sequence that is cheaper than one that is known.
 
+    Args:
+        level: what is eliminated, edges or faces.
+        start: an accumulation, and the sequence that makes it; without a sequence there is nothing to search.
+        objective: by which sequences are compared.
 
-def _repair(
-    graph: DifferentiationGraph,
-    problem: _Problem,
-    best: tuple[Accumulation, list[Step]] | None,
-    objective: Objective,
-    rounds: int,
-    work: int,
-    rng: random.Random,
-) -> tuple[Accumulation, list[Step]]:
-    """Cut the best sequence somewhere, finish it with noise, keep it if it is not worse; begin from nothing at first
-    unless `best` is given."""
-    cost = 0 if best is None else count(best[0], objective)
-    for _ in range(rounds):
-        if best is not None and (work <= 0 or not best[1]):
-            break
-        state = problem.start(graph)
-        taken = [] if best is None else best[1][: rng.randrange(len(best[1]))]
-        work -= _REPLAY * len(taken)
-        for step in taken:
-            problem.take(state, step)
-        noise = rng.choice(_NOISE)
-        while choices := problem.choices(state):
-            work -= len(choices)
-            step = min(choices, key=lambda step: problem.score(state, step) + noise * rng.random())
-            problem.take(state, step)
-            taken.append(step)
-            if best is not None and len(taken) > 2 * len(best[1]):
+    Attributes:
+        best: the cheapest accumulation so far; that of `start` until something is cheaper.
+        cost: of it, under the objective.
+    """
+
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        level: Literal["edge", "face"],
+        start: tuple[Accumulation, list[Step] | None],
+        objective: Objective,
+    ) -> None:
+        self.graph = graph
+        self.objective: Objective = objective
+        self.best, self._sequence = start
+        self.cost = count(self.best, objective)
+        self._problem: _Problem = _Edges() if level == "edge" else _Faces()
+
+    def run(self, rounds: int, work: int, seed: int) -> Iterator[int]:
+        """One greedy run, and repairs where the graph is small; yields the cost of the best after each.
+
+        Args:
+            rounds: how often the sequence is cut and finished anew.
+            work: bound on the score evaluations.
+            seed: of the noise.
+        """
+        if not self._sequence:
+            return
+        limit = 2 * sum(self.best.steps.is_product) + 8
+        state = self._problem.start(self.graph)
+        if _run_heap(self._problem, state, limit) is not None:
+            self._keep(state.finish())
+        yield self.cost
+        if limit <= 2 * _SMALL:
+            yield from self._repairs(self._sequence, rounds, work, random.Random(seed))
+
+    def _repairs(self, sequence: list[Step], rounds: int, work: int, rng: random.Random) -> Iterator[int]:
+        problem = self._problem
+        cost = self.cost
+        for _ in range(rounds):
+            if work <= 0:
                 break
-        else:
-            found = state.finish()
-            if best is None or count(found, objective) <= cost:
-                best, cost = (found, taken), count(found, objective)
-    assert best is not None
-    return best
+            state = problem.start(self.graph)
+            taken = sequence[: rng.randrange(len(sequence))]
+            work -= _REPLAY * len(taken)
+            for step in taken:
+                problem.take(state, step)
+            noise = rng.choice(_NOISE)
+            while scores := problem.scores(state):
+                work -= len(scores)
+                _, step = min((score + noise * rng.random(), step) for score, step in scores)
+                problem.take(state, step)
+                taken.append(step)
+                if len(taken) > len(sequence) + _LONGER:
+                    break
+            else:
+                found = state.finish()
+                now = self._keep(found)
+                if self.objective == "operations":
+                    work -= _COUNTED * len(found.steps)
+                if now <= cost or (now == cost + 1 and rng.random() < _WORSE):
+                    sequence, cost = taken, now
+            yield self.cost
+
+    def _keep(self, found: Accumulation) -> int:
+        """The cost of an accumulation, which becomes the best if it is cheaper."""
+        cost = count(found, self.objective)
+        if cost < self.cost:
+            self.best, self.cost = found, cost
+        return cost
 
 
 def _run_heap(problem: _Problem, state: Any, limit: int) -> list[Step] | None:
@@ -254,7 +303,7 @@ def _run_heap(problem: _Problem, state: Any, limit: int) -> list[Step] | None:
 
     Scores are renewed when a choice is popped, and for choices next to the one just taken.
     """
-    heap = [(problem.score(state, step), step) for step in problem.choices(state)]
+    heap = problem.scores(state)
     heapq.heapify(heap)
     known = {step: score for score, step in heap}
     taken = []

@@ -36,9 +36,16 @@ class Levelled:
         graph: what the labels belong to.
         edges: (source, target, label); roots and terminals are those of `graph`.
         side: whose copies segment cross-level edges.
+        unit_products: whether products with unit edges of `graph` are formed.
     """
 
-    def __init__(self, graph: DifferentiationGraph, edges: Iterable[tuple[int, int, int]], side: Side) -> None:
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        edges: Iterable[tuple[int, int, int]],
+        side: Side,
+        unit_products: bool = False,
+    ) -> None:
         edges = list(edges)
         level = _levels(graph, edges)
         #: The level of the terminals.
@@ -79,7 +86,7 @@ class Levelled:
                 place[key] = len(self._names)
                 self._names.append(key[0])
             self._first.append(len(self._names))
-        unit_kinds = graph.kinds == Kind.ONE
+        unit_kinds = (graph.kinds == Kind.ONE) & (not unit_products)
         self.edges: list[list[tuple[int, int, bool]]] = [[] for _ in self._names]
         for source, target, label in links:
             unit = label == _UNIT or (label < len(unit_kinds) and bool(unit_kinds[label]))

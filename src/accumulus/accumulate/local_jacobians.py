@@ -55,6 +55,7 @@ def local_jacobians(
     simple_first: bool = True,
     components: bool = True,
     side: Side | Literal["best"] = "best",
+    unit_products: bool = False,
 ) -> Accumulation:
     """Accumulate by products of local Jacobians.
 
@@ -64,6 +65,8 @@ def local_jacobians(
         simple_first: whether simple chains and blocks are eliminated first.
         components: whether parts that only roots and terminals connect are accumulated separately.
         side: of which end cross-level edges are segmented, ``"tail"``, ``"head"``, or whichever costs less.
+        unit_products: whether products with unit edges of the graph are formed, as the measure "fma" counts them. Those
+            with the unit edges of segmentation never are.
 
     Raises:
         ArgumentError: for nested pairs that are not a bracketing of the levels.
@@ -85,7 +88,16 @@ def local_jacobians(
     if simple_first:
         _eliminate_simple(elimination)
     edges = [(j, i, label) for j, row in enumerate(elimination.successors) for i, label in row.items()]
-    found = accumulate_edges(graph, edges, elimination.steps, {}, bracketing, components=components, side=side)
+    found = accumulate_edges(
+        graph,
+        edges,
+        elimination.steps,
+        {},
+        bracketing,
+        components=components,
+        side=side,
+        unit_products=unit_products,
+    )
     position = {root: k for k, root in enumerate(graph.roots)}
     column = {terminal: k for k, terminal in enumerate(graph.terminals)}
     entries = {(position[j], column[i]): label for (j, i), label in found.items()}
@@ -101,6 +113,7 @@ def accumulate_edges(
     *,
     components: bool = True,
     side: Side | Literal["best"] = "best",
+    unit_products: bool = False,
 ) -> dict[tuple[int, int], int]:
     """Multiply the local Jacobians of labelled edges between vertices of a graph.
 
@@ -108,7 +121,7 @@ def accumulate_edges(
         edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
         steps: where products and sums are written.
         products: what has been multiplied already, by its factors.
-        bracketing, components, side: as for `local_jacobians`.
+        bracketing, components, side, unit_products: as for `local_jacobians`.
 
     Returns:
         entries by (root, terminal).
@@ -116,7 +129,7 @@ def accumulate_edges(
     found: dict[tuple[int, int], int] = {}
     for part in _parts(graph, edges, components):
         sides: list[Side] = ["tail", "head"] if side == "best" else [side]
-        levelled = [Levelled(graph, part, each) for each in sides]
+        levelled = [Levelled(graph, part, each, unit_products) for each in sides]
         plans = [_splits(each, bracketing) for each in levelled]
         cheapest = min(range(len(plans)), key=lambda k: plans[k][0])
         for place, label in levelled[cheapest].multiply(plans[cheapest][1], steps, products).items():

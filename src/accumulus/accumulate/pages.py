@@ -47,18 +47,21 @@ _LIMIT: Final = 20_000
 _Written = tuple[list[tuple[int, int, int]], dict[Pair, int], dict[Pair, int]]
 
 
-def pages(graph: DifferentiationGraph, *, literal: bool = False, limit: int = _LIMIT) -> Accumulation:
+def pages(
+    graph: DifferentiationGraph, *, literal: bool = False, limit: int = _LIMIT, unit_products: bool = False
+) -> Accumulation:
     """Accumulate by the page strategy.
 
     Args:
         literal: whether pages are parted even where one piece is cheaper.
         limit: pairs times edges above which a page is accumulated in one piece.
+        unit_products: as for `accumulus.accumulate.local_jacobians.local_jacobians`.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x"), ("b", "w")])
     >>> sum(pages(graph).steps.is_product)
     6
     """
-    strategy = _Strategy(graph, literal, limit)
+    strategy = _Strategy(graph, literal, limit, unit_products)
     found = strategy.accumulate(strategy.first_page(), None)
     row = {root: position for position, root in enumerate(graph.roots)}
     column = {terminal: position for position, terminal in enumerate(graph.terminals)}
@@ -90,8 +93,9 @@ def trace_pages(graph: DifferentiationGraph, *, limit: int = _LIMIT) -> list[Tra
 class _Strategy:
     """A run of the strategy; all pages write to the same steps."""
 
-    def __init__(self, graph: DifferentiationGraph, literal: bool, limit: int) -> None:
+    def __init__(self, graph: DifferentiationGraph, literal: bool, limit: int, unit_products: bool = False) -> None:
         self.graph = graph
+        self.unit_products = unit_products
         self.literal = literal
         self.limit = limit
         self.steps = Steps(len(graph.sources))
@@ -162,7 +166,7 @@ class _Strategy:
     def _whole(self, page: Page) -> dict[Pair, int]:
         page.reduce()
         edges = [(j, i, label) for (j, i), label in page.edges()]
-        return accumulate_edges(self.graph, edges, self.steps, self.products)
+        return accumulate_edges(self.graph, edges, self.steps, self.products, unit_products=self.unit_products)
 
     def _rewind(self, start: int, before: tuple[dict[Pair, int], dict[Pair, int]]) -> _Written:
         """Forget all steps from `start` on; what they were."""

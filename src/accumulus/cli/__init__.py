@@ -4,6 +4,8 @@ Standard output carries what was asked for, the error stream everything else. Ex
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
+import accumulus.cli.generate  # registers its command
+import accumulus.cli.research  # noqa: F401  # registers its commands
 from accumulus.cli.commands import app, main
 
 __all__ = ["app", "main"]

@@ -17,9 +17,10 @@ from rich.text import Text
 from accumulus.cli.progress import Watch
 from accumulus.cli.subject import Subject, load
 from accumulus.errors import AccumulusError
-from accumulus.show.tables import key_values, plain_text
+from accumulus.show.tables import duration, key_values, plain_text
 
 if TYPE_CHECKING:
+    from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
     from accumulus.show.comparison import Candidate
     from accumulus.show.report import Report
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 INTERRUPTED: Final = 130
+#: Seconds that a method may take whatever the time limit.
+ANYWAY: Final = 0.1
 P = ParamSpec("P")
 
 app = typer.Typer(
@@ -56,6 +59,10 @@ TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stop
 Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
 Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsExpressions = Annotated[
+    bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
+]
+AsLatex = Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write to this file.", show_default=False)
 ]
@@ -110,16 +117,22 @@ def plan(
     seed: Seed = 0,
     effort: Effort = "balanced",
     as_json: AsJson = False,
+    expressions: AsExpressions = False,
+    latex: AsLatex = False,
 ) -> None:
     """Find a plan for the Jacobian, and report what it costs and why it was chosen."""
+    if as_json and (expressions or latex):
+        raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
     options = _options(method, objective, time_limit, seed, effort)
     what = load(subject, shape or [])
     found, interrupted = _find(what, options)
-    report = _report(what, found)
-    if as_json:
-        _print_json(report.to_dict())
+    if expressions or latex:
+        written = found.expressions()
+        sys.stdout.write(f"{written.latex() if latex else written}\n")
+    elif as_json:
+        _print_json(_report(what, found).to_dict())
     else:
-        _print(report)
+        _print(_report(what, found))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -135,9 +148,11 @@ def compare(
     effort: Effort = "balanced",
     as_json: AsJson = False,
 ) -> None:
-    """Plan with every method, and print side by side what each costs and how long it took."""
+    """Plan with every method, and print side by side what each costs and how long it took.
+
+    Fixed procedures that would take longer than the time limit, by estimate, are left out.
+    """
     from accumulus.accumulate.cost import check_objective
-    from accumulus.search.methods import methods
     from accumulus.show.comparison import Candidate, chosen_because, comparison_table
 
     cost = check_objective(objective)
@@ -145,8 +160,9 @@ def compare(
     what = load(subject, shape or [])
     candidates: list[Candidate] = []
     interrupted = False
+    names, skipped = _within(what.graph, time_limit)
     try:
-        for method in methods():
+        for method in names:
             found, interrupted = _find(what, {**options, "method": method})
             candidates.append(Candidate.of(found, method))
             if interrupted:
@@ -157,11 +173,18 @@ def compare(
         interrupted = True
     best = min(candidates, key=lambda candidate: candidate.cost(cost))
     if as_json:
-        _print_json({"name": what.name, "objective": cost, "methods": [c.to_dict() for c in candidates]})
+        rows = [candidate.to_dict() for candidate in candidates]
+        _print_json({"name": what.name, "objective": cost, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
         reason = Text(f"Fewest {cost}: {chosen_because(best, others, cost)}")
-        _print(Group(Text(what.name, style="bold"), "", comparison_table(candidates, best.method), "", reason))
+        table = comparison_table(candidates, best.method)
+        parts: list[RenderableType] = [Text(what.name, style="bold"), "", table, "", reason]
+        if skipped:
+            listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
+            limit = f"Not run, since estimated to take longer than the time limit of {duration(time_limit)}:"
+            parts.append(Text(f"{limit} {listed}.", style="dim"))
+        _print(Group(*parts))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -228,6 +251,23 @@ def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:
     with Watch(f"{what.name}, {options['method']}", options["time_limit"], options["objective"]) as watch:
         found = find(what.graph, progress=watch.progress, **options)
     return found, watch.interrupted
+
+
+def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
+    """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
+    from accumulus.search.methods import get
+    from accumulus.search.methods import methods as registered
+    from accumulus.search.workload import Workload
+
+    work = Workload.of(graph)
+    run, skipped = [], {}
+    for method in map(get, registered()):
+        seconds = 0.0 if method.seconds is None else method.seconds(work)
+        if seconds > max(time_limit, ANYWAY):
+            skipped[method.name] = seconds
+        else:
+            run.append(method.name)
+    return run, skipped
 
 
 def _report(what: Subject, found: Plan) -> Report:

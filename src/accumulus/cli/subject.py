@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from accumulus.errors import AccumulusError, unknown_name
+from accumulus.graph.files import READABLE, load_graph
 
 if TYPE_CHECKING:
     from accumulus.api import Trace
@@ -55,7 +56,7 @@ def load(text: str, shapes: Sequence[str]) -> Subject:
     """The subject that the command line names.
 
     Args:
-        text: ``file.py:function`` or ``graph.json``.
+        text: ``file.py:function``, ``graph.json`` or ``graph.graphml``.
         shapes: one text for each argument of the function.
 
     Raises:
@@ -66,11 +67,13 @@ def load(text: str, shapes: Sequence[str]) -> Subject:
     if not colon or not path_text.endswith(".py"):
         path_text, function_name = text, ""
     path = Path(path_text)
-    if path.suffix not in (".py", ".json"):
-        raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph (graph.json)")
+    is_graph = path.suffix.lower() in READABLE
+    if path.suffix != ".py" and not is_graph:
+        forms = " or ".join(f"graph{end}" for end in READABLE)
+        raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path_text!r}")
-    if path.suffix == ".json":
+    if is_graph:
         if shapes:
             raise typer.BadParameter("--shape is for functions; a graph file has all that is needed")
         return _load_graph(path)
@@ -96,8 +99,6 @@ def parse_shape(text: str) -> Shape:
 
 
 def _load_graph(path: Path) -> Subject:
-    from accumulus.graph.files import load_graph
-
     graph, seconds = _timed(lambda: load_graph(path))
     return Subject(graph.name, graph, None, {"read": seconds})
 

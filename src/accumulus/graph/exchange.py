@@ -1,4 +1,4 @@
-"""Graphs to and from NetworkX, and to DOT.
+"""Graphs to and from NetworkX, and the attributes that they travel with.
 
 What a graph is made of travels as attributes, the same in NetworkX and in GraphML (`accumulus.graph.graphml`):
 
@@ -24,7 +24,6 @@ __all__ = [
     "from_networkx",
     "graph_attributes",
     "graph_from",
-    "to_dot",
     "to_networkx",
     "vertex_attributes",
 ]
@@ -41,7 +40,7 @@ def to_networkx(graph: DifferentiationGraph) -> Any:
     try:
         networkx = import_module("networkx")
     except ModuleNotFoundError:
-        raise ArgumentError("to_networkx needs NetworkX; install it, for example with: pip install networkx") from None
+        raise ArgumentError("to_networkx needs NetworkX; install it: pip install 'accumulus[networkx]'") from None
     made = networkx.MultiDiGraph(name=graph.name, **graph_attributes(graph))
     for name, attributes in zip(graph.vertices, vertex_attributes(graph), strict=True):
         made.add_node(name, **attributes)
@@ -62,7 +61,10 @@ def from_networkx(
 
     Raises:
         GraphError: if the edges have no direction, there is a cycle, or an attribute is malformed.
+        ArgumentError: if it is no NetworkX graph.
     """
+    if not callable(getattr(given, "is_directed", None)):
+        raise ArgumentError(f"from_networkx was given a {type(given).__name__}; expected a networkx.DiGraph")
     if not given.is_directed():
         raise GraphError("the edges of this NetworkX graph have no direction; expected a DiGraph or MultiDiGraph")
     return graph_from(
@@ -73,37 +75,6 @@ def from_networkx(
         str(given.graph.get("name", "")),
         given.graph,
     )
-
-
-def to_dot(graph: DifferentiationGraph) -> str:
-    """The graph in Graphviz's language: roots on top, terminals at the bottom, unit edges dashed.
-
-    >>> print(to_dot(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f")))
-    digraph "f" {
-      v0 [label="y"];
-      v1 [label="a"];
-      v2 [label="x"];
-      { rank=source; v0; }
-      { rank=sink; v2; }
-      v0 -> v1 [label="e1"];
-      v1 -> v2 [label="1", style=dashed];
-    }
-    """
-    lines = [f"digraph {_quoted(graph.name)} {{"]
-    lines += [f"  v{v} [label={_quoted(name)}];" for v, name in enumerate(graph.vertices)]
-    for rank, ends in (("source", graph.roots), ("sink", graph.terminals)):
-        if ends:
-            lines.append(f"  {{ rank={rank}; {' '.join(f'v{v};' for v in ends)} }}")
-    for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        settings = []
-        attributes = edge_attributes(graph, e)
-        text = attributes.get("label", f"{attributes['value']:g}" if "value" in attributes else "")
-        if text:
-            settings.append(f"label={_quoted(text)}")
-        if graph.kinds[e] == Kind.ONE:
-            settings.append("style=dashed")
-        lines.append(f"  v{j} -> v{i} [{', '.join(settings)}];" if settings else f"  v{j} -> v{i};")
-    return "\n".join([*lines, "}"])
 
 
 def graph_attributes(graph: DifferentiationGraph) -> dict[str, int]:
@@ -172,8 +143,3 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
     if "value" in attributes:
         return attributes["value"]
     return attributes.get("label") if kind == "variable" else _KINDS[kind]
-
-
-def _quoted(text: object) -> str:
-    escaped = str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
-    return f'"{escaped}"'

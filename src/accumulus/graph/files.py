@@ -1,99 +1,96 @@
-"""Differentiation graphs as JSON files.
+"""Graph files: which form a file has is said by the end of its name.
 
-The form is an object with ``edges``, a list of [from, to, label]; ``roots`` and ``terminals``, lists of vertex
-names; and optionally ``name``, ``about`` and ``sizes``. A label is "one", "minus_one", "constant" or
-"variable", a number for a constant whose value is known, null, or any other text as a symbol. Nothing in a file
-is ever executed.
+| ends in | form | written | read |
+| --- | --- | --- | --- |
+| `.json` | `accumulus.graph.json_files` | yes | yes |
+| `.graphml` | `accumulus.graph.graphml` | yes | yes |
+| `.dot`, `.gv` | a picture for Graphviz: `accumulus.graph.dot` | yes | no |
+
+What is read back from JSON and GraphML is an equal graph: names, order of roots and terminals, labels, known constants,
+sizes. Nothing in a file is ever executed, and nothing outside of it is read.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Hashable
-from itertools import chain
-from os import PathLike
+from collections.abc import Iterable
+from importlib import import_module
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.errors import ArgumentError, GraphError
+from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["load_graph", "save_graph"]
+__all__ = ["READABLE", "load_graph", "save_graph"]
 
-_KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
+#: Module and functions for reading and writing, by the end of the name; imported when first needed.
+_FORMS: Final = {
+    ".json": ("json_files", "read_json", "write_json"),
+    ".graphml": ("graphml", "read_graphml", "write_graphml"),
+    ".dot": ("dot", None, "write_dot"),
+    ".gv": ("dot", None, "write_dot"),
+}
+
+#: Ends of the names of files that `load_graph` reads.
+READABLE: Final = tuple(end for end, (_, read, _) in _FORMS.items() if read)
 
 
 def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
-    """Read a graph from a JSON file.
+    """Read a graph from a JSON or a GraphML file.
+
+    Args:
+        path: of a file whose name ends in ``.json`` or ``.graphml``, in upper or lower case.
 
     Raises:
-        GraphError: if the file is not JSON of the form above, or not an acyclic graph.
+        GraphError: if the file is not of its form, or does not hold an acyclic graph; the message names the place.
+        ArgumentError: if the name ends otherwise.
         OSError: if the file cannot be read.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise GraphError(f"{path} is not a JSON file: {error}") from None
-    if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
-        raise GraphError(f"{path}: expected an object with a list 'edges' of [from, to, label]")
-    edges = []
-    for position, edge in enumerate(data["edges"]):
-        if not isinstance(edge, list) or len(edge) not in (2, 3) or not all(_is_name(v) for v in edge[:2]):
-            raise GraphError(f"{path}: edges[{position}] is {edge!r}; expected [from, to] or [from, to, label]")
-        label = edge[2] if len(edge) == 3 else None
-        edges.append((edge[0], edge[1], _KINDS.get(label, label) if isinstance(label, str) else label))
-    sizes = data.get("sizes", {})
-    if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
-        raise GraphError(f"{path}: 'sizes' is {sizes!r}; expected an object of vertex names and whole numbers")
-    ends = [_names(data, key, path) for key in ("roots", "terminals")]
-    numbers = {str(v): v for v in chain(*(edge[:2] for edge in edges), *(end or () for end in ends))}
-    named_sizes = {numbers.get(v, v): size for v, size in sizes.items()}
-    try:
-        return DifferentiationGraph(edges, *ends, sizes=named_sizes, name=str(data.get("name", Path(path).stem)))
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from None
+    end = _end(path)
+    if end not in _FORMS:
+        raise ArgumentError(
+            f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(READABLE)}"
+        )
+    module, read, _ = _FORMS[end]
+    if read is None:
+        raise GraphError(
+            f"{fspath(path)!r} is a picture in Graphviz's language, which does not hold all of a graph; expected "
+            f"{_listed(READABLE)}: save the graph as one of these, too"
+        )
+    graph: DifferentiationGraph = _function(module, read)(path)
+    return graph
 
 
 def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
-    """Write a graph to a JSON file that `load_graph` reads back as an equal graph."""
-    names = [v if _is_name(v) else str(v) for v in graph.vertices]
-    for name, times in Counter(map(str, names)).items():
-        if times > 1:
-            raise GraphError(
-                f"{times} vertices are called {name!r} as text; rename all but one before saving the graph"
-            )
-    edges = []
-    for e, (source, target) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        kind = Kind(int(graph.kinds[e]))
-        word: Any = kind.name.lower()
-        if kind is Kind.CONSTANT and e in graph.constants:
-            word = graph.constants[e]
-        elif kind is Kind.VARIABLE and graph.symbols[e] is not None:
-            word = graph.symbols[e]
-            if word in _KINDS:
-                raise GraphError(
-                    f"edges[{e}] has the symbol {word!r}, which is a kind in a file; rename it before saving"
-                )
-        edges.append([names[source], names[target], word])
-    data: dict[str, Any] = {
-        "name": graph.name,
-        "roots": [names[v] for v in graph.roots],
-        "terminals": [names[v] for v in graph.terminals],
-        "edges": edges,
-    }
-    if (graph.sizes != 1).any():
-        sizes = {str(names[v]): int(size) for v, size in enumerate(graph.sizes) if size != 1}
-        data["sizes"] = dict(sorted(sizes.items()))
-    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    """Write a graph to a file in the form that the end of its name says.
+
+    Args:
+        path: of a file whose name ends in ``.json``, ``.graphml``, or, for a picture, ``.dot`` or ``.gv``.
+
+    Raises:
+        GraphError: if the graph has names that the form cannot hold; nothing is written then.
+        ArgumentError: if the name ends otherwise.
+        OSError: if the file cannot be written.
+    """
+    end = _end(path)
+    if end not in _FORMS:
+        raise _unknown(path, _FORMS)
+    module, _, write = _FORMS[end]
+    _function(module, write)(graph, path)
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
+def _end(path: str | PathLike[str]) -> str:
+    return Path(path).suffix.lower()
 
 
-def _names(data: dict[str, Any], key: str, path: str | PathLike[str]) -> list[Hashable] | None:
-    names = data.get(key)
-    if names is not None and not (isinstance(names, list) and all(_is_name(v) for v in names)):
-        raise GraphError(f"{path}: '{key}' is {names!r}; expected a list of vertex names")
-    return names
+def _function(module: str, name: str) -> Any:
+    return getattr(import_module(f"accumulus.graph.{module}"), name)
+
+
+def _unknown(path: str | PathLike[str], ends: Iterable[str]) -> ArgumentError:
+    return ArgumentError(f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(ends)}")
+
+
+def _listed(ends: Iterable[str]) -> str:
+    *most, last = ends
+    return f"{', '.join(most)} or {last}"

@@ -154,14 +154,62 @@ class DifferentiationGraph:
         graph.tape, graph.labels = tape, tuple(labels)
         return graph
 
+    @classmethod
+    def from_arrays(
+        cls,
+        sources: Sequence[int] | NDArray[Any],
+        targets: Sequence[int] | NDArray[Any],
+        kinds: Sequence[int] | NDArray[Any] | None = None,
+        *,
+        vertices: Sequence[Hashable],
+        roots: Sequence[int],
+        terminals: Sequence[int],
+        constants: Mapping[int, float] | None = None,
+        symbols: Sequence[str | None] | None = None,
+        sizes: Sequence[int] | NDArray[Any] | None = None,
+        name: str = "",
+    ) -> DifferentiationGraph:
+        """Graph whose edge e is ⟨sources[e], targets[e]⟩; vertices by number, so that large graphs are made quickly.
+
+        Args:
+            kinds: of the labels; all variable if not given.
+            roots, terminals: without incoming, and without outgoing edges; each once, no vertex both.
+            constants, symbols: values and names of labels, as the attributes.
+            sizes: of the vertices, by number; all 1 if not given.
+
+        Raises:
+            GraphError: if there is a cycle, or roots and terminals are not as above.
+        """
+        count, edges = len(vertices), len(sources)
+        graph = cls.__new__(cls)
+        graph._set(
+            vertices,
+            roots,
+            terminals,
+            np.asarray(sources, np.int32),
+            np.asarray(targets, np.int32),
+            np.full(edges, Kind.VARIABLE) if kinds is None else np.asarray(kinds, np.uint8),
+            (None,) * edges if symbols is None else symbols,
+            constants or {},
+            np.ones(count, np.int64) if sizes is None else np.asarray(sizes, np.int64),
+            name,
+        )
+        entered = np.bincount(graph.targets, minlength=count)
+        ends = set(graph.terminals)
+        for root in graph.roots:
+            if entered[root] or root in ends:
+                raise GraphError(f"vertex {root} is a root; expected no edges to it, once, and not among the terminals")
+            ends.add(root)
+        return graph
+
     def _set(
         self,
         vertices: Sequence[Hashable],
         roots: Sequence[int],
         terminals: Sequence[int],
-        sources: Sequence[int],
-        targets: Sequence[int],
-        kinds: Sequence[Kind],
+        sources: Sequence[int] | NDArray[np.int32],
+        targets: Sequence[int] | NDArray[np.int32],
+        kinds: Sequence[int] | NDArray[Any],
         symbols: Sequence[str | None],
         constants: Mapping[int, float],
         sizes: NDArray[np.int64],
@@ -258,10 +306,34 @@ class DifferentiationGraph:
         return live
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the graph to a JSON file that `accumulus.load_graph` reads; its form: `accumulus.graph.files`."""
+        """Write the graph to a file in the form that the end of its name says; see `accumulus.graph.files`.
+
+        ``.json`` and ``.graphml`` are read back by `accumulus.load_graph`, ``.dot`` is a picture for Graphviz.
+        """
         from accumulus.graph.files import save_graph
 
         save_graph(self, path)
+
+    def to_dot(self) -> str:
+        """The graph as a picture in Graphviz's language; see `accumulus.graph.dot`."""
+        from accumulus.graph.dot import to_dot
+
+        return to_dot(self)
+
+    def to_networkx(self) -> Any:
+        """The graph as a ``networkx.MultiDiGraph``; see `accumulus.graph.exchange`."""
+        from accumulus.graph.exchange import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_networkx(
+        cls, given: Any, roots: Iterable[Hashable] | None = None, terminals: Iterable[Hashable] | None = None
+    ) -> DifferentiationGraph:
+        """A graph from a ``networkx.DiGraph`` or ``MultiDiGraph``; see `accumulus.graph.exchange`."""
+        from accumulus.graph.exchange import from_networkx
+
+        return from_networkx(given, roots, terminals)
 
     def __repr__(self) -> str:
         return (

@@ -15,6 +15,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -236,7 +237,7 @@ class _Reader:
             if kind in ("double", "float"):
                 return float(text)
         except ValueError:
-            raise self._error(f"{name!r} is {text!r}; expected a number of type {kind}") from None
+            raise self._error(f"{name!r} is {shortened(text)}; expected a number of type {kind}") from None
         return text.strip().lower() in ("true", "1") if kind == "boolean" else text
 
     def _error(self, message: str) -> GraphError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.optimise import needed
+from accumulus.tape.optimise import needed, unattached
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape
 
@@ -82,6 +82,8 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
         else:
             roots.append(vertex[reference])
     rows = tuple(root_of.get(reference, -1) for reference in tape.outputs)
+    extended, moved = unattached(extended)
+    labels = [moved[label] if label >= 0 else label for label in labels]
     graph = DifferentiationGraph.from_tape(
         extended, labels, names, roots, range(len(columns)), sources, targets, name=name
     )

@@ -90,9 +90,12 @@ class Program:
             "compile",
             lambda: compile_tape(self.tape, self._results.segments, target=settings.target, dtype=settings.dtype),
         )
-        plain = self._results.is_plain and len(recording.argument_shapes) == 1 and not settings.check_finite
+        direct = self._results.is_single and len(recording.argument_shapes) == 1 and not settings.check_finite
         #: For one array argument of the compiled shape: the result, with as little in between as there can be.
-        self.quick: Callable[[NDArray[Any]], Any] = self._quick(dtype) if plain else self.__call__
+        self.quick: Callable[[NDArray[Any]], Any]
+        self.quick = self._quick(dtype) if direct and settings.sparse is None else self.__call__
+        #: The same for a batch of points on one thread, and an array to write to: None if it has to be checked first.
+        self.quick_batch: Callable[[NDArray[Any], Any], Any] | None = self._quick_batch() if direct else None
 
     def _timed(self, stage: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -109,6 +112,7 @@ class Program:
             time_limit=options.time_limit,
             seed=options.seed,
             effort=options.effort,
+            cache=options.cache,
         )
 
     def _emit(self) -> Tape:
@@ -130,6 +134,24 @@ class Program:
                 return self(x)
             result = kernel(x if x.ndim == 1 else x.reshape(-1))[0]
             return result[0] if whole else result if flat else result.reshape(shape)
+
+        return call
+
+    def _quick_batch(self) -> Callable[[NDArray[Any], Any], Any] | None:
+        kernel, (shape,), single = self.kernel, self._results.shapes, self._results.single
+        plain = self.settings.sparse is None
+        if self.settings.threads != 1:
+            return None
+
+        def call(X: NDArray[Any], out: Any) -> Any:
+            if out is None:
+                (out,) = kernel.allocate(len(X), transposed=False)
+                out = out.reshape(-1, *shape)
+            elif type(out) is not np.ndarray or out.shape[1:] != shape:
+                return None
+            if not kernel.attempt(X, out):
+                return None
+            return out if plain else single(out)
 
         return call
 

@@ -98,10 +98,14 @@ class Results:
             self._add(Segment(len(outputs), outputs, tuple(range(len(outputs)))), (len(outputs),))
 
     @property
-    def is_plain(self) -> bool:
-        """Whether there is one array that is returned as it is."""
+    def is_single(self) -> bool:
+        """Whether there is one array, which is all that is returned."""
         leaf = object()
-        return len(self.segments) == 1 and not self._patterns and self._single and self._unflatten([leaf]) is leaf
+        return len(self.segments) == 1 and self._single and self._unflatten([leaf]) is leaf
+
+    def single(self, array: NDArray[Any]) -> Any:
+        """Results at many points in C order if there is one array of them, of its right shape."""
+        return SparseBatch(array, self._patterns[0]) if self._patterns else array
 
     def rebuild(self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False) -> Any:
         """The structure of results from one flat array for each segment; `points` is None for one point."""

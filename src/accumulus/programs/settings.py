@@ -11,6 +11,7 @@ from accumulus.accumulate.cost import Objective, check_objective
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.programs.sparse import FORMATS, SparseFormat
 from accumulus.search.methods import check_options
+from accumulus.search.options import check_cache
 from accumulus.targets import check_target
 
 __all__ = ["Settings", "check_threads"]
@@ -32,6 +33,7 @@ class Settings:
     dtype: str = "float64"
     threads: int = 1
     check_finite: bool = False
+    cache: bool = True
 
     @classmethod
     def of(cls, **options: Any) -> Settings:
@@ -52,6 +54,7 @@ class Settings:
             raise unknown_name("sparse format", settings.sparse, FORMATS)
         check_objective(settings.objective)
         check_options(settings.method, settings.time_limit, settings.effort, settings.seed)
+        check_cache(settings.cache)
         check_target(settings.target)
         check_threads(settings.threads)
         return settings

@@ -60,7 +60,7 @@ class SparsePattern:
         return csr_array((data, self.columns, self.indptr), shape=self.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # frozen would take three times as long to make, once a batch
 class SparseBatch(Sequence[Any]):
     """Sparse Jacobians at many points, one pattern and one row of values a point.
 

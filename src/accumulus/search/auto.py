@@ -1,35 +1,114 @@
 """The best of all methods: a portfolio under one time limit.
 
-Every registered method that no other one covers runs on the graph, and the cheapest plan wins; among equals the
-simplest. So the result is never worse than that of any single method, as long as all of them end before the
-time limit.
+`face` runs first: it begins with `vertex`, that with the greedy orders, and none is worse than what it begins with.
+Then come the fixed procedures, those first that are estimated to take the least time, and the cheapest plan wins;
+among equals the simplest.
+
+What is run does not depend on the clock, so long as the time limit is not what ends it. A procedure runs if its
+estimate (`accumulus.search.workload`) fits into
+
+* effort "thorough": what is left of the time limit, twice over;
+* "balanced": the same, and together with those before it into a tenth of what the search for the vertex order takes,
+  by estimate, too. On graphs whose best plan so far has at most `SMALL` products, only the first;
+* "fast": as "balanced", without an exception for small graphs.
+
+So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones a procedure that
+is left out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it
+can be asked for by name. Without time, or iterations, the best greedy order is all.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.options import Options
-from accumulus.search.registry import Found, get, methods, register
+from accumulus.search.registry import Found, Method, get, methods, register
+from accumulus.search.workload import Workload
 
 __all__ = ["auto"]
+
+#: Products up to which every method runs.
+SMALL: Final = 100
+#: Seconds that a search is left at least, unless the limit is 0, which means no search at all.
+_INSTANT: Final = 1e-9
+#: Part of the time limit that searches leave to the procedures.
+_REST: Final = 0.2
+#: Part of the estimated time of the vertex search that all procedures together may take, and its least.
+_SHARE: Final = 0.1
+_LEAST: Final = 1e-3
+#: Edges beyond which a graph is not even counted, unless the effort is thorough.
+_LARGEST: Final = 200_000
+#: Seconds for each product to count the operations of a plan: its tape is written and optimised.
+_TAPE: Final = 15e-6
 
 
 @register("auto", "the best of all methods")
 def auto(graph: DifferentiationGraph, options: Options) -> Found:
-    """Run the methods one after the other, each in the time that is left, and return the cheapest plan."""
+    """Search for an order, then try what else may be better in the time that is left."""
     start = time.perf_counter()
     others = [get(name) for name in methods() if name != "auto"]
     covered = {name for method in others for name in method.covers}
+    roots = [method for method in others if method.name not in covered]
+    searches = [method for method in roots if method.seconds is None]
+    procedures = [method for method in roots if method.seconds is not None]
+    best = _best_of(graph, options, searches, start + (1 - _REST) * options.time_limit)
+    if best.interrupted or options.time_limit == 0 or options.iterations == 0:
+        return best
+    try:
+        for method, seconds in _affordable(graph, options, procedures, best):
+            if 2 * seconds > start + options.time_limit - time.perf_counter():
+                continue
+            found = method(graph, options)
+            if found.cost(options.objective) < best.cost(options.objective):
+                best = found
+            if options.progress is not None:
+                options.progress(best.cost(options.objective))
+    except KeyboardInterrupt:
+        pass
+    return best
+
+
+def _best_of(graph: DifferentiationGraph, options: Options, searches: list[Method], deadline: float) -> Found:
+    """The cheapest that the searches find, each in the time that is left."""
     best: Found | None = None
-    for method in others:
-        if method.name in covered:
-            continue
-        left = max(0.0, options.time_limit - (time.perf_counter() - start))
+    for method in searches:
+        left = options.time_limit and max(_INSTANT, deadline - time.perf_counter())
         found = method(graph, replace(options, time_limit=left))
         if best is None or found.cost(options.objective) < best.cost(options.objective):
             best = found
+        if found.interrupted:
+            return replace(best, interrupted=True)
     assert best is not None
     return best
+
+
+def _affordable(
+    graph: DifferentiationGraph, options: Options, procedures: list[Method], best: Found
+) -> list[tuple[Method, float]]:
+    """The procedures that are worth their time, and the seconds that each takes, the fewest first."""
+    patient = options.effort == "thorough"
+    if len(graph.sources) > _LARGEST and not patient:
+        return []
+    work = Workload.of(graph)
+    counting = _TAPE * 2 * work.fewest if options.objective == "operations" else 0.0
+    estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
+    estimates.sort(key=lambda estimate: estimate[1])
+    products = sum(best.accumulation.steps.is_product)
+    if patient or (options.effort == "balanced" and products <= SMALL):
+        return estimates
+    budget = max(_LEAST, _SHARE * _search_seconds(len(graph.intermediates), work))
+    chosen = []
+    for method, seconds in estimates:
+        budget -= seconds
+        if budget < 0:
+            break
+        chosen.append((method, seconds))
+    return chosen
+
+
+def _search_seconds(vertices: int, work: Workload) -> float:
+    """What the vertex search takes, roughly: annealing, whose runs are limited, and the greedy orders."""
+    return min(4e-6 * vertices**2, 0.12) + 4e-6 * work.fewest

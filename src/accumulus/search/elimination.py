@@ -11,7 +11,7 @@ Time: a dictionary operation or two for every product, on all graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from accumulus.accumulate.cost import Objective
@@ -55,6 +55,25 @@ class Elimination:
         on_a_path = {v for v in inner if self.successors[v]}
         self.intermediates = tuple(v for v in graph.topological_order if v in on_a_path)
         self.dead = tuple(sorted(inner - on_a_path))
+
+    @classmethod
+    def of_edges(
+        cls,
+        edges: Iterable[tuple[int, int, int]],
+        sizes: Sequence[int],
+        intermediates: Sequence[int],
+        objective: Objective,
+    ) -> Elimination:
+        """Edges (source, target, level) between vertices that are numbered from 0; the intermediates in their order."""
+        state = cls.__new__(cls)
+        count = len(sizes)
+        state.objective, state.sizes = objective, list(sizes)
+        state.successors, state.predecessors = [{} for _ in range(count)], [{} for _ in range(count)]
+        state._above, state._below = [0] * count, [0] * count
+        for j, i, level in edges:
+            state._connect(j, i, level)
+        state.intermediates, state.dead = tuple(intermediates), ()
+        return state
 
     def _connect(self, j: int, i: int, level: int) -> None:
         row = self.successors[j]

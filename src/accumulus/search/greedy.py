@@ -97,19 +97,31 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective) -> list[tup
     return found
 
 
-@register("forward", "forward elimination: from the inputs to the outputs, as forward mode does")
+@register(
+    "forward",
+    "eliminates from the inputs to the outputs, as forward mode does",
+    seconds=lambda work: 2e-6 * work.forward,
+)
 def forward(graph: DifferentiationGraph, options: Options) -> Found:
     """Eliminate vertices from the terminals to the roots."""
     return Found(graph, "forward", forward_order(graph))
 
 
-@register("reverse", "reverse elimination: from the outputs to the inputs, as reverse mode does")
+@register(
+    "reverse",
+    "eliminates from the outputs to the inputs, as reverse mode does",
+    seconds=lambda work: 2e-6 * work.reverse,
+)
 def reverse(graph: DifferentiationGraph, options: Options) -> Found:
     """Eliminate vertices from the roots to the terminals."""
     return Found(graph, "reverse", reverse_order(graph))
 
 
-@register("markowitz", "always eliminates what is cheapest at the moment")
+@register(
+    "markowitz",
+    "always eliminates what is cheapest at the moment",
+    seconds=lambda work: 20e-6 * work.fewest,
+)
 def markowitz(graph: DifferentiationGraph, options: Options) -> Found:
     """Eliminate the cheapest vertex of those left, under the objective."""
     found = markowitz_order(graph, options.objective)

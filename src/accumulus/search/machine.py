@@ -31,8 +31,8 @@ __all__ = ["Kernel", "cache_directory", "kernel", "prepare"]
 #: A kernel: a function of the address of its block. It runs without the GIL.
 Kernel = Callable[[int], int]
 
-#: Files that the code of the kernel "order" is made from, for instance.
-_SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "memory.py", "machine.py")
+#: Files that the code of a kernel is made from; others borrow from "order".
+_SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "order_kernel.py", "order_slots.py", "memory.py", "machine.py")
 #: Seconds of compilation after which a line says what takes so long.
 _PATIENCE: Final = 0.5
 _CHILD: Final = (
@@ -43,7 +43,7 @@ _NOTICE: Final = "accumulus: preparing its search kernels; this takes a few seco
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _DEFINITION: Final = re.compile(
-    r"^define [^@\n]*i32 @([\w.$]*anneal[\w.$]*)\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
+    r"^define [^@\n]*i32 @([\w.$]*(?:anneal|prove)[\w.$]*)\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
     re.MULTILINE,
 )
 
@@ -53,7 +53,7 @@ _ENGINES: Final[list[Any]] = []
 
 @cache
 def kernel(subject: str) -> Kernel:
-    """The function `anneal` of ``accumulus.search.<subject>_kernel`` as machine code."""
+    """The function `anneal` or `prove` of ``accumulus.search.<subject>_kernel`` as machine code."""
     return _load(_stored(subject) or prepare(subject)[0])
 
 
@@ -153,7 +153,8 @@ def compile_kernel(subject: str) -> bytes:
     import numba
 
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    function = importlib.import_module(f"accumulus.search.{subject}_kernel").anneal
+    module = importlib.import_module(f"accumulus.search.{subject}_kernel")
+    function = getattr(module, "anneal", None) or module.prove
     dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
     found = _DEFINITION.search(text)

@@ -1,7 +1,8 @@
 """All methods, registered; import from here.
 
->>> list(methods())
-['forward', 'reverse', 'markowitz', 'vertex', 'auto']
+>>> print(*methods())
+forward reverse markowitz vertex edge face forward-factorization backward-factorization both-sides-factorization
+middle-factorization dstar local-jacobians pages auto
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 # They register themselves, in this order.
 # isort: off
-from accumulus.search import greedy, vertex  # noqa: F401
+from accumulus.search import greedy, vertex, sequences, procedures  # noqa: F401
 from accumulus.search import auto  # noqa: F401
 
 # isort: on

@@ -12,7 +12,7 @@ import numpy as np
 from accumulus.accumulate.cost import Objective, check_objective
 from accumulus.errors import ArgumentError, unknown_name
 
-__all__ = ["EFFORTS", "Effort", "Options"]
+__all__ = ["EFFORTS", "Effort", "Options", "check_cache"]
 
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
@@ -58,6 +58,12 @@ class Options:
                 raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
         if self.progress is not None and not callable(self.progress):
             raise ArgumentError(f"progress is {self.progress!r}; expected a function of the best cost so far, or None")
+
+
+def check_cache(cache: object) -> None:
+    """Refuse anything but True and False for whether plans are kept."""
+    if not isinstance(cache, bool):
+        raise ArgumentError(f"cache is {cache!r}; expected True or False (the folder is named by ACCUMULUS_CACHE)")
 
 
 def _check_whole(name: str, value: object) -> None:

@@ -6,15 +6,20 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.cost import OBJECTIVES, Objective, count
 from accumulus.errors import ArgumentError, OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.methods import get
-from accumulus.search.options import Options
+from accumulus.search.options import Options, check_cache
 from accumulus.search.registry import Found
+from accumulus.search.store import is_on, key_of, recall, remember
+
+if TYPE_CHECKING:
+    from accumulus.algebra.sets import ExpressionSet
 
 __all__ = ["Plan", "plan"]
 
@@ -31,8 +36,9 @@ class Plan:
         cost: under the objective.
         order: intermediate vertices by number, if the plan is a vertex elimination.
         lower_bound: no plan can cost less, as far as is known.
-        seconds: that the search took.
+        seconds: that the search took, when the plan was found.
         seed: of the search.
+        recalled: whether it was not searched for but kept from before, see `accumulus.search.store`.
     """
 
     graph: DifferentiationGraph
@@ -44,6 +50,7 @@ class Plan:
     lower_bound: int | None = None
     seconds: float = field(default=0.0, compare=False)
     seed: int = 0
+    recalled: bool = field(default=False, compare=False)
 
     @cached_property
     def costs(self) -> dict[Objective, int]:
@@ -60,6 +67,31 @@ class Plan:
             VerificationError: if it does not.
         """
         self.accumulation.verify()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan and its graph to a JSON file that `accumulus.load_plan` reads.
+
+        The form is described in ``docs/plans.md``.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        from accumulus.search.files import save_plan
+
+        save_plan(self, path)
+
+    def expressions(self) -> ExpressionSet:
+        """The plan as mathematics: an expression for every nonzero, references for what is computed once.
+
+        >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
+        >>> print(plan(graph, order=["b", "a"]).expressions())
+        s1 = e3*e4
+        ∂y/∂x = e1*s1
+        ∂z/∂x = e2*s1
+        """
+        from accumulus.algebra.sets import ExpressionSet
+
+        return ExpressionSet.from_accumulation(self.accumulation)
 
     def __str__(self) -> str:
         name = f" of {self.graph.name}" if self.graph.name else ""
@@ -80,14 +112,14 @@ def plan(
     iterations: int | None = None,
     order: Iterable[Hashable] | None = None,
     progress: Callable[[int], object] | None = None,
+    cache: bool = True,
 ) -> Plan:
     """Find a cheap way to accumulate the Jacobian of a graph, and verify it.
 
     Args:
         graph: a differentiation graph.
         method: one of `accumulus.methods()`.
-        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or "operations"
-        (of the
+        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or "operations" (of the
             tape that the plan emits).
         time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
         seed: same seed, same plan, unless the time limit ends the search.
@@ -96,6 +128,8 @@ def plan(
             depend on the machine's speed.
         order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
         progress: called now and then with the best cost so far.
+        cache: whether a plan that was found before for an equal graph and equal arguments is taken from disk, and a new
+            one kept there.
 
     Raises:
         ArgumentError: if an argument has a wrong type or is out of range.
@@ -111,11 +145,16 @@ def plan(
     options: Any = {"objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
     chosen = Options(iterations=iterations, progress=progress, **options)
     finder = get(method)
+    check_cache(cache)
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
             "or load_graph(path)"
         )
+    key = key_of(graph, method, chosen) if cache and order is None and is_on() else None
+    known = recall(key, graph) if key else None
+    if known is not None:
+        return replace(known, recalled=True)
     start = time.perf_counter()
     if order is not None:
         if method != "auto":
@@ -129,9 +168,12 @@ def plan(
     accumulation.verify()
     cost = found.cost(chosen.objective)
     seconds = time.perf_counter() - start
-    return Plan(
+    made = Plan(
         graph, accumulation, found.method, chosen.objective, cost, found.order, found.lower_bound, seconds, chosen.seed
     )
+    if key and not found.interrupted:
+        remember(key, made)
+    return made
 
 
 def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:

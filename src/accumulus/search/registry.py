@@ -17,6 +17,7 @@ from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.options import Options
+from accumulus.search.workload import Workload
 
 __all__ = ["Found", "Method", "get", "methods", "register"]
 
@@ -27,9 +28,11 @@ class Found:
 
     Attributes:
         graph: what was searched.
-        method: name of the method that it comes from; one that starts from others' plans and finds nothing
-        better names those. order: intermediate vertices by number, for methods that eliminate vertices.
+        method: name of the method that it comes from; one that starts from others' plans and finds nothing better
+            names those.
+        order: intermediate vertices by number, for methods that eliminate vertices.
         lower_bound: no plan can cost less under the objective, as far as the method knows.
+        interrupted: whether Ctrl-C ended the search, so that nothing is to follow it.
     """
 
     graph: DifferentiationGraph
@@ -37,6 +40,7 @@ class Found:
     order: tuple[int, ...] | None = None
     lower_bound: int | None = None
     _accumulation: Accumulation | None = field(default=None, repr=False)
+    interrupted: bool = False
     _costs: dict[Objective, int] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -66,6 +70,8 @@ class Method:
     find: Finder
     #: Methods that it starts from, so that its plans are never worse than theirs.
     covers: tuple[str, ...] = ()
+    #: Seconds that it takes, roughly, if it is a fixed procedure; None if it keeps to the time limit.
+    seconds: Callable[[Workload], float] | None = None
 
     def __call__(self, graph: DifferentiationGraph, options: Options) -> Found:
         """Search for a plan of the graph."""
@@ -75,18 +81,24 @@ class Method:
 _METHODS: Final[dict[str, Method]] = {}
 
 
-def register(name: str, description: str, covers: tuple[str, ...] = ()) -> Callable[[Finder], Finder]:
+def register(
+    name: str,
+    description: str,
+    covers: tuple[str, ...] = (),
+    seconds: Callable[[Workload], float] | None = None,
+) -> Callable[[Finder], Finder]:
     """Decorator that registers a method under its name.
 
     Args:
         description: one line that says what it does.
         covers: registered methods whose plans it starts from; its own are never worse.
+        seconds: what it takes, for a fixed procedure, which cannot keep to a time limit.
     """
 
     def registered(find: Finder) -> Finder:
         assert name not in _METHODS, f"two methods are named {name}"
         assert set(covers) <= set(_METHODS), f"{name} covers a method that is not registered before it"
-        _METHODS[name] = Method(name, description, find, covers)
+        _METHODS[name] = Method(name, description, find, covers, seconds)
         return find
 
     return registered

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
@@ -59,15 +59,16 @@ class _Candidate:
     modelled: int | None = None
 
 
-@register("vertex", "simulated annealing over vertex elimination orders", covers=("forward", "reverse", "markowitz"))
+@register("vertex", "anneals the order in which vertices are eliminated", covers=("forward", "reverse", "markowitz"))
 def vertex(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for the best vertex elimination order."""
     start = time.perf_counter()
     state = Elimination(graph, options.objective)
     greedy = greedy_orders(graph, options.objective)
     candidates = [_Candidate(Found(graph, name, order), cost) for name, cost, order in greedy]
+    interrupted = False
     if _searchable(state, candidates, options):
-        with suppress(KeyboardInterrupt):
+        try:
             deadline = start + options.time_limit + _prepared(options)
             with closing(_search(graph, state, options, candidates)) as search:
                 for cost in search:
@@ -75,7 +76,10 @@ def vertex(graph: DifferentiationGraph, options: Options) -> Found:
                         options.progress(cost)
                     if time.perf_counter() > deadline:
                         break
-    return _fewest_operations(candidates) if options.objective == "operations" else _cheapest(candidates)
+        except KeyboardInterrupt:
+            interrupted = True
+    found = _fewest_operations(candidates) if options.objective == "operations" else _cheapest(candidates)
+    return replace(found, interrupted=True) if interrupted else found
 
 
 def _searchable(state: Elimination, candidates: list[_Candidate], options: Options) -> bool:

@@ -56,10 +56,10 @@ def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any)
     """Plan with one method after the other, each under its own name.
 
     Args:
-        options: as for `accumulus.plan`.
+        options: as for `accumulus.plan`; nothing is recalled, so that times are those of searches.
     """
     for method in methods:
-        yield Candidate.of(plan(graph, method=method, **options), method)
+        yield Candidate.of(plan(graph, method=method, **{"cache": False, **options}), method)
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:

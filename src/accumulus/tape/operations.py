@@ -28,6 +28,8 @@ import numpy as np
 __all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
 
 Kind = Literal["real", "boolean"]
+#: Odd: f(-x) is -f(x); even: f(-x) is f(x).
+Parity = Literal["odd", "even"] | None
 INFINITY: Final = math.inf
 #: Names that the expressions of partial derivatives may use for constants.
 CONSTANTS: Final = {
@@ -44,7 +46,8 @@ class Operation:
 
     `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
-    C library (``@sin``), or ``select``, ``sign``, ``not`` which the back end writes out.
+    C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
+    writes out.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
     operation is not smooth.
     """
@@ -59,6 +62,7 @@ class Operation:
     arguments: tuple[Kind, ...] = ("real",)
     result: Kind = "real"
     commutative: bool = False
+    parity: Parity = None
 
     @property
     def arity(self) -> int:
@@ -84,10 +88,13 @@ def _rows() -> list[Operation]:
         arguments: tuple[Kind, ...] | None = None,
         result: Kind = "real",
         commutative: bool = False,
+        parity: Parity = None,
     ) -> None:
         kinds = arguments if arguments is not None else REALS[: len(partials)]
         ranges = domain if domain else (REAL,) * len(partials)
-        rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, kinks, kinds, result, commutative))
+        rows.append(
+            Operation(len(rows), name, numpy, llvm, partials, ranges, kinks, kinds, result, commutative, parity)
+        )
 
     REALS: tuple[Kind, ...] = ("real", "real", "real")
     REAL = (-INFINITY, INFINITY)
@@ -109,7 +116,7 @@ def _rows() -> list[Operation]:
         kinks=((0.0, 0.5), (0.0, 1.0), (0.0, 2.0), (0.0, 3.0), (2.0, 0.0)))
 
     row("sqrt", "np.sqrt({0})", "llvm.sqrt", ("0.5 / v",), POSITIVE, kinks=((0.0,),))
-    row("cbrt", "np.cbrt({0})", "@cbrt", ("1 / (3 * (v * v))",), kinks=((0.0,),))
+    row("cbrt", "np.cbrt({0})", "@cbrt", ("1 / (3 * (v * v))",), kinks=((0.0,),), parity="odd")
     row("hypot", "np.hypot({0}, {1})", "@hypot",
         ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),))
 
@@ -121,26 +128,26 @@ def _rows() -> list[Operation]:
     row("log2", "np.log2({0})", "@log2", ("log2e / x",), POSITIVE, kinks=((0.0,),))
     row("log10", "np.log10({0})", "@log10", ("log10e / x",), POSITIVE, kinks=((0.0,),))
 
-    row("sin", "np.sin({0})", "@sin", ("cos(x)",), (-1e5, 1e5))
-    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5))
-    row("tan", "np.tan({0})", "@tan", ("1 + v * v",), (-1e5, 1e5))
-    row("asin", "np.arcsin({0})", "@asin", ("1 / sqrt((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)))
+    row("sin", "np.sin({0})", "@sin", ("cos(x)",), (-1e5, 1e5), parity="odd")
+    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5), parity="even")
+    row("tan", "np.tan({0})", "@tan", ("1 + v * v",), (-1e5, 1e5), parity="odd")
+    row("asin", "np.arcsin({0})", "@asin", ("1 / sqrt((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
     row("acos", "np.arccos({0})", "@acos", ("-(1 / sqrt((1 - x) * (1 + x)))",), UNIT, kinks=((-1.0,), (1.0,)))
-    row("atan", "np.arctan({0})", "@atan", ("1 / (1 + x * x)",))
+    row("atan", "np.arctan({0})", "@atan", ("1 / (1 + x * x)",), parity="odd")
     row("atan2", "np.arctan2({0}, {1})", "@atan2",
         ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE)
 
-    row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",))
-    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",))
-    row("tanh", "np.tanh({0})", "@tanh", ("(1 - v) * (1 + v)",))
-    row("asinh", "np.arcsinh({0})", "@asinh", ("1 / sqrt(1 + x * x)",), WIDE)
+    row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",), parity="odd")
+    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",), parity="even")
+    row("tanh", "np.tanh({0})", "@tanh", ("(1 - v) * (1 + v)",), parity="odd")
+    row("asinh", "np.arcsinh({0})", "@asinh", ("1 / sqrt(1 + x * x)",), WIDE, parity="odd")
     row("acosh", "np.arccosh({0})", "@acosh", ("1 / sqrt((x - 1) * (x + 1))",), (1.0, 1e150), kinks=((1.0,),))
-    row("atanh", "np.arctanh({0})", "@atanh", ("1 / ((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)))
-    row("erf", "special.erf({0})", "@erf", ("two_over_sqrt_pi * exp(-(x * x))",))
+    row("atanh", "np.arctanh({0})", "@atanh", ("1 / ((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
+    row("erf", "special.erf({0})", "@erf", ("two_over_sqrt_pi * exp(-(x * x))",), parity="odd")
     row("erfc", "special.erfc({0})", "@erfc", ("-(two_over_sqrt_pi * exp(-(x * x)))",))
 
     row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),))
-    row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),))
+    row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),), parity="odd")
     row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)))
     row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)))
     row("minimum", "np.minimum({0}, {1})", "llvm.minimum",
@@ -163,6 +170,8 @@ def _rows() -> list[Operation]:
             arguments=("boolean", "boolean"), result="boolean", commutative=True)
     row("logical_not", "np.logical_not({0})", "not", (None,), (0.0, 1.0),
         arguments=("boolean",), result="boolean")
+    # the first argument with the derivative of the second: how implicit functions are written down
+    row("attach", "{0}", "attach", (None, "1"))
     row("select", "np.where({0}, {1}, {2})", "select", (None, "select(x, 1, 0)", "select(x, 0, 1)"),
         (0.0, 1.0), REAL, REAL, arguments=("boolean", "real", "real"))
     # fmt: on

@@ -1,11 +1,12 @@
 """Tape in, tape out: the same outputs by fewer or cheaper operations.
 
-Forward passes rebuild what the outputs need, until nothing changes, with three rewrites:
+Forward passes rebuild what the outputs need, until nothing changes, with these rewrites:
 
 * powers with a whole or half exponent become chains of products that are shared between all exponents of one
   base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
 * where the reciprocal of a divisor is needed anyway (as a partial derivative it usually is), a/b becomes a · (1/b);
-* division by a constant becomes a product with its reciprocal.
+* division by a constant becomes a product with its reciprocal;
+* ``attach(x, d)`` is x, the derivative having been taken.
 
 Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
 negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in
@@ -22,7 +23,9 @@ from typing import Final
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["needed", "optimise"]
+__all__ = ["needed", "optimise", "unattached"]
+
+_ATTACH: Final = BY_NAME["attach"].code
 
 _POWER: Final = BY_NAME["power"].code
 _DIVIDE: Final = BY_NAME["divide"].code
@@ -47,6 +50,19 @@ def needed(tape: Tape) -> bytearray:
             if c > 0:
                 marks[c] = 1
     return marks
+
+
+def unattached(tape: Tape) -> tuple[Tape, list[int]]:
+    """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one."""
+    moved = list(range(len(tape)))
+    if _ATTACH not in tape.codes:
+        return tape, moved
+    result = tape.emptied()
+    for r in range(tape.inputs, len(tape)):
+        new = [moved[a] if a >= 0 else a for a in tape.arguments(r)]
+        moved[r] = new[0] if tape.codes[r] == _ATTACH else result.apply_code(tape.codes[r], new)
+    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
+    return result, moved
 
 
 def optimise(tape: Tape) -> Tape:
@@ -74,6 +90,8 @@ def optimise(tape: Tape) -> Tape:
             moved[r] = _quotient(result, new[0], new[1], arguments[1] in inverted)
         elif code == _POWER and arguments[1] < 0:
             moved[r] = _power(result, new[0], tape.value_of(arguments[1]), exponents[arguments[0]])
+        elif code == _ATTACH:
+            moved[r] = new[0]
         else:
             moved[r] = result.apply_code(code, new)
             continue

@@ -8,7 +8,8 @@ whatever they have in common.
 Each builder folds constants and simplifies where the result is the same number:
 
 * ``x + 0``, ``x * 1``, ``x / 1``, ``x - 0``, ``--x``, ``x ** 1`` are x; ``x * 0`` and ``0 / x`` are 0;
-* signs move outwards, where sums absorb them: ``(-x) * y`` is ``-(x * y)``, ``x + (-y)`` is ``x - y``;
+* signs move outwards, where sums absorb them: ``(-x) * y`` is ``-(x * y)``, ``x + (-y)`` is ``x - y``, ``sin(-x)`` is
+  ``-sin(x)``, ``cos(-x)`` is ``cos(x)``;
 * ``x + x`` is ``2 * x``, division by a power of two is a product, ``x ** 2`` is ``x * x``, ``x ** 0.5`` is
   ``sqrt(x)``.
 
@@ -44,6 +45,7 @@ SELECT: Final = BY_NAME["select"].code
 
 _APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
+_PARITY: Final = tuple(operation.parity for operation in OPERATIONS)
 _BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
 
 
@@ -341,6 +343,10 @@ class Tape:
             return self.constant(OPERATIONS[code].evaluate(*(np.float64(self.value_of(a)) for a in arguments)))
         a = arguments[0]
         b = arguments[1] if len(arguments) > 1 else 0
+        parity = _PARITY[code]
+        if parity is not None and self.codes[a] == NEGATIVE:
+            even = self._record(code, self.first[a], b)
+            return even if parity == "even" else self.negative(even)
         if a > b and _COMMUTATIVE[code]:
             a, b = b, a
         return self._record(code, a, b)

@@ -91,6 +91,17 @@ class Kernel(ABC):
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""
 
+    def attempt(self, X: NDArray[Any], out: NDArray[Any]) -> bool:
+        """Compute a batch in C order on this thread, if there is one segment, and nothing to be checked in Python.
+
+        Args:
+            X, out: arrays whose first axis are the points.
+
+        Returns:
+            Whether the results are there; if not, nothing was written.
+        """
+        return False
+
     @abstractmethod
     def run(
         self,
@@ -200,7 +211,7 @@ def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
         return np.empty(shape, dtype)
     spare = ALIGNMENT // dtype.itemsize
     memory = np.empty(entries + spare, dtype)
-    start = -(memory.ctypes.data // dtype.itemsize) % spare
+    start = -(memory.__array_interface__["data"][0] // dtype.itemsize) % spare
     return memory[start : start + entries].reshape(shape)
 
 

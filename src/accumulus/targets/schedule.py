@@ -4,19 +4,23 @@ A *group* is `width` neighbouring entries of a result array (fewer at the end of
 of a point's row. Results are produced group by group, in the order in which they lie in memory, and the operations
 that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
 many of them are in flight as in the order of the tape, and what does not fit the registers is stored and loaded again.
+
+Where a program waits for chains of slow operations, they come in the order of urgency instead: first what the longest
+chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 
-__all__ = ["Group", "Part", "groups", "order", "parts"]
+__all__ = ["Group", "Part", "groups", "order", "order_by_urgency", "parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,44 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
                     if partner is not None and not done[partner]:
                         done[partner] = 1
                         yield partner
+        yield group
+
+
+def order_by_urgency(
+    tape: Tape, plan: Sequence[Group], latency: Callable[[int], int], partners: Mapping[int, int] | None = None
+) -> Iterator[int | Group]:
+    """As `order`; of the operations whose arguments are there, the one that the longest chain starts with is next.
+
+    Args:
+        latency: of the operation at a reference, until its result can be used.
+    """
+    partners = {} if partners is None else partners
+    needed = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
+    users: dict[int, list[int]] = {reference: [] for reference in needed}
+    missing: dict[int, int] = {}
+    for reference in needed:
+        arguments = {argument for argument in tape.arguments(reference) if argument >= tape.inputs}
+        missing[reference] = len(arguments)
+        for argument in arguments:
+            users[argument].append(reference)
+    chain: dict[int, int] = {}
+    for reference in reversed(needed):
+        chain[reference] = latency(reference) + max((chain[user] for user in users[reference]), default=0)
+
+    ready = [(-chain[reference], reference) for reference in needed if not missing[reference]]
+    heapq.heapify(ready)
+    pending = set(needed)
+    for group in plan:
+        while not pending.isdisjoint(reference for reference in group.references if reference is not None):
+            _, urgent = heapq.heappop(ready)
+            for reference in (urgent, partners.get(urgent, urgent)):
+                if reference in pending:
+                    pending.remove(reference)
+                    yield reference
+                    for user in users[reference]:
+                        missing[user] -= 1
+                        if not missing[user]:
+                            heapq.heappush(ready, (-chain[user], user))
         yield group
 
 

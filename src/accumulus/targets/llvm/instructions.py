@@ -102,6 +102,7 @@ class Instructions:
             "not": self._not,
             "select": self._select,
             "sign": self._sign,
+            "attach": lambda reference: self.value(self.tape.first[reference]),
         }[spelling]
 
     def _nothing(self, reference: int) -> str:

@@ -25,7 +25,7 @@ __all__ = ["LLVMKernel", "source"]
 
 #: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
 #: then that has cost a fraction of the time that compiling takes.
-ENTRIES_BEFORE_REALIGNMENT: Final = 100_000_000
+ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 
 
 def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", name: str = "f") -> str:
@@ -76,7 +76,7 @@ class LLVMKernel(Kernel):
         self._variant = Variant.of(tape, segments, dtype) if variant is None else variant
         self._compiled: dict[tuple[bool, bool], _Compiled] = {}
         self._lengths = [segment.length for segment in segments]
-        self._order(False, False)
+        self._in_rows = self._order(False, False)
         self.one_point = self._compile_one_point()
 
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -118,27 +118,16 @@ class LLVMKernel(Kernel):
             return two
         return general
 
-    def batch(
-        self,
-        X: NDArray[Any],
-        out: tuple[NDArray[Any], ...] | None = None,
-        threads: int = 1,
-        transposed: bool = False,
-        zeroed: bool = False,
-    ) -> tuple[NDArray[Any], ...]:
-        """Results at many points; see `Kernel.batch`."""
-        # the usual case without checks in Python: the compiled function refuses what it cannot take
-        compiled = self._compiled.get((transposed, zeroed))
-        if threads == 1 and compiled is not None and type(X) is np.ndarray and X.ndim == 2:
-            results = self.allocate(X.shape[transposed], transposed) if out is None else out
-            if len(results) == len(self._lengths) and (out is not None or not zeroed):
-                answer = compiled.batch(X, *results)
-                if answer is None:
-                    return results
-                if answer is Ellipsis:
-                    self._note_misaligned(compiled, results, len(X))
-                    return results
-        return super().batch(X, out, threads, transposed, zeroed)
+    def attempt(self, X: NDArray[Any], out: NDArray[Any]) -> bool:
+        """Compute a batch in C order on this thread; see `Kernel.attempt`."""
+        compiled = self._in_rows
+        answer = compiled.batch(X, out)  # refuses what it cannot take
+        if answer is None:
+            return True
+        if answer is Ellipsis:
+            self._note_misaligned(compiled, (out,), len(X))
+            return True
+        return False
 
     def run(
         self,

@@ -12,10 +12,11 @@ one function, so a larger program is cut into parts that hand on values through 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import BY_NAME
 from accumulus.tape.optimise import needed
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
@@ -25,9 +26,9 @@ from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.python_abi import entry_points
 from accumulus.targets.llvm.ranges import run_columns, run_rows
-from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
+from accumulus.targets.llvm.tuning import latency, tune
 from accumulus.targets.llvm.vectors import Vectors
-from accumulus.targets.schedule import Group, Part, groups, order, parts
+from accumulus.targets.schedule import Group, Part, groups, order, order_by_urgency, parts
 
 __all__ = ["Module", "Variant", "module"]
 
@@ -35,8 +36,6 @@ __all__ = ["Module", "Variant", "module"]
 LARGEST_UNCUT, PART_SIZE = 1000, 300
 #: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
-#: A call of an elementary function takes about as long as this many operations.
-OPERATIONS_A_CALL: Final = 25
 #: Vectors as wide as the text says, and a stack on which spilled ones do not straddle cache lines.
 ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 
@@ -53,6 +52,7 @@ class Variant:
         phases: where in a vector the first entry of each result array lies, if not at its start.
         contract: products and sums may be fused.
         part_size: operations in one function; as suits the program if 0.
+        urgent: operations come in the order of urgency.
     """
 
     lanes: int
@@ -62,6 +62,7 @@ class Variant:
     phases: tuple[int, ...] = ()
     contract: bool = True
     part_size: int = 0
+    urgent: bool = False
 
     @property
     def size(self) -> int:
@@ -70,19 +71,9 @@ class Variant:
 
     @classmethod
     def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str) -> Variant:
-        """The variant that suits this machine and the program.
-
-        A block is as wide as a vector of this machine; twice that if elementary functions take much of the time, whose
-        long chains of dependent operations then run in pairs.
-        """
-        variant = cls(1, dtype)
-        lanes = host().vector_bytes // variant.size
-        calls, others = _functions_called(tape)
-        others += sum(len(segment.outputs) for segment in segments)
-        written_out = dtype == "float64" and host().fused and calls.keys() <= VECTOR_FUNCTIONS.keys()
-        if written_out and 2 * OPERATIONS_A_CALL * sum(calls.values()) > others:
-            lanes *= 2
-        return replace(variant, lanes=lanes)
+        """The variant that suits this machine and the program."""
+        tuning = tune(tape, segments, dtype)
+        return cls(tuning.lanes, dtype, urgent=tuning.urgent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,10 @@ def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
     functions = Functions(lanes, variant.dtype)
     results = groups(tape, segments, 1)
     reach = 1 if variant.transposed else lanes
-    steps = list(order(tape, results, _partners(tape)))
+    if variant.urgent:
+        steps = list(order_by_urgency(tape, results, partial(latency, tape), _partners(tape)))
+    else:
+        steps = list(order(tape, results, _partners(tape)))
     part_size = variant.part_size or (PART_SIZE if len(steps) - len(results) > LARGEST_UNCUT else LARGEST_UNCUT)
     pieces, slots = parts(tape, steps, part_size, reach)
     tile = _tile(tape.inputs, lengths, variant)
@@ -130,23 +124,6 @@ def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     # functions of the C library are known only once the text has asked for them
     return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names))
-
-
-def _functions_called(tape: Tape) -> tuple[dict[str, int], int]:
-    """How often the program calls each function of the C library, and how many other operations it has."""
-    marks = needed(tape)
-    counts = [0] * len(OPERATIONS)
-    for reference in range(tape.inputs, len(tape)):
-        if marks[reference]:
-            counts[tape.codes[reference]] += 1
-    called = {
-        row.llvm[1:]: count for row, count in zip(OPERATIONS, counts, strict=True) if count and row.llvm[:1] == "@"
-    }
-    others = sum(counts) - sum(called.values())
-    angles = len(_partners(tape)) // 2
-    if angles:  # sine and cosine of one angle are one call
-        called["sin"] -= angles
-    return called, others
 
 
 def _partners(tape: Tape) -> dict[int, int]:

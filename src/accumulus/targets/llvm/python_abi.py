@@ -6,10 +6,11 @@ their fields, whose order is part of NumPy's binary interface (every compiled ex
 `check_supported` compares it with this process before the first kernel is made.
 
 ``point(x, *out)`` and ``batch(X, *out)`` return None. ``batch(X, *out, first, last)`` computes a range of the points.
-The GIL is released in batches. What they cannot take (another shape or dtype, a subclass of arrays, arrays that
-overlap) they refuse with NotImplemented, for the caller to say what is wrong. ``batch`` returns Ellipsis if it did its
-work, but with results across the boundaries of vectors, which code for memory that starts elsewhere would avoid: put
-the address of such code's function ``run`` into the global ``other``.
+In C order, the numbers of a point may have several axes. The GIL is released in batches. What they cannot take
+(another shape or dtype, a subclass of arrays, arrays that overlap) they refuse with NotImplemented, for the caller to
+say what is wrong. ``batch`` returns Ellipsis if it did its work, but with results across the boundaries of vectors,
+which code for memory that starts elsewhere would avoid: put the address of such code's function ``run`` into the global
+``other``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import combinations
+from math import gcd
 from typing import Any, Final
 
 import numpy as np
@@ -89,7 +91,8 @@ def entry_points(
     return lines, names
 
 
-#: Where an array's entries are, null if it is not one of the given axes, shape (-1: any length) and flags.
+#: Where an array's entries are, null if it is not one of the given axes, shape (-1: any length) and flags. With axes 0
+#: it may have any number of them: the first has the length %rows, all others together %columns entries.
 _DATA_OF: Final = (
     f"define internal ptr @data_of(ptr %object, i32 %axes, i64 %rows, i64 %columns, i32 %wanted) {UNOPTIMISED} {{",
     f"%type.at = getelementptr i8, ptr %object, i64 {HEADER + TYPE}",
@@ -103,7 +106,10 @@ _DATA_OF: Final = (
     "%dtype = load ptr, ptr %dtype.at",
     f"%flags.at = getelementptr i8, ptr %object, i64 {HEADER + FLAGS}",
     "%flags = load i32, ptr %flags.at",
-    "%axes.right = icmp eq i32 %axes.given, %axes",
+    "%axes.equal = icmp eq i32 %axes.given, %axes",
+    "%axes.some = icmp ne i32 %axes.given, 0",
+    "%axes.free = icmp eq i32 %axes, 0",
+    "%axes.right = select i1 %axes.free, i1 %axes.some, i1 %axes.equal",
     "%dtype.right = icmp eq ptr %dtype, @object_dtype",
     "%flags.wanted = and i32 %flags, %wanted",
     "%flags.right = icmp eq i32 %flags.wanted, %wanted",
@@ -117,13 +123,22 @@ _DATA_OF: Final = (
     "%rows.equal = icmp eq i64 %rows.given, %rows",
     "%rows.any = icmp eq i64 %rows, -1",
     "%rows.right = or i1 %rows.equal, %rows.any",
-    "%has.columns = icmp eq i32 %axes, 2",
+    "%has.columns = icmp ne i32 %axes, 1",
     "%check.columns = and i1 %rows.right, %has.columns",
-    "br i1 %check.columns, label %second, label %first",
-    "second:",
-    "%columns.at = getelementptr i64, ptr %shape, i64 1",
-    "%columns.given = load i64, ptr %columns.at",
-    "%columns.equal = icmp eq i64 %columns.given, %columns",
+    "br i1 %check.columns, label %others, label %first",
+    "others:",
+    "%axis = phi i32 [ 1, %sized ], [ %axis.next, %another ]",
+    "%product = phi i64 [ 1, %sized ], [ %product.next, %another ]",
+    "%is.axis = icmp slt i32 %axis, %axes.given",
+    "br i1 %is.axis, label %another, label %compare",
+    "another:",
+    "%length.at = getelementptr i64, ptr %shape, i32 %axis",
+    "%length = load i64, ptr %length.at",
+    "%product.next = mul i64 %product, %length",
+    "%axis.next = add i32 %axis, 1",
+    "br label %others",
+    "compare:",
+    "%columns.equal = icmp eq i64 %product, %columns",
     "%columns.any = icmp eq i64 %columns, -1",
     "%columns.right = or i1 %columns.equal, %columns.any",
     "br i1 %columns.right, label %found, label %refuse",
@@ -186,7 +201,8 @@ def _batch(inputs: int, lengths: Sequence[int], transposed: bool, size: int) -> 
     results = [f"o{k}" for k in range(len(lengths))]
     lines = [f"define ptr @batch(ptr %self, ptr %arguments, i64 %given) {UNOPTIMISED} {{"]
     lines += _argument("x", 0)
-    lines += _opened("x", 2, (str(inputs), "-1") if transposed else ("-1", str(inputs)), READABLE)
+    axes = 2 if transposed else 0
+    lines += _opened("x", axes, (str(inputs), "-1") if transposed else ("-1", str(inputs)), READABLE)
     lines += [
         f"%shape.at = getelementptr i8, ptr %x.object, i64 {HEADER + SHAPE}",
         "%shape = load ptr, ptr %shape.at",
@@ -195,7 +211,7 @@ def _batch(inputs: int, lengths: Sequence[int], transposed: bool, size: int) -> 
     ]
     for k, (name, length) in enumerate(zip(results, lengths, strict=True)):
         lines += _argument(name, 1 + k)
-        lines += _opened(name, 2, (str(length), "%points") if transposed else ("%points", str(length)), WRITABLE)
+        lines += _opened(name, axes, (str(length), "%points") if transposed else ("%points", str(length)), WRITABLE)
     lines += [
         f"%{name}.bytes = mul i64 %points, {length * size}"
         for name, length in zip(("x", *results), (inputs, *lengths), strict=True)
@@ -251,17 +267,20 @@ def _batch(inputs: int, lengths: Sequence[int], transposed: bool, size: int) -> 
 
 
 def _misaligned(lengths: Sequence[int], lanes: int, size: int, phases: Sequence[int]) -> list[str]:
-    """Whether the rows of the widest result array all lie beside the boundaries of vectors; see also `ranges`."""
+    """Whether no row of the widest result array begins where blocks expect it; see also `ranges`.
+
+    Rows begin at multiples of what their length has in common with a vector, counted from the first.
+    """
     head = "define internal i1 @misaligned(ptr %o, i64 %first) nounwind {"
-    widest = max(range(len(lengths)), key=lambda k: lengths[k]) if lengths else None
-    if widest is None or lengths[widest] % lanes:
-        return [head, "ret i1 false", "}"]  # rows differ, and a block begins with a row that fits
+    if not any(lengths):
+        return [head, "ret i1 false", "}"]
+    widest = max(range(len(lengths)), key=lambda k: lengths[k])
     return [
         head,
         "%at = ptrtoint ptr %o to i64",
         f"%entry = udiv i64 %at, {size}",
         f"%off = sub i64 %entry, {phases[widest]}",
-        f"%lane = and i64 %off, {lanes - 1}",
+        f"%lane = and i64 %off, {gcd(lengths[widest], lanes) - 1}",
         "%beside = icmp ne i64 %lane, 0",
         "ret i1 %beside",
         "}",

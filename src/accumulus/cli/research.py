@@ -1,0 +1,165 @@
+"""``accumulus research``: instruments for open questions of the theory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.text import Text
+
+from accumulus.cli.commands import _print, _print_json, app, reported
+from accumulus.cli.subject import load
+from accumulus.show.tables import amount, counted, duration, table
+
+if TYPE_CHECKING:
+    from accumulus.research.survey import Summary
+
+__all__ = ["research"]
+
+research = typer.Typer(name="research", help="Instruments for open questions of the theory.", no_args_is_help=True)
+app.add_typer(research)
+
+Output = Annotated[
+    Path, typer.Option("--output", "-o", dir_okay=False, help="JSON lines; a run goes on where the file ends.")
+]
+Jobs = Annotated[int, typer.Option(help="Processes.")]
+Steps = Annotated[int, typer.Option(help="Nodes of the search for one graph at most; then it stays open, with bounds.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@research.callback()
+def _research() -> None:
+    """Instruments for open questions of the theory."""
+
+
+@research.command()
+@reported
+def circular(
+    max_edges: Annotated[int, typer.Option(help="Edges of the largest graphs.", show_default=False)],
+    output: Output = Path("circular.jsonl"),
+    jobs: Jobs = 1,
+    steps: Steps = 200_000,
+    as_json: AsJson = False,
+) -> None:
+    """Decide for all small graphs whether face elimination attains the least number of products.
+
+    Every graph of up to so many edges, up to isomorphism and reversal, gets its least program of all, its shortest face
+    elimination, and a verdict. Stopped at any moment, the same command goes on.
+    """
+    from accumulus.research.survey import survey
+
+    with _Bar() as bar:
+        summary = survey(max_edges, output, jobs=jobs, steps=steps, progress=bar.update)
+    _finish(summary, as_json)
+
+
+@research.command()
+@reported
+def sample(
+    edges: Annotated[int, typer.Option(help="Edges of every graph.", show_default=False)],
+    graphs: Annotated[int, typer.Option(help="How many are drawn.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the drawing. Same seed, same graphs.")] = 0,
+    output: Output = Path("circular.jsonl"),
+    jobs: Jobs = 1,
+    steps: Steps = 200_000,
+    as_json: AsJson = False,
+) -> None:
+    """The same for random graphs, of sizes that 'circular' does not reach."""
+    from accumulus.research.survey import sample as decide_sample
+
+    with _Bar() as bar:
+        summary = decide_sample(edges, graphs, output, seed=seed, jobs=jobs, steps=steps, progress=bar.update)
+    _finish(summary, as_json)
+
+
+@research.command()
+@reported
+def decide(
+    graph: Annotated[
+        Path, typer.Argument(metavar="GRAPH", help="graph.json, or another graph file", show_default=False)
+    ],
+    steps: Steps = 200_000,
+    as_json: AsJson = False,
+) -> None:
+    """Decide the same for one graph. All of its labels count as variables."""
+    from accumulus.research.circular import decide as decide_graph
+
+    if graph.suffix == ".py":
+        raise typer.BadParameter(f"{str(graph)!r} is no graph file; 'accumulus plan' is for functions")
+    given = load(str(graph), []).graph
+    found = decide_graph(given, steps)
+    if as_json:
+        _print_json({"name": given.name, **found.to_dict()})
+        return
+    lines = [
+        f"{given.name}: {found.verdict}",
+        f"products of any program  {_bounds(found.minimum)}",
+        f"face eliminations        {_bounds(found.faces)}",
+        "",
+        *found.program.split("; "),
+    ]
+    _print(Text("\n".join(lines)))
+
+
+def _bounds(bounds: tuple[int, int]) -> str:
+    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]} to {bounds[1]}"
+
+
+def _finish(summary: Summary, as_json: bool) -> None:
+    if as_json:
+        _print_json(summary.to_dict())
+    else:
+        _print(_report(summary))
+    if not summary.complete:
+        raise KeyboardInterrupt
+
+
+def _report(summary: Summary) -> Group:
+    rows: list[dict[str, Any]] = summary.to_dict()["by_edges"]
+    heads = ("edges", "graphs", "acyclic", "circular", "open")
+    parts: list[Any] = [table(heads, ([amount(row[head]) for head in heads] for row in rows)), ""]
+    for what, keys in (("circular", summary.circular), ("open", summary.open)):
+        parts += [Text(f"{what}: {key}") for key in keys]
+    found = "every graph has" if not summary.circular and not summary.open else "but for these, every graph has"
+    until = "" if summary.complete else "not complete; "
+    parts.append(
+        Text(
+            f"{until}{found} a least program that face elimination follows. "
+            f"{counted(summary.decided, 'graph')} decided in {duration(summary.seconds)}, results in {summary.output}"
+        )
+    )
+    return Group(*parts)
+
+
+class _Bar:
+    """Progress on a terminal; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[found]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("graphs", total=None, found="")
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def update(self, edges: int, done: int, total: int, circular: int) -> None:
+        found = f"{amount(circular)} circular" if circular else ""
+        self._progress.update(self._task, description=f"{edges} edges", completed=done, total=total, found=found)

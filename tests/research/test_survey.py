@@ -1,0 +1,205 @@
+"""Verdicts, the file of results, and the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from accumulus.accumulate.face import eliminate_faces
+from accumulus.algebra.dependencies import elimination_dependencies
+from accumulus.algebra.sets import ExpressionSet
+from accumulus.cli import app
+from accumulus.errors import ArgumentError
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.research import circular, survey
+from accumulus.research.census import ReducedGraph, reduced_graphs
+from accumulus.research.circular import decide
+from accumulus.research.faces import FaceState
+from accumulus.research.survey import read_results, sample
+
+#: Results up to seven edges, as the documentation says how to make.
+KEPT = Path(__file__).parents[1] / "data" / "circular.jsonl"
+LION = DifferentiationGraph([("a", 1), ("b", 1), (1, 2), (1, "5"), (2, "5"), (2, "3a"), (2, "3b"), (2, "4")])
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["research", *map(str, arguments)])
+
+
+def test_results_are_those_that_are_kept(tmp_path):
+    output = tmp_path / "found.jsonl"
+    summary = survey.survey(7, output)
+    assert summary.complete
+    assert summary.decided == 152
+    assert read_results(output) == read_results(KEPT)
+
+
+def test_every_result_says_what_it_shows():
+    for key, result in read_results(KEPT).items():
+        graph = ReducedGraph.parse(key).graph()
+        assert result["edges"] == [list(edge) for edge in ReducedGraph.parse(key).named_edges()]
+        program = ExpressionSet.parse("\n".join(result["program"].split("; ")))
+        accumulation = program.to_accumulation(graph)  # raises unless it is the Jacobian
+        assert program.cost("fma") == result["minimum"][0] == result["minimum"][1]
+        assert elimination_dependencies(accumulation).is_acyclic
+        faces = eliminate_faces(graph, map(tuple, result["sequence"]))
+        faces.verify()
+        assert sum(faces.steps.is_product) == result["faces"][0] == result["faces"][1]
+
+
+def test_verdicts_where_faces_need_more_or_nothing_is_known(monkeypatch):
+    found = decide(LION)
+    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, 11), "acyclic")
+    found = decide(LION, steps=1)
+    assert found.verdict == "open"
+    assert found.minimum[0] <= 11 <= found.minimum[1]
+    assert found.faces[0] <= 11 <= found.faces[1]
+
+    def longest(graph, restarts=1, at_least=0):
+        state, sequence = FaceState.of(graph), []
+        while state.faces():
+            sequence.append(max(state.faces(), key=lambda face: len(state.eliminate(*face).faces())))
+            state = state.eliminate(*sequence[-1])
+        return sequence
+
+    def refuse(*_):
+        raise circular.ExpressionError("circular")
+
+    # a graph whose shortest sequence has more faces than its least program products is not known: pretend
+    monkeypatch.setattr(circular, "greedy_faces", longest)
+    monkeypatch.setattr(circular, "elimination_sequence", refuse)
+    assert decide(LION).verdict == "acyclic"
+    length = len(longest(LION))
+    assert length > 11
+    monkeypatch.setattr(circular, "face_optimum", lambda *_, **__: (length, None))
+    found = decide(LION)
+    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (length, length), "circular")
+    monkeypatch.setattr(circular, "face_optimum", lambda *_, **__: (11, None))
+    found = decide(LION)
+    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, length), "open")
+
+
+def test_a_run_goes_on_wherever_it_was_killed(tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    survey.survey(6, whole)
+    data = whole.read_bytes()
+    for length in (0, 10, 55, 60, len(data) // 2, len(data) - 1, len(data)):
+        part = tmp_path / f"part{length}.jsonl"
+        part.write_bytes(data[:length])
+        summary = survey.survey(6, part)
+        assert part.read_bytes() == data
+        assert summary.decided == 39 - max(0, data[:length].count(b"\n") - 1)
+        assert summary.to_dict()["graphs"] == 39
+
+
+def test_several_processes_find_the_same(tmp_path):
+    summary = survey.survey(6, tmp_path / "two.jsonl", jobs=2)
+    assert summary.complete
+    kept = read_results(KEPT)
+    assert read_results(tmp_path / "two.jsonl") == {g.key: kept[g.key] for e in range(3, 7) for g in reduced_graphs(e)}
+
+
+def test_open_graphs_are_tried_again_with_more_steps(tmp_path):
+    output = tmp_path / "found.jsonl"
+    few = survey.survey(5, output, steps=1)
+    assert few.open
+    assert survey.survey(5, output, steps=1).decided == 0
+    more = survey.survey(5, output)
+    assert more.decided == len(few.open)
+    assert not more.open
+    assert read_results(output).keys() == {g.key for e in range(3, 6) for g in reduced_graphs(e)}
+
+
+def test_samples(tmp_path):
+    output = tmp_path / "sample.jsonl"
+    calls = []
+    first = sample(9, 20, output, seed=4, progress=lambda *now: calls.append(now))
+    assert first.complete
+    assert first.decided == len(read_results(output)) == len(calls)
+    assert calls[-1] == (9, first.decided, first.decided, 0)
+    assert sample(9, 20, output, seed=4).decided == 0
+    assert sample(9, 20, output, seed=5).decided > 0
+
+
+def test_an_interrupt_keeps_what_is_there(tmp_path):
+    output = tmp_path / "found.jsonl"
+
+    def stop(edges, done, total, found):
+        if edges == 5 and done == 3:
+            raise KeyboardInterrupt
+
+    summary = survey.survey(6, output, progress=stop)
+    assert not summary.complete
+    assert summary.decided == len(read_results(output)) == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("something else\n", "not a file of results"),
+        ("something", "not a file of results"),
+        (json.dumps({"format": "accumulus research circular", "version": 2}) + "\n", "not a file of results"),
+        (json.dumps({"format": "accumulus research circular", "version": 1}) + "\n{}\n", "line 2"),
+    ],
+)
+def test_files_that_are_something_else_are_left_alone(tmp_path, content, message):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(content)
+    with pytest.raises(ArgumentError, match=message):
+        survey.survey(3, path)
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("options", [{"max_edges": 2}, {"jobs": 0}, {"steps": 0}, {"max_edges": True}])
+def test_numbers_that_make_no_sense(tmp_path, options):
+    with pytest.raises(ArgumentError, match="whole number of at least"):
+        survey.survey(**{"max_edges": 3, "output": tmp_path / "none.jsonl", **options})
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_the_command(tmp_path):
+    output = tmp_path / "found.jsonl"
+    result = run("circular", "--max-edges", 5, "--output", output)
+    assert result.exit_code == 0, result.output
+    assert "11 graphs decided" in result.stdout
+    result = run("circular", "--max-edges", 5, "--output", output, "--json")
+    summary = json.loads(result.stdout)
+    assert summary["complete"]
+    assert summary["graphs"] == 11
+    assert summary["decided"] == 0
+    assert summary["circular"] == summary["open"] == []
+    assert [row["graphs"] for row in summary["by_edges"]] == [1, 2, 8]
+    result = run("sample", "--edges", 7, "--graphs", 5, "--output", output, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["complete"]
+
+
+def test_the_command_for_one_graph(tmp_path):
+    path = tmp_path / "lion.json"
+    LION.save(path)
+    result = run("decide", path)
+    assert result.exit_code == 0, result.output
+    assert "products of any program  11" in result.stdout
+    assert json.loads(run("decide", path, "--json").stdout)["faces"] == [11, 11]
+    assert "to" in run("decide", path, "--steps", 1).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("circular", "--max-edges", 1), 1, "whole number of at least 3"),
+        (("circular", "--max-edges", 3, "--jobs", 0), 1, "jobs is 0"),
+        (("circular", "--max-edges", 3, "--output", "/nowhere/found.jsonl"), 1, "No such file"),
+        (("circular",), 2, "--max-edges"),
+        (("decide", "nothing.json"), 2, "there is no file"),
+        (("decide", "model.py"), 2, "no graph file"),
+    ],
+)
+def test_bad_input(tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
