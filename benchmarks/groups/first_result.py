@@ -70,6 +70,6 @@ def _first_use(name: str) -> float:
     with tempfile.TemporaryDirectory(prefix="first-use-") as empty:
         for _ in range(2):
             start = time.perf_counter()
-            _process("accumulus", [name], NUMBA_CACHE_DIR=empty)
+            _process("accumulus", [name], ACCUMULUS_CACHE=empty)
             seconds.append(time.perf_counter() - start)
     return seconds[0] - seconds[1]

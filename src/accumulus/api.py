@@ -19,6 +19,7 @@ from accumulus.programs.settings import Settings
 from accumulus.programs.sparse import SparseFormat
 from accumulus.search.plan import Plan
 from accumulus.show.report import Report
+from accumulus.targets import Call
 
 __all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
 
@@ -156,16 +157,23 @@ class Derivative:
                 f"no argument of {self.__name__} has an axis of points; a batch takes at least one array"
             )
         point = [argument if k in static else _one_point(argument, transposed) for k, argument in enumerate(arguments)]
-        return self.compile(*point).batch(*arguments, out=out, threads=threads, transposed=transposed)
+        program = self._compiled(point, "batch")
+        return program.batch(*arguments, out=out, threads=threads, transposed=transposed)
 
     def compile(self, *examples: Any) -> Program:
-        """The program for arguments of these shapes, compiled now if it is not yet there."""
+        """The program for arguments of these shapes, compiled now for one point if it is not yet there.
+
+        The code for batches is compiled with the first batch.
+        """
+        return self._compiled(examples, "point")
+
+    def _compiled(self, examples: Sequence[Any], first: Call) -> Program:
         static = self._static_positions(examples)
         key = tuple(_signature(k, example, k in static) for k, example in enumerate(examples))
         program = self._programs.get(key)
         if program is None:
             with self._lock:
-                program = self._programs.get(key) or self._build(examples, key)
+                program = self._programs.get(key) or self._build(examples, key, first)
         self._last = program
         return program
 
@@ -183,7 +191,7 @@ class Derivative:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         return self._last
 
-    def _build(self, examples: Sequence[Any], key: Hashable) -> Program:
+    def _build(self, examples: Sequence[Any], key: Hashable, first: Call) -> Program:
         start = time.perf_counter()
         recording = record(self.__wrapped__, examples, {}, static=self._static_positions(examples))
         seconds = time.perf_counter() - start
@@ -195,7 +203,7 @@ class Derivative:
                 f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
             )
         positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-        program = Program(recording, self._wanted, positions, self._settings, name=name)
+        program = Program(recording, self._wanted, positions, self._settings, first=first, name=name)
         program.seconds = {"trace": seconds, **program.seconds}
         self._programs[key] = program
         if len(examples) == 1 and recording.argument_shapes[0] is not None:

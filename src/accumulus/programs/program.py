@@ -18,7 +18,7 @@ from accumulus.programs.settings import Settings, check_threads
 from accumulus.search.plan import Plan, plan
 from accumulus.tape.optimise import optimise
 from accumulus.tape.tape import Tape
-from accumulus.targets import Kernel, compile_tape
+from accumulus.targets import Call, Kernel, compile_tape
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report
@@ -42,6 +42,7 @@ class Program:
         wanted: derivatives alone, or values too.
         argnums: position of the differentiated argument, or several.
         given: a graph and a plan for it, instead of finding them.
+        first: what the program will be called with first; code for anything else is compiled when it is needed.
 
     Attributes:
         plan: how the Jacobian is accumulated; verified.
@@ -59,6 +60,7 @@ class Program:
         settings: Settings,
         *,
         given: tuple[Linearization, Plan] | None = None,
+        first: Call = "point",
         name: str = "f",
     ) -> None:
         self.name = name
@@ -86,10 +88,7 @@ class Program:
             sparse=settings.sparse,
             dtype=dtype,
         )
-        self.kernel: Kernel = self._timed(
-            "compile",
-            lambda: compile_tape(self.tape, self._results.segments, target=settings.target, dtype=settings.dtype),
-        )
+        self.kernel: Kernel = self._timed("compile", lambda: self._compile(first))
         direct = self._results.is_single and len(recording.argument_shapes) == 1 and not settings.check_finite
         #: For one array argument of the compiled shape: the result, with as little in between as there can be.
         self.quick: Callable[[NDArray[Any]], Any]
@@ -120,6 +119,12 @@ class Program:
         if self.wanted == "jacobian":
             del tape.outputs[: len(self.linearization.rows)]
         return optimise(tape)
+
+    def _compile(self, first: Call) -> Kernel:
+        options = self.settings
+        kernel = compile_tape(self.tape, self._results.segments, target=options.target, dtype=options.dtype)
+        kernel.prepare(first)
+        return kernel
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 
-__all__ = ["DTYPES", "Kernel", "Segment", "check_segments"]
+__all__ = ["DTYPES", "Call", "Kernel", "Segment", "check_segments"]
+
+#: What a kernel is called with: one point, or a batch of them in C order.
+Call = Literal["point", "batch"]
 
 DTYPES: Final = ("float64", "float32")
 #: A thread is not woken up for fewer points than this.
@@ -86,6 +89,10 @@ class Kernel(ABC):
     dtype: np.dtype[Any]
     source: str
     seconds: dict[str, float]
+
+    def prepare(self, call: Call) -> None:
+        """Do now what the first call of this kind would do: targets compile when they have to."""
+        return
 
     @abstractmethod
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:

@@ -25,7 +25,7 @@ from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
-__all__ = ["Tuning", "latency", "tune"]
+__all__ = ["Tuning", "latency", "runs_in_one_lane", "tune"]
 
 #: Cycles until a result can be used, of operations that take longer than the usual ones.
 LATENCY: Final = 4
@@ -68,12 +68,22 @@ def tune(tape: Tape, segments: Sequence[Segment], dtype: str) -> Tuning:
     moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
     work = time / 2
     shuffles = (lanes.bit_length() - 1) * moved / 2
-    written_out = not called or (dtype == "float64" and machine.fused and called <= VECTOR_FUNCTIONS.keys())
-    if written_out and len(live) <= LONGEST_WIDE and chain > WIDE_FROM * (work + shuffles):
+    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE and chain > WIDE_FROM * (work + shuffles):
         return Tuning(2 * lanes, True)
     if machine.vector_bytes == 64 and not called and shuffles > NARROW_FROM * work:
         return Tuning(lanes // 2, False)
     return Tuning(lanes, chain > URGENT_FROM * (work + shuffles))
+
+
+def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
+    """Whether one lane gives the bits of many: a library's functions of vectors differ from those of numbers."""
+    codes = {tape.codes[reference] for reference, mark in enumerate(needed(tape)) if mark and reference >= tape.inputs}
+    return _written_out({OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}, dtype)
+
+
+def _written_out(called: set[str], dtype: str) -> bool:
+    """Whether the code has none but its own elementary functions, for vectors of any width."""
+    return not called or (dtype == "float64" and host().fused and called <= VECTOR_FUNCTIONS.keys())
 
 
 def latency(tape: Tape, reference: int) -> int:
