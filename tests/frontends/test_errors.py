@@ -242,6 +242,17 @@ def test_errors_of_the_function_stay_what_they_are(error):
         record(f, [1.0])
     assert caught.value is error
     assert caught.value.__cause__ is None
+    assert error.__notes__ == ["f was being recorded with a traced number."]
+
+
+def test_errors_of_the_function_say_what_it_was_called_with():
+    def f(x, y, name):
+        return x[5] * y
+
+    with pytest.raises(IndexError) as caught:
+        record(f, [np.ones(2), 1.0, "drag"])
+    (note,) = caught.value.__notes__
+    assert note == "f was being recorded with a traced array of shape (2,), a traced number, str 'drag'."
 
 
 @pytest.mark.parametrize(

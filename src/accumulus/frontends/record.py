@@ -72,7 +72,7 @@ def record(
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
         TraceError: if the function does something that cannot be recorded, or does not return real numbers.
-        Exception: whatever the function itself raises.
+        Exception: whatever the function itself raises, with a note that says what it was called with.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
     >>> print(recording.tape)
@@ -116,9 +116,25 @@ def _run(function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], key
         except Exception as error:
             found = swallowed(error)
             if found is None:
+                error.add_note(
+                    f"{getattr(function, '__name__', 'the function')} was being recorded with {_described(arguments)}."
+                )
                 raise
             refusal = found
     raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
+
+
+def _described(arguments: Sequence[Any]) -> str:
+    """What a function is recorded with, for a note on its own error."""
+    texts = [
+        f"a traced array of shape {argument.shape}"
+        if isinstance(argument, TracedArray)
+        else "a traced number"
+        if isinstance(argument, TracedScalar)
+        else f"{type(argument).__name__} {argument!r}"
+        for argument in arguments
+    ]
+    return ", ".join(texts) if texts else "no arguments"
 
 
 def _argument_name(function: Callable[..., Any], position: int) -> str:
