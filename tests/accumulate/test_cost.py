@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import graphs, orders
 from programs import NUMPY, programs
 
 from accumulus.accumulate.cost import OBJECTIVES, check_objective, count

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 from figures import figure
+from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
-from random_graphs import check, graphs, random_graph
+from path_sums import check
 
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.dstar import dstar

@@ -3,9 +3,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
-from random_graphs import check, graphs
+from path_sums import check
 
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.edge import EdgeElimination, edges_of_vertices, eliminate_edges

@@ -12,9 +12,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from odd_graphs import all_paths, graphs, orders
+from path_sums import all_paths
 from programs import RATIONAL
 
 from accumulus.accumulate.emit import emit, label_tape

@@ -6,9 +6,10 @@ import random
 from itertools import permutations, product
 
 import pytest
+from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
-from random_graphs import check, graphs
+from path_sums import check
 from test_face import consistent
 
 from accumulus.accumulate.face import FaceElimination

@@ -5,9 +5,10 @@ from collections import Counter
 
 import pytest
 from figures import DATA, figure, isomorphic, plain
+from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
-from random_graphs import bauer, check, graphs, random_graph
+from path_sums import bauer, check
 
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.face import FaceElimination
@@ -38,7 +39,7 @@ def test_without_references(graph, direction):
     assert count(accumulation, "fma") >= count(factorize(graph, direction), "fma")
 
 
-@given(graphs(10), st.sampled_from(DIRECTIONS))
+@given(graphs(10, labels=(None, 1, -1, 2.5, 0.0)), st.sampled_from(DIRECTIONS))
 def test_every_step_is_a_graph_with_the_same_jacobian(graph, direction):
     prime = 2**61 - 1
     fixed = {1: 1, 2: prime - 1, 3: 25}

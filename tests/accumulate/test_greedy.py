@@ -3,12 +3,14 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
-from random_graphs import bat, check, graphs, lion, random_graph
+from path_sums import check
 
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.greedy import edge, face
 from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.graph.generators import bat, lion
 
 
 @settings(max_examples=25)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from odd_graphs import all_paths, as_numbers, graphs, orders, polynomials
+from path_sums import all_paths, as_numbers, polynomials
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.vertex import eliminate_vertices

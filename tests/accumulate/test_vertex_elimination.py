@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import all_paths, graphs, orders, polynomials
+from path_sums import all_paths, polynomials
 
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import OrderError

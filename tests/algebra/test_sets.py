@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 from equations import B_REFERENCE, B_SIMPLE
+from graph_strategies import graphs, orders
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import graphs, orders, polynomials
+from path_sums import polynomials
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 from accumulus.accumulate.cost import count
@@ -43,7 +44,7 @@ def test_from_and_to_accumulation(graph, seed, make):
 
 
 @given(st.data())
-def test_odd_graphs(data):
+def test_any_graph(data):
     graph = data.draw(graphs())
     accumulation = eliminate_vertices(graph, data.draw(orders(graph)))
     expressions = ExpressionSet.from_accumulation(accumulation)

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import combinations, pairwise, product
 
 import pytest
-from dags import dags, every_dag, nested
 from figures import degrees, figure
+from graph_strategies import every_dag, graphs
 from hypothesis import given
 
 from accumulus.errors import GraphError
@@ -145,22 +145,22 @@ def test_definitions_on_every_small_graph(vertices):
         check(graph)
 
 
-@given(dags(vertices=8, edges=14))
+@given(graphs(8, odd=False))
 def test_definitions_on_drawn_graphs(graph):
     check(graph)
 
 
-@given(nested())
+@given(graphs(20, odd=False, shapes=("series-parallel", "nested")))
 def test_definitions_on_nested_graphs(graph):
     check(graph)
 
 
-@given(dags(vertices=30, edges=60))
+@given(graphs(30, odd=False))
 def test_tree_of_larger_graphs(graph):
     check_tree(graph, decompose(graph))
 
 
-@given(dags())
+@given(graphs(odd=False))
 def test_kept_vertices_stay(graph):
     keep = graph.intermediates[::2]
     decomposition = decompose(graph, keep)
@@ -268,7 +268,7 @@ def test_degrees_with_blocks_as_edges(case):
     assert found == drawn | SLIPS[case]
 
 
-@given(dags())
+@given(graphs(odd=False))
 def test_degrees_by_replacing_blocks(graph):
     """Each degree is counted after the simple parts that do not hold the vertex inside have been replaced."""
     into, out = block_degrees(graph)

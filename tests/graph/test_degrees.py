@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dags import dags
 from figures import degrees as drawn_degrees
 from figures import figure
+from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +34,7 @@ def connected(graph):
     return joined
 
 
-@given(dags(), st.data())
+@given(graphs(odd=False), st.data())
 def test_sets_of_neighbours(graph, data):
     chosen = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
     ends = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
@@ -49,7 +49,7 @@ def test_sets_of_neighbours(graph, data):
         assert out_degrees(graph)[v] == len(outgoing(graph, v))
 
 
-@given(dags(), st.data())
+@given(graphs(odd=False), st.data())
 def test_reachability(graph, data):
     joined = connected(graph)
     for v in range(len(graph.vertices)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dags import ALL_LABELS, dags, letters
+from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from path_sums import letters
 
 from accumulus.errors import GraphError
 from accumulus.graph.bauer import bauer
@@ -16,7 +17,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.tape.tape import Tape
 
 
-@given(dags(labels=ALL_LABELS), st.data())
+@given(graphs(odd=False, labels=VALUED), st.data())
 def test_subgraph(graph, data):
     chosen = sorted(data.draw(st.sets(st.integers(0, len(graph.sources) - 1))))
     part = subgraph(graph, chosen)
@@ -33,7 +34,7 @@ def test_subgraph(graph, data):
     assert [part.constants.get(k) for k in range(len(chosen))] == [graph.constants.get(e) for e in chosen]
 
 
-@given(dags())
+@given(graphs(odd=False))
 def test_dead_edges_do_not_matter(graph):
     alive = graph.live_edges.nonzero()[0].tolist()
     labels = letters(graph)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from dags import ALL_LABELS, dags
+from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_graphs import graphs
 
 from accumulus.graph.dot import to_dot, write_dot
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -28,7 +27,7 @@ def ranks(text):
     return {rank: tuple(map(int, re.findall(r"v(\d+);", vertices))) for rank, vertices in found.items()}
 
 
-@given(dags(labels=ALL_LABELS))
+@given(graphs(odd=False, labels=VALUED))
 def test_everything_is_in_it(graph):
     text = to_dot(graph)
     assert text == graph.to_dot()
@@ -37,7 +36,7 @@ def test_everything_is_in_it(graph):
     assert text.count("style=dashed") == sum(graph.kinds == Kind.ONE)
 
 
-@given(dags())
+@given(graphs(odd=False))
 def test_line_graphs(graph):
     line = LineGraph.of(graph)
     text = to_dot(line)

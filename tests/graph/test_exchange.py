@@ -6,9 +6,9 @@ import builtins
 
 import networkx
 import pytest
-from dags import same
+from graph_strategies import graphs
 from hypothesis import given
-from odd_graphs import graphs
+from path_sums import same
 
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.exchange import edge_attributes, from_networkx, to_networkx, vertex_attributes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from graph_strategies import graphs
 from hypothesis import given
-from odd_graphs import all_paths, graphs, paths
+from path_sums import all_paths, paths
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
-from odd_graphs import graphs
 
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.files import load_graph, save_graph

@@ -29,12 +29,17 @@ def run(*arguments):
     return CliRunner().invoke(app, ["research", *map(str, arguments)])
 
 
+def settled(path):
+    """What does not depend on how the search goes."""
+    return {key: [found[name] for name in ("minimum", "faces", "verdict")] for key, found in read_results(path).items()}
+
+
 def test_results_are_those_that_are_kept(tmp_path):
     output = tmp_path / "found.jsonl"
     summary = survey.survey(7, output)
     assert summary.complete
     assert summary.decided == 152
-    assert read_results(output) == read_results(KEPT)
+    assert settled(output) == settled(KEPT)
 
 
 def test_every_result_says_what_it_shows():
@@ -98,8 +103,8 @@ def test_a_run_goes_on_wherever_it_was_killed(tmp_path):
 def test_several_processes_find_the_same(tmp_path):
     summary = survey.survey(6, tmp_path / "two.jsonl", jobs=2)
     assert summary.complete
-    kept = read_results(KEPT)
-    assert read_results(tmp_path / "two.jsonl") == {g.key: kept[g.key] for e in range(3, 7) for g in reduced_graphs(e)}
+    survey.survey(6, tmp_path / "one.jsonl")
+    assert read_results(tmp_path / "two.jsonl") == read_results(tmp_path / "one.jsonl")
 
 
 def test_open_graphs_are_tried_again_with_more_steps(tmp_path):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graph_strategies import graphs
 from hypothesis import given
-from odd_graphs import graphs
 
 import accumulus as acc
 from accumulus.graph.graph import DifferentiationGraph, Kind

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+from graph_strategies import graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from odd_graphs import graphs
 from slow_costs import SlowCosts
 
 from accumulus.accumulate.cost import OBJECTIVES, count
+from accumulus.accumulate.local_jacobians import local_jacobians
+from accumulus.accumulate.pages import pages
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.generators import layered
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search import auto
 from accumulus.search.methods import Options, get, methods
 from accumulus.search.options import EFFORTS
@@ -190,6 +195,13 @@ def test_methods_are_listed_with_what_they_do():
     assert all(methods().values())
 
 
+def test_procedures_are_imported_when_they_are_first_run():
+    code = (
+        "import sys, accumulus; sys.exit(bool({'accumulus.algebra', 'accumulus.accumulate.pages'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_unknown_methods_are_named_with_the_known_ones():
     with pytest.raises(UnknownNameError, match=r"unknown method 'vertx'; did you mean 'vertex'.*markowitz"):
         get("vertx")
@@ -200,3 +212,24 @@ def test_unknown_methods_are_named_with_the_known_ones():
 def test_methods_are_called_with_a_graph_and_options():
     graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     assert get("reverse")(graph, Options()).order == (1,)
+
+
+@given(graph=graphs(), literal=st.booleans())
+def test_products_with_units_are_formed_or_not(graph, literal):
+    for counted in (True, False):
+        pages(graph, literal=literal, unit_products=counted).verify()
+        made = local_jacobians(graph, simple_first=False, unit_products=counted)
+        made.verify()
+        units = [
+            e < len(graph.kinds) and graph.kinds[e] == Kind.ONE
+            for is_product, *factors in made.steps
+            for e in factors
+            if is_product
+        ]
+        assert counted or not any(units)
+
+
+def test_local_jacobians_form_products_with_units_under_fma():
+    graph = DifferentiationGraph([("y", "a", 1), ("y", "b"), ("a", "x"), ("a", "z"), ("b", "x"), ("b", "z")])
+    for method in ("local-jacobians", "pages"):
+        assert [plan(graph, method, objective).costs["fma"] for objective in ("fma", "multiplications")] == [4, 2]

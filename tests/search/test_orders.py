@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odd_graphs import graphs, orders
 from slow_costs import SlowCosts
 
 from accumulus.accumulate.cost import count

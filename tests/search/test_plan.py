@@ -7,9 +7,9 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odd_graphs import graphs, orders
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.vertex import eliminate_vertices

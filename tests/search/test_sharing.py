@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from graph_strategies import graphs, orders
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from odd_graphs import graphs, orders
 from programs import programs
 
 from accumulus.accumulate.cost import count

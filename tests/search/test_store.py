@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odd_graphs import graphs
 
 import accumulus as acc
 from accumulus.accumulate.cost import OBJECTIVES

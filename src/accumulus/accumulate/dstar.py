@@ -34,7 +34,8 @@ it. With ``order="inner"`` this comes first and counts decide ties. ∂b/∂c su
 subgraph has in the first entry with it, along its topological order, from the side with fewer products. Not
 claimed: optimality; Guenter reports it close to hand-made code for several roots or terminals.
 
-Time O(factor subgraphs · (edges at their ends) · n·m/64), memory O(edges · n·m/8 bytes).
+Time O(factor subgraphs · (edges at their ends) · n·m/64), memory O(edges · n·m/8 bytes); the paths that are left are
+multiplied as the trees that they form (`accumulus.accumulate.common_factors`).
 """
 
 from __future__ import annotations

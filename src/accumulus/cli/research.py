@@ -81,7 +81,7 @@ def decide(
     graph: Annotated[
         Path, typer.Argument(metavar="GRAPH", help="graph.json, or another graph file", show_default=False)
     ],
-    steps: Steps = 200_000,
+    steps: Steps = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
     """Decide the same for one graph. All of its labels count as variables."""

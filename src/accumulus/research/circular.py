@@ -53,7 +53,7 @@ class Verdict:
         return asdict(self)
 
 
-def decide(graph: DifferentiationGraph, steps: int = 200_000) -> Verdict:
+def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
     """Compare the least program with the shortest face elimination.
 
     Args:

@@ -45,7 +45,7 @@ __all__ = ["Minimum", "OutOfStepsError", "Product", "true_minimum"]
 Product = tuple[int, int, int, int]
 Needs = dict[int, frozenset[int]]
 
-_STEPS: Final = 200_000
+_STEPS: Final = 1_000_000
 #: More than any number of products.
 _NEVER: Final = 1 << 40
 
@@ -167,9 +167,7 @@ def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
 class _Cover:
     """How many vertices cut all words of a pair, each at a cut that a set of inner pairs allows."""
 
-    def __init__(
-        self, words: Words, pair: int, trees: list[tuple[int, ...]], of_cut: dict[tuple[int, int], tuple[int, ...]]
-    ) -> None:
+    def __init__(self, words: Words, pair: int, of_cut: dict[tuple[int, int], tuple[int, ...]]) -> None:
         self.products = words.pairs[pair].products
         self.cuts: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         self.relevant = 0
@@ -237,11 +235,12 @@ class _Pairs:
                 ways.update(masks)
             trees[number] = _least(ways) if ways else (0,)
         self.trees = trees
-        self.covers = {p: _Cover(words, p, trees, of_cut) for p in (*words.outputs, *words.inner)}
+        self.covers = {p: _Cover(words, p, of_cut) for p in (*words.outputs, *words.inner)}
         self.paths = [number for p in words.outputs for number in words.pairs[p].words if words.words[number].cuts]
 
     @property
     def steps(self) -> int:
+        """Nodes so far."""
         return self.given - self.left
 
     def _own(self, word: int) -> int:
@@ -293,12 +292,15 @@ class _Pairs:
                 return None
             return _Products(self, chosen, number).run() if self._bound(chosen, chosen) <= number else None
         pick = undecided & -undecided
+        fewest = 0
         for path in self.paths:
             ways = [mask & ~chosen for mask in self.trees[path] if not mask & ~allowed]
-            if 0 not in ways:
+            if 0 not in ways and (not fewest or len(ways) < fewest):
+                fewest = len(ways)
                 way = min(ways, key=int.bit_count)
                 pick = way & -way
-                break
+                if fewest == 1:
+                    return self._decide(chosen | way, allowed, number)
         return self._decide(chosen | pick, allowed, number) or self._decide(chosen, allowed & ~pick, number)
 
 
@@ -329,6 +331,7 @@ class _Products:
         self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
 
     def run(self) -> list[Product] | None:
+        """The products of a program, if there is one."""
         needs: Needs = {p: frozenset((self.words.pairs[p].products,)) for p in self.words.outputs}
         return self._pair(0, needs, [])
 
@@ -338,13 +341,11 @@ class _Products:
         search.left -= 1
         if search.left < 0:
             raise OutOfStepsError
-        rest = 0
+        bounds = []
         for p in self.order[at:]:
-            most = self.static[p]
-            for value in needs.get(p, ()):
-                most = max(most, search.covers[p].least_of(self.chosen, value))
-            rest += most
-        if len(made) + rest > self.number:
+            least_of = search.covers[p].least_of
+            bounds.append(max(self.static[p], *(least_of(self.chosen, value) for value in needs.get(p, ())), 0))
+        if len(made) + sum(bounds) > self.number:
             return None
         if at == len(self.order):
             return made
@@ -356,8 +357,7 @@ class _Products:
         values = needs.get(p)
         if not values:
             return None
-        later = sum(self.static[q] for q in self.order[at + 1 :])
-        most = self.number - len(made) - later
+        most = self.number - len(made) - sum(bounds[1:])
         # the largest last: the products of the smaller ones are there for it
         ordered = sorted(values, key=lambda value: (value.bit_count(), value))
         for products in self._cut(p, ordered, 0, ordered[0], [], most):
