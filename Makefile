@@ -4,6 +4,7 @@
 #   make test     the tests
 #   make check    linter, formatter's check, strict type check
 #   make bench    measurements against CasADi and JAX
+#   make bench-search  what the search reaches, and what it proves; some minutes
 #   make fuzz     the property tests, with many more examples
 #   make figures  draw the figures of the documentation; needs Graphviz
 #   make format   rewrite the sources as the formatter wants them
@@ -17,7 +18,7 @@ JOBS ?= 2
 BIN := .venv/bin
 STAMPS := .venv/installed
 
-.PHONY: demo test check bench fuzz figures format clean
+.PHONY: demo test check bench bench-search fuzz figures format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime
@@ -33,6 +34,9 @@ check: $(STAMPS)/check
 
 bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+bench-search: $(STAMPS)/bench
+	$(BIN)/python benchmarks/bench.py search $(ARGS)
 
 fuzz: $(STAMPS)/test
 	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz

@@ -1,7 +1,8 @@
 """Measure accumulus against what it must reach, and against CasADi and JAX: `make bench`.
 
-    python benchmarks/bench.py                         all groups
+    python benchmarks/bench.py                         all groups but those of the search
     python benchmarks/bench.py operations time         some of them
+    python benchmarks/bench.py search                  what the search reaches: `make bench-search`
     python benchmarks/bench.py --json results.json     also for machines
 
 Prints one table a group. Every row says what is to be reached and what was; all numbers of a row come from one run
@@ -33,6 +34,8 @@ from groups import (
     first_result,
     methods,
     operations,
+    search,
+    size,
     time_per_point,
 )
 from tables import Table
@@ -41,6 +44,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "counts": counts.table,
     "methods": methods.table,
     "known": methods.known_numbers,
+    "size": size.table,
     "operations": operations.table,
     "time": time_per_point.table,
     "first": first_result.table,
@@ -48,6 +52,16 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "call": call_overhead.table,
     "accuracy": accuracy.table,
 }
+#: What the search reaches; takes minutes, so these are run if they are asked for, all together as "search".
+SEARCH: dict[str, Callable[[Settings], Table]] = {
+    "search-small": search.small,
+    "search-public": search.public,
+    "search-start": search.start,
+    "search-random": search.random,
+    "search-shared": search.shared,
+}
+
+GROUPS_HELP = f"of {', '.join(GROUPS)}, which are the default; of {', '.join(SEARCH)}, or search for all of these"
 
 WIDTH = 120
 
@@ -67,13 +81,15 @@ def main(arguments: list[str] | None = None) -> int:
     tables = []
     for name in options.groups or GROUPS:
         with console.status(f"measuring {name} …"):
-            table = GROUPS[name](settings)
+            table = {**GROUPS, **SEARCH}[name](settings)
         table.show(console)
         console.print()
         tables.append(table)
 
     goals = [row.goal.met for table in tables for row in table.rows if row.goal is not None]
     console.print(f"{goals.count(True)} of {len(goals)} goals reached, {goals.count(None)} not measured")
+    if options.markdown is not None:
+        options.markdown.write_text("\n".join(f"## {table.title}\n\n{table.as_markdown()}" for table in tables))
     if options.json is not None:
         report = {"machine": machine(), "groups": [table.as_json() for table in tables]}
         options.json.write_text(json.dumps(report, indent=1, default=str, ensure_ascii=False))
@@ -92,15 +108,17 @@ def machine() -> dict[str, str]:
 
 def _parse(arguments: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", metavar="group", help=f"of {', '.join(GROUPS)}; all by default")
+    parser.add_argument("groups", nargs="*", metavar="group", help=GROUPS_HELP)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the raw numbers to this file")
+    parser.add_argument("--markdown", type=Path, metavar="PATH", help="write the tables to this file for a page")
     parser.add_argument("--example", action="append", metavar="NAME", help="only this example; may be repeated")
     parser.add_argument("--points", type=int, default=2000, help="points in a batch (default 2000)")
     parser.add_argument("--turns", type=int, default=21, help="repetitions of each timing (default 21)")
     parser.add_argument("--seed", type=int, default=0, help="of the random points (default 0)")
     options = parser.parse_args(arguments)
+    options.groups = [name for given in options.groups for name in (SEARCH if given == "search" else [given])]
     names = [example.name for example in all_examples()]
-    for given, known in ((options.groups, list(GROUPS)), (options.example or [], names)):
+    for given, known in ((options.groups, [*GROUPS, *SEARCH]), (options.example or [], names)):
         unknown = sorted(set(given) - set(known))
         if unknown:
             parser.error(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")

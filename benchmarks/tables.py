@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,19 +21,21 @@ class Goal:
         reached: what was measured; None if a peer for it is missing.
         at_most: whether smaller is better.
         unit: written behind both numbers.
+        missed: why the number does not count, if it does not: "not proven", say.
     """
 
     reach: float
     reached: float | None
     at_most: bool = True
     unit: str = ""
+    missed: str = ""
 
     @property
     def met(self) -> bool | None:
         """Whether it was reached; None if it could not be measured."""
         if self.reached is None or math.isnan(self.reached):
             return None
-        return self.reached <= self.reach if self.at_most else self.reached >= self.reach
+        return not self.missed and (self.reached <= self.reach if self.at_most else self.reached >= self.reach)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,17 @@ class Table:
         for note in self.notes:
             console.print(f"  {note}", style="dim", highlight=False)
 
+    def as_markdown(self) -> str:
+        """For a page of the documentation."""
+        columns = list(dict.fromkeys(column for row in self.rows for column in row.cells))
+        text = [all(isinstance(row.cells.get(column, ""), str) for row in self.rows) for column in columns]
+        lines = [[*columns, "to reach", "reached"], ["---" if is_text else "--:" for is_text in text] + ["--:", "--:"]]
+        for row in self.rows:
+            reach, reached = (re.sub(r"\[.*?\]", "", cell) for cell in _goal_texts(row.goal))
+            lines.append([*(_text(row.cells.get(column, "")) for column in columns), reach, reached])
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return f"{table}\n\n{' '.join(self.notes)}\n"
+
     def as_json(self) -> dict[str, Any]:
         """Raw numbers, for machines."""
         rows = []
@@ -85,7 +99,8 @@ def _goal_texts(goal: Goal | None) -> tuple[str, str]:
     if goal.met is None or goal.reached is None:
         return reach, "not measured"
     colour = "green" if goal.met else "red"
-    return reach, f"[{colour}]{_text(goal.reached)}{goal.unit} {'✓' if goal.met else '✗'}[/{colour}]"
+    missed = f" {goal.missed}" if goal.missed else ""
+    return reach, f"[{colour}]{_text(goal.reached)}{goal.unit} {'✓' if goal.met else '✗'}{missed}[/{colour}]"
 
 
 def _text(value: Any) -> str:

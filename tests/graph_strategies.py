@@ -165,6 +165,9 @@ def graphs(
         roots = draw(st.lists(st.sampled_from(names), min_size=1, max_size=4))
         leaves = [name for name in names if name not in left]
         terminals = draw(st.lists(st.sampled_from(leaves), min_size=1, unique=True))
+        if edges:  # one of each at least is on an edge: else their names are taken for misspelt
+            roots.append(draw(st.sampled_from(sorted(left))))
+            terminals = sorted({*terminals, draw(st.sampled_from(sorted(entered - left)))})
     sizes = {name: draw(st.integers(1, 3)) for name in sorted({*left, *entered, *roots, *terminals}) if sized}
     return DifferentiationGraph(edges, roots, terminals, sizes=sizes, name=draw(st.text(max_size=3)) if odd else "")
 

@@ -76,11 +76,11 @@ def table(settings: Settings) -> Table:
 def known_numbers(settings: Settings) -> Table:
     """What each method finds, and one row a number of the literature or of the notes."""
     found: dict[str, dict[str, int]] = {}
-    for name, (make, _) in _known().items():
+    for name, (make, _) in known_graphs().items():
         graph = make()
         found[name] = {method: _plan(graph, method, settings.seed, "thorough").cost for method in acc.methods()}
     rows = [Row({"method": method, **{name: of[method] for name, of in found.items()}}) for method in acc.methods()]
-    for name, (_, numbers) in _known().items():
+    for name, (_, numbers) in known_graphs().items():
         for number, method in numbers.items():
             reached = min(found[name].values()) if method is None else found[name][method]
             goal = Goal(number, reached)
@@ -94,7 +94,7 @@ def known_numbers(settings: Settings) -> Table:
     return Table("known", "Products on graphs whose best numbers are known", rows, notes)
 
 
-def _known() -> dict[str, tuple[Callable[[], acc.DifferentiationGraph], dict[int, str | None]]]:
+def known_graphs() -> dict[str, tuple[Callable[[], acc.DifferentiationGraph], dict[int, str | None]]]:
     """Graph → the numbers to reach, each by a method, or by the best of all."""
     several = "fig:multi-root-terminal-"
     # the notes' figure (e) leaves v4 and v6 out; with them it is the first graph less what separates its pages
@@ -151,7 +151,7 @@ def _run(method: str, shape: tuple[int, int, int], seeds: range) -> _Runs:
     layers, width, degree = shape
     graphs = [layered(layers=layers, width=width, degree=degree, seed=seed) for seed in seeds]
     _plan(lion(), method, seeds[0])
-    before = _peak()
+    before = peak()
     seconds, products = [], []
     for graph, seed in zip(graphs, seeds, strict=True):
         start = time.perf_counter()
@@ -159,10 +159,10 @@ def _run(method: str, shape: tuple[int, int, int], seeds: range) -> _Runs:
         seconds.append(time.perf_counter() - start)
         plan.verify()
         products.append(plan.cost)
-    return _Runs(seconds, products, _peak() - before)
+    return _Runs(seconds, products, peak() - before)
 
 
-def _peak() -> float:
+def peak() -> float:
     """Megabytes that this process has held at most.
 
     Linux lets a process inherit the other number, `ru_maxrss`, from the one that started it.

@@ -2,4 +2,5 @@
 
 from accumulus.cli import main
 
-main()
+if __name__ == "__main__":  # processes of `--jobs` import this file under another name
+    main()

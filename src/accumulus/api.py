@@ -235,6 +235,7 @@ def jacobian(
     dtype: str = "float64",
     check_finite: bool = False,
     cache: bool = True,
+    executor: Any = None,
 ) -> Derivative:
     """Jacobian of `f`, as a function of the same arguments.
 
@@ -257,6 +258,7 @@ def jacobian(
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
         cache: whether a plan that was found before, for the same function and options, is taken from disk.
+        executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
@@ -283,6 +285,7 @@ def jacobian(
         dtype=dtype,
         check_finite=check_finite,
         cache=cache,
+        executor=executor,
     )
     return Derivative(f, "jacobian", argnums, static_argnums, settings)
 

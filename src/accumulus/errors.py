@@ -14,6 +14,7 @@ __all__ = [
     "ArgumentError",
     "CacheWarning",
     "CompileError",
+    "ExecutorWarning",
     "ExpressionError",
     "GraphError",
     "OrderError",
@@ -66,6 +67,10 @@ class VerificationError(AccumulusError, AssertionError):
 
 class CacheWarning(UserWarning):
     """Something cannot be kept for the next time; what was asked for is there all the same."""
+
+
+class ExecutorWarning(UserWarning):
+    """An executor that shares in a search failed, or some of its workers did; the plan is there all the same."""
 
 
 class CompileError(AccumulusError, RuntimeError):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from path_sums import polynomials
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
+import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.algebra.parser import parse
@@ -28,6 +29,27 @@ def live_cost(accumulation):
             needed.update((steps.left[step], steps.right[step]))
             products += steps.is_product[step]
     return products
+
+
+@pytest.mark.parametrize(
+    ("labels", "sizes", "order", "cost"),
+    [
+        ([None, None, None], {"y": 3, "p": 3, "q": 3}, ["q", "p"], 18),  # 3·3·3 + 3·3 from left to right: 36
+        ([None, None, None], {"p": 3, "q": 3, "x": 3}, ["p", "q"], 18),
+        ([None, 2.0, 3.0], {}, ["q", "p"], 1),  # 2 from left to right
+    ],
+)
+def test_products_stay_bracketed_where_it_matters(labels, sizes, order, cost):
+    chain = [(j, i, label) for (j, i), label in zip(["yp", "pq", "qx"], labels, strict=True)]
+    graph = DifferentiationGraph(chain, sizes=sizes)
+    plan = acc.plan(graph, order=order)
+    assert plan.expressions().cost("multiplications", graph) == plan.cost == cost
+
+
+@given(graphs(sized=True), SEEDS, st.sampled_from(["fma", "multiplications"]))
+def test_expressions_cost_what_the_accumulation_does(graph, seed, objective):
+    accumulation = random_accumulation(graph, seed)
+    assert ExpressionSet.from_accumulation(accumulation).cost(objective, graph) <= count(accumulation, objective)
 
 
 @given(plain_graphs(units=True), SEEDS, st.sampled_from([vertex_elimination, random_accumulation]))

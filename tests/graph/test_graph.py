@@ -106,9 +106,15 @@ def test_refused(case):
         DifferentiationGraph(*arguments)
 
 
-@pytest.mark.parametrize("sizes", [{"x": 0}, {"x": -1}, {"nosuch": 2}])
+@pytest.mark.parametrize("ends", [{"roots": "y1"}, {"terminals": "x1"}])
+def test_one_name_is_no_list_of_names(ends):
+    with pytest.raises(GraphError, match="expected a list of names"):
+        DifferentiationGraph([("y1", "x1")], **ends)
+
+
+@pytest.mark.parametrize("sizes", [{"x": 0}, {"x": -1}, {"nosuch": 2}, {"x": 1.5}, {"x": "2"}, {"x": True}])
 def test_refused_sizes(sizes):
-    with pytest.raises(GraphError, match="expected a positive size of a vertex"):
+    with pytest.raises(GraphError, match="expected a positive whole number, and a vertex"):
         DifferentiationGraph([("y", "x")], sizes=sizes)
 
 
@@ -141,3 +147,25 @@ def test_live_edges_are_those_on_a_path_from_a_root_to_a_terminal(graph):
 def test_paths_of_a_diamond():
     graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x"), ("b", "x")])
     assert sorted(paths(graph, 0, 3)) == [(0, 2), (1, 3), (1, 4)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"terminals": ["X"]},
+        {"roots": ["Y"]},
+        {"roots": 3},
+        {"sizes": [1]},
+    ],
+    ids=str,
+)
+def test_misspelt_ends_and_malformed_arguments_are_refused(arguments):
+    with pytest.raises(GraphError, match="expected"):
+        DifferentiationGraph([("y", "x")], **arguments)
+    with pytest.raises(GraphError, match="edges is None"):
+        DifferentiationGraph(None)
+
+
+def test_unused_ends_may_be_named():
+    graph = DifferentiationGraph([("y", "x")], roots=["y", "constant"], terminals=["x", "unused"])
+    assert len(graph.roots) == len(graph.terminals) == 2

@@ -103,6 +103,7 @@ def test_plans_are_expressions(method, graph):
     made = found(graph, method, "multiplications")
     expressions = made.expressions()
     expressions.to_accumulation(graph).verify()
+    assert expressions.cost("multiplications", graph) <= made.cost
     assert set(expressions.entries) == {
         (graph.vertices[graph.roots[row]], graph.vertices[graph.terminals[column]])
         for row, column in made.accumulation.entries

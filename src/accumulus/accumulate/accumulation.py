@@ -73,6 +73,9 @@ class Accumulation:
         result, weighted by random residues, compared with the same sums by Bauer's formula, evaluated along the
         graph.
 
+        The plans of large graphs are verified by compiled code, `accumulus.search.passes`, which asks here what is
+        wrong if something is.
+
         Residues commute: a product whose factors are turned round is not noticed.
 
         Raises:

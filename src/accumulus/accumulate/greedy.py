@@ -31,7 +31,7 @@ from accumulus.accumulate.face import FaceElimination, faces_of_edges
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["Repair", "edge", "face"]
+__all__ = ["EdgeChoices", "FaceChoices", "Problem", "Repair", "edge", "face", "run_heap"]
 
 _NOISE: Final = (3.0, 6.0, 12.0)
 #: How often a sequence that is worse by one is gone on with.
@@ -114,33 +114,46 @@ def _finished(repair: Repair, rounds: int, work: int, seed: int) -> Accumulation
     return repair.best
 
 
-class _Problem(Protocol):
-    """What edges and faces have in common."""
+class Problem(Protocol):
+    """What greedy choices are made of: how to begin, what there is to choose from, what each scores."""
 
-    def start(self, graph: DifferentiationGraph) -> Any: ...
-    def scores(self, state: Any) -> list[tuple[int, Step]]:
+    def start(self, graph: DifferentiationGraph) -> Any:
+        """The state with nothing eliminated; it counts its products and sums in `steps`."""
+
+    def scores(self, state: Any) -> list[tuple[Any, Step]]:
         """All choices, each after its score."""
         ...
 
-    def is_choice(self, state: Any, step: Step) -> bool: ...
-    def score(self, state: Any, step: Step) -> int: ...
+    def is_choice(self, state: Any, step: Step) -> bool:
+        """Whether a choice is still there."""
+        ...
+
+    def score(self, state: Any, step: Step) -> Any:
+        """What is least is taken next."""
+
     def take(self, state: Any, step: Step) -> list[Step]:
         """Eliminate, and return choices that are new or may score less."""
         ...
 
 
-class _Edges:
+class EdgeChoices:
+    """Edges from either side, by the change of the number of faces."""
+
     def start(self, graph: DifferentiationGraph) -> EdgeElimination:
+        """Nothing eliminated."""
         return EdgeElimination(graph)
 
     def scores(self, state: EdgeElimination) -> list[tuple[int, Step]]:
+        """All choices, each after its score."""
         steps = (step for j, i in state.edges() for step in _sides(state, j, i))
         return [(self.score(state, step), step) for step in steps]
 
     def is_choice(self, state: EdgeElimination, step: Step) -> bool:
+        """Whether it is there."""
         return step[1] in state.successors[step[0]]
 
     def score(self, state: EdgeElimination, step: Step) -> int:
+        """Faces created less faces removed."""
         j, i, side = step
         P, S = state.predecessors, state.successors
         change = -len(S[i]) - len(P[j])
@@ -155,6 +168,7 @@ class _Edges:
         return change
 
     def take(self, state: EdgeElimination, step: Step) -> list[Step]:
+        """Eliminate it; returns what is around."""
         j, i, side = step
         pairs = [(p, i) for p in state.predecessors[j]] if side == "front" else [(j, s) for s in state.successors[i]]
         state.eliminate(j, i, side)
@@ -165,11 +179,15 @@ class _Edges:
         return [choice for pair in pairs for choice in _sides(state, *pair)]
 
 
-class _Faces:
+class FaceChoices:
+    """Faces, by the change of their number."""
+
     def start(self, graph: DifferentiationGraph) -> FaceElimination:
+        """Nothing eliminated."""
         return FaceElimination(graph)
 
     def scores(self, state: FaceElimination) -> list[tuple[int, Step]]:
+        """All choices, each after its score."""
         # as `score`, with what depends on one end only taken out of the inner loop
         P, S, find = state.predecessors, state.successors, state.find
         inner = state.vertices()
@@ -189,9 +207,11 @@ class _Faces:
         return found
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
+        """Whether it is there."""
         return step[0] in state and step[1] in state and step[1] in state.successors[step[0]]
 
     def score(self, state: FaceElimination, step: Step) -> int:
+        """Faces created less faces removed."""
         i, j = step
         above, below = state.inner_predecessors(i), state.inner_successors(j)
         change = -1 if state.find(i, j) is not None else above + below - 1
@@ -202,6 +222,7 @@ class _Faces:
         return change
 
     def take(self, state: FaceElimination, step: Step) -> list[Step]:
+        """Eliminate it; returns what is around."""
         k = state.eliminate(*step)
         found: list[Step] = []
         for v in {k: None, step[0]: None, step[1]: None}:
@@ -242,7 +263,7 @@ class Repair:
         self.objective: Objective = objective
         self.best, self._sequence = start
         self.cost = count(self.best, objective)
-        self._problem: _Problem = _Edges() if level == "edge" else _Faces()
+        self._problem: Problem = EdgeChoices() if level == "edge" else FaceChoices()
 
     def run(self, rounds: int, work: int, seed: int) -> Iterator[int]:
         """One greedy run, and repairs where the graph is small; yields the cost of the best after each.
@@ -256,7 +277,7 @@ class Repair:
             return
         limit = 2 * sum(self.best.steps.is_product) + 8
         state = self._problem.start(self.graph)
-        if _run_heap(self._problem, state, limit) is not None:
+        if run_heap(self._problem, state, limit) is not None:
             self._keep(state.finish())
         yield self.cost
         if limit <= 2 * _SMALL:
@@ -298,7 +319,7 @@ class Repair:
         return cost
 
 
-def _run_heap(problem: _Problem, state: Any, limit: int) -> list[Step] | None:
+def run_heap(problem: Problem, state: Any, limit: int) -> list[Step] | None:
     """Take always a choice of least score, as far as scores are known; None if that takes more than `limit` products.
 
     Scores are renewed when a choice is popped, and for choices next to the one just taken.

@@ -14,7 +14,7 @@ from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["eliminate_vertices"]
+__all__ = ["check_order", "eliminate_vertices"]
 
 
 def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Accumulation:
@@ -28,7 +28,7 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
 
     Time and memory are linear in the edges and the steps.
     """
-    _check_order(graph, order)
+    check_order(graph, order)
     steps = Steps(len(graph.sources))
     successors: list[dict[int, int]] = [{} for _ in graph.vertices]
     predecessors: list[set[int]] = [set() for _ in graph.vertices]
@@ -64,7 +64,8 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
     return Accumulation(graph, steps, entries)
 
 
-def _check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:
+def check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:
+    """Raise `OrderError` unless the order names every intermediate vertex once."""
     expected = set(graph.intermediates)
     for vertex, count in Counter(order).items():
         if vertex not in expected:

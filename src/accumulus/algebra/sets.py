@@ -6,7 +6,8 @@ notes' two forms of the same derivative, with and without s_1, cost 10 and 12 pr
 more than once, `inlined` writes every reference out.
 
 From and to accumulations: every step that is used once becomes part of the expression that uses it, every other one a
-reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Linear time.
+reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can
+change the cost, among vectors and constants, a factor that is a product itself is a reference, too. Linear time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from accumulus.algebra.parser import fail, parse, statements
 from accumulus.algebra.polynomial import equivalent, word_counts
 from accumulus.algebra.printing import latex, latex_name, quoted, to_sympy
 from accumulus.errors import ExpressionError, unknown_name
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, Kind
 
 if TYPE_CHECKING:
     import sympy
@@ -111,11 +112,16 @@ class ExpressionSet:
         Args:
             names: of the edges' labels, by number; those of `accumulus.algebra.names.edge_names` if not given.
         """
+        return cls._written(accumulation, names, _bracketing_matters(accumulation))
+
+    @classmethod
+    def _written(cls, accumulation: Accumulation, names: Sequence[str] | None, bracketed: bool) -> ExpressionSet:
+        """`bracketed`: whether products stay bracketed as they are, since `to_accumulation` goes from left to right."""
         graph, steps = accumulation.graph, accumulation.steps
         first = steps.edges
         names = edge_names(graph) if names is None else names
         fresh = fresh_names("s", set(names))
-        uses, spliced = _uses(accumulation)
+        uses, spliced, factors = _uses(accumulation, bracketed)
         values: dict[int, Expression] = {e: Symbol(name) for e, name in enumerate(names)}
         references: dict[str, Expression] = {}
         for step in range(len(steps)):
@@ -132,7 +138,7 @@ class ExpressionSet:
                 else:
                     parts.append(values[operand])
             value: Expression = product(parts) if steps.is_product[step] else total(parts)
-            if uses[reference] > 1:
+            if uses[reference] > 1 or reference in factors:
                 name = next(fresh)
                 references[name] = value
                 value = Reference(name)
@@ -153,7 +159,7 @@ class ExpressionSet:
         """
         from accumulus.algebra.drawing import simple_accumulation
 
-        return cls.from_accumulation(simple_accumulation(graph), edge_names(graph, apart=False))
+        return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
         """The accumulation of `graph` that computes what is written, products from left to right.
@@ -225,7 +231,8 @@ class ExpressionSet:
     def shared(self) -> ExpressionSet:
         """The same with a reference for everything that stands more than once (`accumulus.algebra.sharing`).
 
-        Never costs more. References that are equal, or used once, are resolved.
+        Never takes more products as written. References that are equal, or used once, are resolved, so among vectors
+        the bracketing that they kept is lost, and the cost may rise.
 
         >>> print(ExpressionSet.parse("a*(b*c + d)*e + a*(b*c + d)*f").shared())
         s1 = a*(b*c + d)
@@ -293,8 +300,22 @@ def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expr
     return {name: references[name] for name in order}
 
 
-def _uses(accumulation: Accumulation) -> tuple[list[int], set[int]]:
-    """How often each reference is used by what matters, and those used once, by a step of their own kind."""
+def _bracketing_matters(accumulation: Accumulation) -> bool:
+    """Whether the bracketing of products can change the cost: of vectors, and of constants, whose products are free."""
+    graph = accumulation.graph
+    if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
+        return True
+    fixed = [kind != Kind.VARIABLE for kind in graph.kinds.tolist()]
+    for is_product, left, right in accumulation.steps:
+        fixed.append(fixed[left] and fixed[right])
+        if fixed[-1] and not is_product:  # a sum of units
+            return True
+    return False
+
+
+def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
+    """How often each reference is used by what matters; those used once, by a step of their own kind, that become part
+    of it; and those that do not, since they are right factors and products stay `bracketed`."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -313,7 +334,8 @@ def _uses(accumulation: Accumulation) -> tuple[list[int], set[int]]:
         and user[first + step] >= 0
         and steps.is_product[user[first + step]] == steps.is_product[step]
     }
-    return uses, spliced
+    factors = {k for k in spliced if bracketed and steps.is_product[k - first] and steps.right[user[k]] == k}
+    return uses, spliced - factors, factors
 
 
 def _by_plain_name(entries: Mapping[Entry, Expression]) -> dict[tuple[str, str], Expression]:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from accumulus.cli.jobs import processes
 from accumulus.cli.progress import Watch
 from accumulus.cli.subject import Subject, load
 from accumulus.errors import AccumulusError
@@ -58,6 +59,7 @@ ObjectiveName = Annotated[str, typer.Option("--objective", help="What to minimis
 TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
 Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
 Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes that share in the search.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
@@ -116,6 +118,7 @@ def plan(
     time_limit: TimeLimit = 1.0,
     seed: Seed = 0,
     effort: Effort = "balanced",
+    jobs: Jobs = 1,
     as_json: AsJson = False,
     expressions: AsExpressions = False,
     latex: AsLatex = False,
@@ -125,7 +128,8 @@ def plan(
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
     options = _options(method, objective, time_limit, seed, effort)
     what = load(subject, shape or [])
-    found, interrupted = _find(what, options)
+    with processes(jobs) as executor:
+        found, interrupted = _find(what, {**options, "executor": executor})
     if expressions or latex:
         written = found.expressions()
         sys.stdout.write(f"{written.latex() if latex else written}\n")
@@ -146,6 +150,7 @@ def compare(
     time_limit: TimeLimit = 1.0,
     seed: Seed = 0,
     effort: Effort = "balanced",
+    jobs: Jobs = 1,
     as_json: AsJson = False,
 ) -> None:
     """Plan with every method, and print side by side what each costs and how long it took.
@@ -162,11 +167,12 @@ def compare(
     interrupted = False
     names, skipped = _within(what.graph, time_limit)
     try:
-        for method in names:
-            found, interrupted = _find(what, {**options, "method": method})
-            candidates.append(Candidate.of(found, method))
-            if interrupted:
-                break
+        with processes(jobs) as executor:
+            for method in names:
+                found, interrupted = _find(what, {**options, "method": method, "executor": executor})
+                candidates.append(Candidate.of(found, method))
+                if interrupted:
+                    break
     except KeyboardInterrupt:
         if not candidates:
             raise
@@ -202,6 +208,7 @@ def emit(
     time_limit: TimeLimit = 1.0,
     seed: Seed = 0,
     effort: Effort = "balanced",
+    jobs: Jobs = 1,
 ) -> None:
     """Print the source of the function's value and Jacobian, or of a graph's Jacobian from its labels."""
     from accumulus.cli.source import source
@@ -210,7 +217,8 @@ def emit(
     check_target(target)
     options = _options(method, objective, time_limit, seed, effort)
     what = load(subject, shape or [])
-    found, interrupted = _find(what, options)
+    with processes(jobs) as executor:
+        found, interrupted = _find(what, {**options, "executor": executor})
     text = source(what, found, target, values=values)
     if output is None:
         sys.stdout.write(text)

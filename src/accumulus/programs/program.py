@@ -112,6 +112,7 @@ class Program:
             seed=options.seed,
             effort=options.effort,
             cache=options.cache,
+            executor=options.executor,
         )
 
     def _emit(self) -> Tape:

@@ -12,6 +12,7 @@ from accumulus.errors import ArgumentError, unknown_name
 from accumulus.programs.sparse import FORMATS, SparseFormat
 from accumulus.search.methods import check_options
 from accumulus.search.options import check_cache
+from accumulus.search.workers import check_executor
 from accumulus.targets import check_target
 
 __all__ = ["Settings", "check_threads"]
@@ -34,6 +35,7 @@ class Settings:
     threads: int = 1
     check_finite: bool = False
     cache: bool = True
+    executor: Any = None
 
     @classmethod
     def of(cls, **options: Any) -> Settings:
@@ -55,6 +57,7 @@ class Settings:
         check_objective(settings.objective)
         check_options(settings.method, settings.time_limit, settings.effort, settings.seed)
         check_cache(settings.cache)
+        check_executor(settings.executor)
         check_target(settings.target)
         check_threads(settings.threads)
         return settings

@@ -15,6 +15,11 @@ estimate (`accumulus.search.workload`) fits into
 So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones a procedure that
 is left out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it
 can be asked for by name. Without time, or iterations, the best greedy order is all.
+
+Last, what was found is compared with what face eliminations cost at least, and the searches of
+`accumulus.search.exact` run where they soon end: briefly, or under "thorough" for the rest of the time; not at all
+under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex and edge
+eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
 """
 
 from __future__ import annotations
@@ -24,17 +29,17 @@ from dataclasses import replace
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.exact.eliminations import proven
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, Method, get, methods, register
+from accumulus.search.sequences import face
 from accumulus.search.workload import Workload
 
 __all__ = ["auto"]
 
 #: Products up to which every method runs.
 SMALL: Final = 100
-#: Seconds that a search is left at least, unless the limit is 0, which means no search at all.
-_INSTANT: Final = 1e-9
-#: Part of the time limit that searches leave to the procedures.
+#: Part of the time limit that is left to the procedures.
 _REST: Final = 0.2
 #: Part of the estimated time of the vertex search that all procedures together may take, and its least.
 _SHARE: Final = 0.1
@@ -49,14 +54,12 @@ _TAPE: Final = 15e-6
 def auto(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
     start = time.perf_counter()
-    others = [get(name) for name in methods() if name != "auto"]
-    covered = {name for method in others for name in method.covers}
-    roots = [method for method in others if method.name not in covered]
-    searches = [method for method in roots if method.seconds is None]
-    procedures = [method for method in roots if method.seconds is not None]
-    best = _best_of(graph, options, searches, start + (1 - _REST) * options.time_limit)
+    # whatever `face` covers is begun with there
+    best = face(graph, replace(options, time_limit=(1 - _REST) * options.time_limit))
     if best.interrupted or options.time_limit == 0 or options.iterations == 0:
         return best
+    covered = {"face", *_covered("face")}
+    procedures = [method for method in map(get, methods()) if method.name not in covered and method.seconds is not None]
     try:
         for method, seconds in _affordable(graph, options, procedures, best):
             if 2 * seconds > start + options.time_limit - time.perf_counter():
@@ -67,22 +70,17 @@ def auto(graph: DifferentiationGraph, options: Options) -> Found:
             if options.progress is not None:
                 options.progress(best.cost(options.objective))
     except KeyboardInterrupt:
-        pass
-    return best
+        return replace(best, interrupted=True)
+    if options.effort == "fast" or len(graph.sources) > _LARGEST:
+        return best
+    left = max(0.0, start + options.time_limit - time.perf_counter())
+    return proven(graph, replace(options, time_limit=left), best, "face", brief=options.effort != "thorough")
 
 
-def _best_of(graph: DifferentiationGraph, options: Options, searches: list[Method], deadline: float) -> Found:
-    """The cheapest that the searches find, each in the time that is left."""
-    best: Found | None = None
-    for method in searches:
-        left = options.time_limit and max(_INSTANT, deadline - time.perf_counter())
-        found = method(graph, replace(options, time_limit=left))
-        if best is None or found.cost(options.objective) < best.cost(options.objective):
-            best = found
-        if found.interrupted:
-            return replace(best, interrupted=True)
-    assert best is not None
-    return best
+def _covered(name: str) -> set[str]:
+    """The methods that a method begins with, and those that these begin with."""
+    covers = get(name).covers
+    return set(covers).union(*map(_covered, covers))
 
 
 def _affordable(
@@ -96,7 +94,7 @@ def _affordable(
     counting = _TAPE * 2 * work.fewest if options.objective == "operations" else 0.0
     estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
     estimates.sort(key=lambda estimate: estimate[1])
-    products = sum(best.accumulation.steps.is_product)
+    products = best.accumulation.steps.is_product.count(1)
     if patient or (options.effort == "balanced" and products <= SMALL):
         return estimates
     budget = max(_LEAST, _SHARE * _search_seconds(len(graph.intermediates), work))

@@ -31,3 +31,7 @@ class Block:
         self._arrays[slot] = array
         self.integers[slot] = array.ctypes.data
         return array
+
+    def array(self, slot: int) -> NDArray[Any]:
+        """The array that a slot points to."""
+        return self._arrays[slot]

@@ -14,16 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
+
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
-__all__ = ["LEVELS", "Cost", "Elimination", "cost_of_order"]
+__all__ = ["LARGE", "LEVELS", "Cost", "Elimination", "cost_of_order", "count_live", "is_large"]
 
 #: Cost under the objective, then under the one that breaks ties.
 Cost = tuple[int, int]
 
 #: Level of a label by its kind: ±1, constant, variable.
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
+
+#: Edges beyond which orders are priced, and written down, by `accumulus.search.large`.
+LARGE: Final = 5_000
 
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40
@@ -117,6 +122,10 @@ def cost_of_order(
     graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: int | None = None
 ) -> Cost | None:
     """Cost of eliminating the vertices of `graph` in that order; None once it exceeds `limit`."""
+    if is_large(graph):
+        from accumulus.search.large import large_cost
+
+        return large_cost(graph, order, objective, limit)
     state = Elimination(graph, objective)
     total = tie = 0
     for k in order:
@@ -127,3 +136,17 @@ def cost_of_order(
             return None
         state.eliminate(k)
     return total, tie
+
+
+def count_live(graph: DifferentiationGraph) -> int:
+    """Number of intermediates on a path from a root to a terminal."""
+    inner = np.ones(len(graph.vertices), bool)
+    inner[[*graph.roots, *graph.terminals]] = False
+    on_a_path = np.zeros_like(inner)
+    on_a_path[graph.sources[graph.live_edges]] = True
+    return int(np.count_nonzero(inner & on_a_path))
+
+
+def is_large(graph: DifferentiationGraph) -> bool:
+    """Whether the graph is eliminated by compiled code, with the same results."""
+    return len(graph.sources) > LARGE

@@ -17,12 +17,13 @@ equal code are isomorphic, whatever the ties. Codes are kept as 128 random bits.
 a state costs at least: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
 table has a fixed size; an entry that is lost costs time only.
 
-Moves that are taken at once (`series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩ next
-is never a mistake, when all products count, or just one of the labels is ±1, or both are constant or both variable. Let A·i and
-j·B be the labels that any plan makes at this vertex. With k = i·j instead: A·i becomes A·k, which costs the same; j·B is
-left out; (A·i)·(j·B) becomes (A·k)·B. If the plan makes a j·B, leaving that out pays for k; if not, every A·i is
-multiplied by j, and leaving these out does. If i is ±1, A·i becomes A and j·B becomes k·B, and all costs stay; likewise
-for j. (A constant and a variable are different: A·i may be free for constant A.)
+Moves that are taken at once (`series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
+next is never a mistake, if all products count, or just one of the two labels is ±1, or both are constant or both
+variable. Let A·i and j·B be the labels that any plan makes at this vertex. With k = i·j instead: A·i becomes A·k, which
+costs the same; j·B is left out; (A·i)·(j·B) becomes (A·k)·B. If the plan makes a j·B, leaving that out pays for k; if
+not, every A·i is multiplied by j, and leaving these out does. If only i is ±1, A·i becomes A and j·B becomes k·B, and
+all costs stay; likewise for j. (A constant and a variable are different: A·i may be free for a constant A. So
+are two labels ±1: their product would be one, and what is added to it later a constant.)
 
 Search. Depth first, the most promising move first, under a limit that falls with every plan that is found. The caller
 owns the memory and raises the limit from the lower bound upwards. A call does BUDGET moves and can be followed by the
@@ -67,7 +68,6 @@ from accumulus.search.faces_slots import (
     MOST_STEPS,
     MOVE,
     MOVES,
-    NODES,
     OVERFLOW,
     PATHS,
     PRESENT,
@@ -79,6 +79,7 @@ from accumulus.search.faces_slots import (
     TABLE,
     TABLE_BITS,
     TRACKED,
+    TRIED,
     VERTICES,
     WEIGHTS,
     WORDS,
@@ -126,7 +127,7 @@ def level_of(state: int, x: int) -> int:
 def raise_level(state: int, x: int, level: int) -> None:
     """Level of a label after another one of that level has been added to it."""
     info = get(state, INFO + x)
-    level = max(shifted_right(info, 2 * ID_BITS), max(level, 2))
+    level = max(shifted_right(info, 2 * ID_BITS), level, 2)
     put(state, INFO + x, (info & ((1 << (2 * ID_BITS)) - 1)) | (level << (2 * ID_BITS)))
 
 
@@ -500,6 +501,7 @@ def offer(block: int, depth: int, a: int, b: int) -> None:
     state, frame = get(block, STATES) + depth * size * 8, get(block, FRAMES) + depth * FRAME * 8
     moves = get(block, MOVES) + depth * MOST_MOVES * MOVE * 8
     copy(state + size * 8, state, size)
+    put(block, TRIED, get(block, TRIED) + 1)
     put(block, LENGTH, get(frame, FRAME_LENGTH))
     cost = get(frame, FRAME_COST) + make(block, state + size * 8, a, b)
     bound = enter(block, state + size * 8, frame + FRAME * 8, cost)
@@ -526,7 +528,6 @@ def expand(block: int, depth: int) -> None:
     state, frame = get(block, STATES) + depth * size * 8, get(block, FRAMES) + depth * FRAME * 8
     put(frame, FRAME_MOVES, 0)
     put(frame, FRAME_NEXT, 0)
-    put(block, NODES, get(block, NODES) + 1)
     bits = get(state, PRESENT)
     while bits != 0:
         x = lowest(bits)
@@ -544,19 +545,22 @@ def expand(block: int, depth: int) -> None:
 
 
 def prove(block: int) -> int:
-    """Search until nothing cheaper than LIMIT is left, or BUDGET states have been expanded.
+    """Search until nothing cheaper than LIMIT is left, or BUDGET moves have been tried.
 
-    DEPTH = -1 begins at the state of depth 0.
+    DEPTH = -1 begins with a copy of the state of depth 0, which stays as it is.
     """
     size = PATHS + MOST * get(block, WORDS)
     if get(block, DEPTH) < 0:
         put(block, LENGTH, 0)
-        put(block, DEPTH, 0)
-        if enter(block, get(block, STATES), get(block, FRAMES), 0) > get(block, LIMIT):
+        put(block, DEPTH, 1)
+        first = get(block, STATES) + size * 8
+        copy(first, get(block, STATES), size)
+        if enter(block, first, get(block, FRAMES) + FRAME * 8, 0) > get(block, LIMIT):
             return DONE
-        expand(block, 0)
+        expand(block, 1)
     depth = get(block, DEPTH)
-    for _ in range(get(block, BUDGET)):
+    stop = get(block, TRIED) + get(block, BUDGET)
+    while get(block, TRIED) < stop:
         if get(block, OVERFLOW) != 0:
             return DONE
         frame = get(block, FRAMES) + depth * FRAME * 8
@@ -565,7 +569,7 @@ def prove(block: int) -> int:
         if following >= get(frame, FRAME_MOVES) or get(moves, following * MOVE) > get(block, LIMIT):
             remember(block, frame, get(block, LIMIT) - get(frame, FRAME_COST) + 1)
             depth -= 1
-            if depth < 0:
+            if depth == 0:
                 return DONE
             put(block, DEPTH, depth)
             continue

@@ -9,7 +9,7 @@ STATES, FRAMES, MOVES, LOG, BEST_LOG, TABLE, WEIGHTS, TRACKED, SIZES, ENDS, SCRA
 #: Integers: the problem.
 WORDS, VERTICES, TABLE_BITS, FMA, EDGES, SERIES = range(11, 17)
 #: Integers: state of the search. BEST is the cost of what LOG recorded, LIMIT the most that a plan may cost.
-LIMIT, BEST, BEST_LENGTH, DEPTH, LENGTH, BUDGET, NODES, OVERFLOW = range(17, 25)
+LIMIT, BEST, BEST_LENGTH, DEPTH, LENGTH, BUDGET, TRIED, OVERFLOW = range(17, 25)
 SLOTS: Final = 25
 
 #: Vertices of a line graph, at most: they are bits of one word.

@@ -22,11 +22,12 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.cost import OBJECTIVES, count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
+from accumulus.search.large import accumulation_of
+from accumulus.search.passes import cost_of, verify
 
 if TYPE_CHECKING:
     from accumulus.search.plan import Plan
@@ -103,7 +104,7 @@ def written_found(plan: Plan) -> dict[str, Any]:
         "seconds": float(plan.seconds),
         "order": None if plan.order is None else [int(v) for v in plan.order],
     }
-    if plan.order is None or not _same(eliminate_vertices(plan.graph, plan.order), accumulation):
+    if plan.order is None or not _same(accumulation_of(plan.graph, plan.order), accumulation):
         data["steps"] = [[_SIGNS[bool(is_product)], left, right] for is_product, left, right in accumulation.steps]
         data["entries"] = [[row, column, entry] for (row, column), entry in accumulation.entries.items()]
     return data
@@ -138,7 +139,7 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     if order is not None:
         order = tuple(whole_numbers(order, "order", len(graph.vertices)))
     accumulation = _read_accumulation(data, graph, order)
-    counted = count(accumulation, objective)
+    counted = cost_of(accumulation, objective)
     if counted != cost:
         raise PlanError(f"'cost' is {cost}, but the plan costs {counted} {objective}")
     return Plan(graph, accumulation, method, objective, cost, order, bound, float(seconds), seed)
@@ -152,12 +153,12 @@ def _read_accumulation(
         if steps is None and entries is None:
             if order is None:
                 raise PlanError("there is neither 'order' nor 'steps' and 'entries'; expected one of them")
-            accumulation = eliminate_vertices(graph, order)
+            accumulation = accumulation_of(graph, order)
         else:
             if order is not None and sorted(order) != list(graph.intermediates):
                 raise PlanError(f"'order' is {shortened(order)}; expected every intermediate vertex once")
             accumulation = Accumulation(graph, _read_steps(steps, graph), _read_entries(entries))
-        accumulation.verify(seed=int.from_bytes(os.urandom(8), "little"))
+        verify(accumulation, seed=int.from_bytes(os.urandom(8), "little"))
     except OrderError as error:
         raise PlanError(f"'order': {error}") from None
     except VerificationError as error:
@@ -212,8 +213,8 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
                 f"{shortened(b)}; make a plan for this graph"
             )
     accumulation = Accumulation(graph, plan.accumulation.steps, plan.accumulation.entries)
-    accumulation.verify()
-    cost = count(accumulation, plan.objective)
+    verify(accumulation)
+    cost = cost_of(accumulation, plan.objective)
     # the bound was found for other operations if these differ
     bound = plan.lower_bound if cost == plan.cost else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)

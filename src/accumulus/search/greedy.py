@@ -12,11 +12,16 @@ filled in.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from accumulus.accumulate.cost import Objective
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.elimination import Cost, Elimination, cost_of_order
+from accumulus.graph.degrees import index_domains, index_ranges
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.search.elimination import Cost, Elimination, cost_of_order, is_large
+from accumulus.search.machine import prepare
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 
@@ -24,6 +29,12 @@ __all__ = ["forward_order", "greedy_orders", "markowitz_order", "reverse_order"]
 
 #: Costs up to which all greedy orders are compared, whatever the best of them costs.
 CHEAP: Final = 10_000
+#: Products for each edge of a large graph after which a sweep is first given up, and how many times as many Markowitz,
+#: and the next round, may make.
+FEW: Final = 4
+MANY: Final = 8
+#: Vertices times ends up to which it is counted which vertex reaches which end.
+COUNTED: Final = 50_000_000
 
 
 def forward_order(graph: DifferentiationGraph) -> tuple[int, ...]:
@@ -44,6 +55,10 @@ def markowitz_order(
 
     Ties go to the one that the fewest others depend on, then to the one nearest to the roots.
     """
+    if is_large(graph):
+        from accumulus.search.large import large_markowitz
+
+        return large_markowitz(graph, objective, limit)
     state = Elimination(graph, objective)
     place = {k: -position for position, k in enumerate(state.intermediates)}
 
@@ -78,11 +93,15 @@ def markowitz_order(
 def greedy_orders(graph: DifferentiationGraph, objective: Objective) -> list[tuple[str, Cost, tuple[int, ...]]]:
     """Name, cost and order of the three, simplest first; of those that cost no more than about four times the best.
 
+    Of large graphs only those that are the cheapest, or were when they were tried.
+
     Forward or reverse elimination can cost more than there is time for. So all are tried up to a limit, which rises
     until one of them stays below; that takes no longer than a small multiple of the best one alone. Costs are under
     `objective`; those of "operations" are multiplications.
     """
     sweeps = (("forward", forward_order(graph)), ("reverse", reverse_order(graph)))
+    if is_large(graph):
+        return _cheapest_orders(graph, objective, sweeps)
     limit = CHEAP
     found: list[tuple[str, Cost, tuple[int, ...]]] = []
     while not found:
@@ -95,6 +114,74 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective) -> list[tup
             found.append(("markowitz", *greedy))
         limit *= 4
     return found
+
+
+def _cheapest_orders(
+    graph: DifferentiationGraph, objective: Objective, sweeps: Sequence[tuple[str, tuple[int, ...]]]
+) -> list[tuple[str, Cost, tuple[int, ...]]]:
+    """Of the three orders, the cheapest, and those that cost no more than what had been found before them.
+
+    A sweep that makes many products is given up soon, and tried again once Markowitz says what it has to stay below;
+    unless its products can be counted without doing it. Where Markowitz fills the graph in, it is given up at the cost
+    of a sweep.
+    """
+    prepare("elimination", "passes")  # side by side, where they have to be compiled
+    known = _sweep_costs(graph)
+    limit = max(FEW * len(graph.sources), min(known.values(), default=0))
+    found: dict[str, tuple[Cost, tuple[int, ...]]] = {}
+
+    def least(otherwise: int) -> int:
+        return min((cost[0] for cost, _ in found.values()), default=otherwise)
+
+    def price(name: str, order: tuple[int, ...]) -> Cost | None:
+        if name not in known:
+            return cost_of_order(graph, order, objective, least(limit))
+        return (known[name], known[name]) if known[name] <= least(limit) else None
+
+    while not found:
+        for name, order in sweeps:
+            cost = price(name, order)
+            if cost is not None:
+                found[name] = cost, order
+        greedy = markowitz_order(graph, objective, least(MANY * limit))
+        if greedy is not None:
+            found["markowitz"] = greedy
+        given_up, limit = limit, MANY * limit
+    for name, order in sweeps:
+        if name not in found and least(limit) > given_up:
+            cost = price(name, order)
+            if cost is not None:
+                found[name] = cost, order
+    return [(name, *found[name]) for name in ("forward", "reverse", "markowitz") if name in found]
+
+
+def _sweep_costs(graph: DifferentiationGraph) -> dict[str, int]:
+    """Costs of forward and reverse elimination where they can be counted: scalars, all labels vary, few ends.
+
+    When forward elimination comes to a vertex, the edges into it are still those of the graph, and those out of it lead
+    to the terminals that it reaches.
+    """
+    live = graph.live_edges
+    ends = graph.sources[live].astype(np.int64) * len(graph.vertices) + graph.targets[live]
+    many = len(graph.vertices) * max(len(graph.roots), len(graph.terminals))
+    if (
+        many > COUNTED
+        or (graph.kinds[live] != Kind.VARIABLE).any()
+        or (graph.sizes != 1).any()
+        or len(np.unique(ends)) < len(ends)
+    ):
+        return {}
+    inner = np.ones(len(graph.vertices), bool)
+    inner[[*graph.roots, *graph.terminals]] = False
+    costs = {}
+    for name, near, reached in (
+        ("forward", graph.targets, index_domains(graph)),
+        ("reverse", graph.sources, index_ranges(graph)),
+    ):
+        degrees = np.bincount(near[live], minlength=len(graph.vertices))
+        reach = np.fromiter((bits.bit_count() for bits in reached), np.int64, len(reached))
+        costs[name] = int((degrees * reach)[inner].sum())
+    return costs
 
 
 @register(

@@ -40,10 +40,14 @@ _CHILD: Final = (
 )
 _NOTICE: Final = "accumulus: preparing its search kernels; this takes a few seconds, once on this machine"
 
+#: The function that a kernel is called by has one of these names.
+_ENTRIES: Final = ("anneal", "prove", "perform")
+
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _DEFINITION: Final = re.compile(
-    r"^define [^@\n]*i32 @([\w.$]*(?:anneal|prove)[\w.$]*)\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
+    rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(_ENTRIES)})[\w.$]*)"
+    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
     re.MULTILINE,
 )
 
@@ -53,7 +57,7 @@ _ENGINES: Final[list[Any]] = []
 
 @cache
 def kernel(subject: str) -> Kernel:
-    """The function `anneal` or `prove` of ``accumulus.search.<subject>_kernel`` as machine code."""
+    """The function `anneal`, `prove` or `perform` of ``accumulus.search.<subject>_kernel`` as machine code."""
     return _load(_stored(subject) or prepare(subject)[0])
 
 
@@ -154,7 +158,7 @@ def compile_kernel(subject: str) -> bytes:
 
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     module = importlib.import_module(f"accumulus.search.{subject}_kernel")
-    function = getattr(module, "anneal", None) or module.prove
+    function = next(getattr(module, name) for name in _ENTRIES if hasattr(module, name))
     dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
     found = _DEFINITION.search(text)

@@ -11,6 +11,7 @@ import numpy as np
 
 from accumulus.accumulate.cost import Objective, check_objective
 from accumulus.errors import ArgumentError, unknown_name
+from accumulus.search.workers import Workers
 
 __all__ = ["EFFORTS", "Effort", "Options", "check_cache"]
 
@@ -24,11 +25,14 @@ class Options:
 
     Args:
         objective: the cost to minimise: "fma", "multiplications" or "operations".
-        time_limit: seconds at most; 0 gives the best greedy plan at once.
+        time_limit: seconds at most; 0 gives the best greedy plan at once. Procedures that do not search take what they
+            take.
         seed: of all random choices. Same seed, same plan, as long as the time limit is not what ends the search.
         effort: "fast" anneals once and briefly, "balanced" until it stalls, "thorough" until it stalls for long.
-        iterations: vertices visited, at most, in place of the end that the effort has. Reproducible on any machine.
+        iterations: vertices visited, at most, in place of the end that the effort has; of edge and face sequences, how
+            often they are repaired. Reproducible on any machine.
         progress: called now and then with the best cost so far. May raise KeyboardInterrupt to end the search.
+        executor: what shares in a search, see `accumulus.search.parallel`: an executor, or a Dask client.
 
     Raises:
         UnknownNameError: for an unknown objective or effort.
@@ -41,6 +45,7 @@ class Options:
     effort: Effort = "balanced"
     iterations: int | None = None
     progress: Callable[[int], object] | None = None
+    executor: Workers | None = None
 
     def __post_init__(self) -> None:
         check_objective(self.objective)
@@ -58,6 +63,8 @@ class Options:
                 raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
         if self.progress is not None and not callable(self.progress):
             raise ArgumentError(f"progress is {self.progress!r}; expected a function of the best cost so far, or None")
+        if self.executor is not None and not isinstance(self.executor, Workers):
+            object.__setattr__(self, "executor", Workers(self.executor))
 
 
 def check_cache(cache: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,11 +11,12 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import OBJECTIVES, Objective, count
-from accumulus.errors import ArgumentError, OrderError
+from accumulus.accumulate.cost import OBJECTIVES, Objective
+from accumulus.errors import ArgumentError, ExecutorWarning, OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.methods import get
 from accumulus.search.options import Options, check_cache
+from accumulus.search.passes import cost_of, verify
 from accumulus.search.registry import Found
 from accumulus.search.store import is_on, key_of, recall, remember
 
@@ -35,7 +37,7 @@ class Plan:
         objective: what was minimised.
         cost: under the objective.
         order: intermediate vertices by number, if the plan is a vertex elimination.
-        lower_bound: no plan can cost less, as far as is known.
+        lower_bound: no elimination of the plan's `scope` can cost less; None if nothing is known.
         seconds: that the search took, when the plan was found.
         seed: of the search.
         recalled: whether it was not searched for but kept from before, see `accumulus.search.store`.
@@ -56,9 +58,38 @@ class Plan:
     def costs(self) -> dict[Objective, int]:
         """Cost under every objective."""
         return {
-            objective: self.cost if objective == self.objective else count(self.accumulation, objective)
+            objective: self.cost if objective == self.objective else cost_of(self.accumulation, objective)
             for objective in OBJECTIVES
         }
+
+    @property
+    def scope(self) -> str:
+        """What `lower_bound` speaks of: "vertex", "edge" or "face" eliminations.
+
+        Each is a part of the next, and a bound for face eliminations one for all. Methods that share and factor in ways
+        that are no elimination could in principle be cheaper than the best face elimination; none is known to be.
+        """
+        return {"exact-vertex": "vertex", "exact-edge": "edge"}.get(self.method, "face")
+
+    @property
+    def is_optimal(self) -> bool:
+        """Whether it is proven that no elimination of the plan's `scope` is cheaper.
+
+        >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
+        >>> plan(graph, "exact-vertex").is_optimal
+        True
+        """
+        return self.lower_bound is not None and self.cost <= self.lower_bound
+
+    @property
+    def gap(self) -> float | None:
+        """Part of the cost that a better elimination of the plan's `scope` might save at most: (cost − bound) / cost.
+
+        0 if the plan is optimal, None if no lower bound is known.
+        """
+        if self.lower_bound is None:
+            return None
+        return (self.cost - self.lower_bound) / self.cost if self.cost else 0.0
 
     def verify(self) -> None:
         """Check against the graph that this plan computes its Jacobian; see `Accumulation.verify`.
@@ -66,7 +97,7 @@ class Plan:
         Raises:
             VerificationError: if it does not.
         """
-        self.accumulation.verify()
+        verify(self.accumulation)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan and its graph to a JSON file that `accumulus.load_plan` reads.
@@ -113,6 +144,7 @@ def plan(
     order: Iterable[Hashable] | None = None,
     progress: Callable[[int], object] | None = None,
     cache: bool = True,
+    executor: Any = None,
 ) -> Plan:
     """Find a cheap way to accumulate the Jacobian of a graph, and verify it.
 
@@ -130,6 +162,13 @@ def plan(
         progress: called now and then with the best cost so far.
         cache: whether a plan that was found before for an equal graph and equal arguments is taken from disk, and a new
             one kept there.
+        executor: what shares in the search: any `concurrent.futures.Executor`, or a Dask ``Client``. The search is then
+            many of them, from other seeds; the best wins, never worse than without. The plan does not depend on how
+            many workers there are, unless the time limit ends the search. See ``docs/search.md``.
+
+    Warns:
+        CacheWarning: if the plan cannot be kept.
+        ExecutorWarning: if the executor fails; the plan is there all the same.
 
     Raises:
         ArgumentError: if an argument has a wrong type or is out of range.
@@ -143,7 +182,7 @@ def plan(
     4
     """
     options: Any = {"objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
-    chosen = Options(iterations=iterations, progress=progress, **options)
+    chosen = Options(iterations=iterations, progress=progress, executor=executor, **options)
     finder = get(method)
     check_cache(cache)
     if not isinstance(graph, DifferentiationGraph):
@@ -165,13 +204,16 @@ def plan(
         if method != "auto":
             found = replace(found, method=method, _accumulation=found.accumulation)
     accumulation = found.accumulation
-    accumulation.verify()
+    verify(accumulation)
     cost = found.cost(chosen.objective)
     seconds = time.perf_counter() - start
     made = Plan(
         graph, accumulation, found.method, chosen.objective, cost, found.order, found.lower_bound, seconds, chosen.seed
     )
-    if key and not found.interrupted:
+    workers = chosen.executor
+    if workers is not None and workers.failures:
+        warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=2)
+    if key and not found.interrupted and (workers is None or workers.complete):
         remember(key, made)
     return made
 

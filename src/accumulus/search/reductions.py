@@ -7,11 +7,12 @@
   and j be the labels ⟨u,v⟩ and ⟨v,w⟩, A·i and j·B what an order makes of them before v goes. With k = i·j made first,
   A·i becomes A·k, j·B is left out, (A·i)·(j·B) becomes (A·k)·B. Leaving out pays for k: the order makes some j·B, or
   multiplies every A·i by j. Sizes: this needs size(w) ≤ size(v) and size(u) = 1, or the same with u and w exchanged.
-  Kinds, where products with ±1 and of two constants are free: both labels constant, or both variable.
-* **Copies** (`_is_copy`). A vertex v whose only label on one side is ±1, to a vertex u that is no larger, is eliminated,
-  where such products are free, if no label on the other side is ±1. Any A·i becomes A, and j·B becomes (i·j)·B, at
-  equal cost. (Labels ±1 on both sides would make u a label ±1, and what is added to that later a constant, whose
-  products are not free: waiting can be better.)
+  Kinds, where products with ±1 and of two constants are free: both labels constant, or both variable, and
+  size(u) = size(w) = 1 (a factor ±1 of another size may pay for less).
+* **Copies** (`_is_copy`). A vertex v whose only label on one side is ±1, to a vertex u that is no larger, is
+  eliminated, where such products are free, if no label on the other side is ±1. Any A·i becomes A, and j·B becomes
+  (i·j)·B, at equal cost. (Labels ±1 on both sides would make u a label ±1, and what is added to that later a
+  constant, whose products are not free: waiting can be better.)
 * **Ends** (`_is_at_end`). A vertex v that only roots depend on is eliminated if it never can cost less than now (its
   disjoint paths, `accumulus.search.exact.bounds`), and the roots are together no larger than v: whatever is eliminated
   before, any other vertex then has the roots for v among its predecessors, so it costs no more. Where kinds
@@ -66,24 +67,23 @@ class Part:
 def parts(state: Elimination) -> list[tuple[int, ...]]:
     """Intermediates that are joined by paths through intermediates; in their own order."""
     inner = set(state.intermediates)
-    seen: set[int] = set()
-    found = []
+    number: dict[int, int] = {}
+    found: list[list[int]] = []
     for start in state.intermediates:
-        if start in seen:
+        if start in number:
             continue
-        seen.add(start)
-        pending, part = [start], []
+        number[start] = len(found)
+        found.append([])
+        pending = [start]
         while pending:
             v = pending.pop()
-            part.append(v)
             for u in (*state.predecessors[v], *state.successors[v]):
-                if u in inner and u not in seen:
-                    seen.add(u)
+                if u in inner and u not in number:
+                    number[u] = number[start]
                     pending.append(u)
-        found.append(set(part))
-    return [tuple(v for v in state.intermediates if v in part) for part in found] if len(found) > 1 else (
-        [state.intermediates] if found else []
-    )
+    for v in state.intermediates:
+        found[number[v]].append(v)
+    return [tuple(part) for part in found]
 
 
 def reduced(state: Elimination, part: Sequence[int]) -> Part:
@@ -138,8 +138,8 @@ def _is_series(state: Elimination, v: int) -> bool:
     ((u, i),) = state.predecessors[v].items()
     ((w, j),) = state.successors[v].items()
     above, size, below = state.sizes[u], state.sizes[v], state.sizes[w]
-    if state.objective != "fma" and (i != j or i == 1):
-        return False
+    if state.objective != "fma":
+        return i == j and i > 1 and above == below == 1
     return (above == 1 and below <= size) or (below == 1 and above <= size)
 
 
@@ -192,9 +192,7 @@ def _merged(part: Part, groups: Sequence[Sequence[int]]) -> Part:
         for v in others:
             sizes[first] += sizes[v]
             members[first] += members[v]
-    edges = [
-        (j, i, level) for j in kept for i, level in state.successors[j].items() if i in kept
-    ]
+    edges = [(j, i, level) for j in kept for i, level in state.successors[j].items() if i in kept]
     inner = [v for v in state.intermediates if v in kept]
     merged = Elimination.of_edges(edges, sizes, inner, state.objective)
     return _extracted(merged, inner, members, part.first, part.cost)

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import Final
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective, count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.accumulate.cost import Objective
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.large import accumulation_of
 from accumulus.search.options import Options
+from accumulus.search.passes import cost_of
 from accumulus.search.workload import Workload
 
 __all__ = ["Found", "Method", "get", "methods", "register"]
@@ -31,7 +32,8 @@ class Found:
         method: name of the method that it comes from; one that starts from others' plans and finds nothing better
             names those.
         order: intermediate vertices by number, for methods that eliminate vertices.
-        lower_bound: no plan can cost less under the objective, as far as the method knows.
+        lower_bound: no elimination of the method's class can cost less: of `exact-vertex` no vertex elimination, of
+            `exact-edge` no edge elimination, of all others no face elimination; None if nothing is known.
         interrupted: whether Ctrl-C ended the search, so that nothing is to follow it.
     """
 
@@ -49,12 +51,12 @@ class Found:
         if self._accumulation is not None:
             return self._accumulation
         assert self.order is not None, "a method returns an order or an accumulation"
-        return eliminate_vertices(self.graph, self.order)
+        return accumulation_of(self.graph, self.order)
 
     def cost(self, objective: Objective) -> int:
         """Its cost, as `accumulus.accumulate.cost` counts it."""
         if objective not in self._costs:
-            self._costs[objective] = count(self.accumulation, objective)
+            self._costs[objective] = cost_of(self.accumulation, objective)
         return self._costs[objective]
 
 

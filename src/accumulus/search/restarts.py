@@ -52,12 +52,14 @@ def until_stalled(
     seed: int,
     most_sweeps: float,
     iterations: int | None = None,
+    anew: tuple[int, ...] | None = None,
 ) -> Iterator[int]:
     """Run after run, the first from the best order that the annealer knows; yields the best cost from time to time.
 
     Args:
         most_sweeps: of a run, so that it ends within the time limit.
         iterations: visits of all runs, instead of the end that the schedule has.
+        anew: what every second run begins with instead, the first one included.
     """
     misses = 0
     for run in count():
@@ -67,6 +69,8 @@ def until_stalled(
             visits = min(visits, iterations)
             iterations -= visits
         before, (_, start) = annealer.least, annealer.best
+        if anew is not None and run % 2 == 0:
+            start = anew
         yield from annealer.run(start, visits, (seed, run), min(1.0, sweeps / FEW_SWEEPS))
         misses = misses + 1 if annealer.least == before else 0
         if iterations == 0 or (iterations is None and misses > schedule.patience):

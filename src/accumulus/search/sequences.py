@@ -1,70 +1,124 @@
-"""The best edge and face sequences that greedy choices and repairs find.
+"""The best edge and face sequences that local search finds, beginning with the best vertex order.
 
 Every vertex order is an edge sequence, every edge sequence a face sequence. So both begin with the best order of the
 method `vertex`, `face` runs `edge`, too, and neither is ever worse than that.
 
-Single edges and faces pay on small graphs only: on none of some sixty graphs of more than 30 products, examples,
-public ones and random ones, did any sequence improve on the annealed order. So sequences of more than `MOST` products
-are not touched, and on what is touched the work is limited by counts, as long as the time limit allows. Always hands
-back the best so far: when the time is over, and on Ctrl-C.
+Under "fma" and "multiplications", sequences that mix vertices, edges and faces are annealed
+(`accumulus.search.mixed`), every second run from the order, the others from the best so far, until that stalls. Under
+"operations", where the emitted tape is what counts, sequences of up to `_REPAIRED` products are cut and finished anew
+(`accumulus.accumulate.greedy.Repair`), and the tapes counted; longer ones are annealed by their multiplications, and
+only the best is counted.
+
+Single edges and faces pay on small graphs, and on few others: then it takes minutes to find out. So at the default
+effort, sequences of more than `most` products are not touched, and nothing is where a bound says that it is the best.
+Always hands back the best so far: when the time is over, and on Ctrl-C.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.annealing import DEAREST
+from accumulus.search.elimination import Elimination
+from accumulus.search.machine import prepare
+from accumulus.search.mixed import MOST_EDGES, MixedAnnealing
 from accumulus.search.options import Options
+from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
+from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.vertex import vertex
 
 __all__ = ["edge", "face"]
 
+Level = Literal["edge", "face"]
+
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    #: Products of a sequence that is touched, at most.
-    most: int
-    #: Rounds of repairs for each product.
+    """How much is done.
+
+    Attributes:
+        most: products of a sequence that is touched, at most.
+        annealing: under "fma" and "multiplications"; visits are moves.
+        rounds: of repairs under "operations", for each product.
+        work: of these repairs, at most, in score evaluations; one takes one or two microseconds.
+    """
+
+    most: float
+    annealing: Schedule
     rounds: int
-    #: Score evaluations, at most; one takes one or two microseconds.
     work: int
 
 
 _EFFORTS: Final = {
-    "fast": _Effort(16, 2, 1_000),
-    "balanced": _Effort(32, 15, 60_000),
-    "thorough": _Effort(300, 200, 2_000_000),
+    "fast": _Effort(16, Schedule(200, growth=1.0, patience=-1), 2, 1_000),
+    "balanced": _Effort(32, Schedule(1_000, growth=1.0, patience=1), 15, 60_000),
+    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, patience=9), 200, 2_000_000),
 }
+#: Products of a sequence that is repaired, at most.
+_REPAIRED: Final = 100
+#: Part of the time that edges may take, where faces follow.
+_EDGES: Final = 0.25
 
 
 @register("edge", "eliminates edges, beginning with the best vertex order", covers=("vertex",))
+@in_parts
 def edge(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an edge sequence that is better than the best vertex order."""
     return _search(graph, options, ("edge",))
 
 
 @register("face", "eliminates faces, beginning with the best vertex order", covers=("edge",))
+@in_parts
 def face(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an edge sequence, then for a face sequence that is better still."""
     return _search(graph, options, ("edge", "face"))
 
 
-def _search(graph: DifferentiationGraph, options: Options, levels: tuple[Literal["edge", "face"], ...]) -> Found:
-    deadline = time.perf_counter() + options.time_limit
+def _search(graph: DifferentiationGraph, options: Options, levels: tuple[Level, ...]) -> Found:
+    started = time.perf_counter()
     start = best = vertex(graph, options)
     if best.interrupted or options.time_limit == 0 or options.iterations == 0:
         return best
-    products = sum(best.accumulation.steps.is_product)
+    products = best.accumulation.steps.is_product.count(1)
     if products > _EFFORTS[options.effort].most or _is_least(best, options.objective):
         return best
-    for left, level in zip(range(len(levels), 0, -1), levels, strict=True):
-        now = time.perf_counter()
-        best = _repaired(level, start, best, options, now + (deadline - now) / left)
-        if best.interrupted or _is_least(best, options.objective):
+    deadline = started + options.time_limit
+    search: _Annealed | _Repaired | None = None
+    for level in levels:
+        share = _EDGES if level == "edge" and "face" in levels else 1.0
+        interrupted = False
+        try:
+            if search is None:
+                before = time.perf_counter()
+                search = _search_from(start, options) if before <= deadline else None
+                if search is None:
+                    return best
+                # the first use on a machine compiles a kernel, which is not the search's time
+                deadline += time.perf_counter() - before
+            now = time.perf_counter()
+            with closing(search.steps(level, share * options.time_limit)) as costs:
+                for cost in costs:
+                    if options.progress is not None:
+                        options.progress(min(cost, best.cost(options.objective)))
+                    if time.perf_counter() > now + share * (deadline - now):
+                        break
+        except KeyboardInterrupt:
+            interrupted = True
+        if search is not None:
+            found = search.found(level)
+            if found.cost(options.objective) < best.cost(options.objective):
+                best = found
+        if interrupted:
+            return replace(best, interrupted=True)
+        if _is_least(best, options.objective):
             break
     return best
 
@@ -79,30 +133,68 @@ def _is_least(found: Found, objective: Objective) -> bool:
     return bound is not None and found.cost(counted) <= bound
 
 
-def _repaired(level: Literal["edge", "face"], start: Found, best: Found, options: Options, deadline: float) -> Found:
-    """What repairs make of a vertex order, if that is better than the best so far."""
-    from accumulus.accumulate.edge import edges_of_vertices
-    from accumulus.accumulate.face import faces_of_edges
-    from accumulus.accumulate.greedy import Repair
+def _search_from(start: Found, options: Options) -> _Annealed | _Repaired | None:
+    """The search that fits the objective; None for what is too large for it."""
+    if options.objective == "operations" and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
+        return _Repaired(start, options)
+    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost("fma") < DEAREST:
+        return None
+    prepare("mixed")
+    return _Annealed(start, options)
 
-    assert start.order is not None
-    edges = edges_of_vertices(start.graph, start.order)
-    products = sum(start.accumulation.steps.is_product)
-    sequence: list[Any] = list(edges) if level == "edge" else list(faces_of_edges(start.graph, edges))
-    effort = _EFFORTS[options.effort]
-    rounds = effort.rounds * products
-    if options.iterations is not None:
-        rounds = min(rounds, options.iterations)
-    repair = Repair(start.graph, level, (start.accumulation, sequence), options.objective)
-    interrupted = False
-    try:
-        for cost in repair.run(rounds, effort.work, options.seed):
-            if options.progress is not None:
-                options.progress(min(cost, best.cost(options.objective)))
-            if time.perf_counter() > deadline:
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-    if repair.cost < best.cost(options.objective):
-        best = Found(start.graph, level, _accumulation=repair.best)
-    return replace(best, interrupted=True) if interrupted else best
+
+class _Annealed:
+    """Annealing of edges, then of faces, with what edges found in hand."""
+
+    def __init__(self, start: Found, options: Options) -> None:
+        assert start.order is not None
+        self._graph, self._options = start.graph, options
+        self._known = start.cost("operations") if options.objective == "operations" else None
+        self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
+        #: The order's own items: the best sequence can be hard to leave.
+        self._order = self._annealing.best[1]
+
+    def steps(self, level: Level, seconds: float) -> Generator[int]:
+        """Anneal; yields the best cost from time to time."""
+        annealing, options = self._annealing, self._options
+        annealing.faces = level == "face"
+        schedule = _EFFORTS[options.effort].annealing
+        sweeps = annealing.sweeps_in(seconds)
+        for cost in until_stalled(annealing, schedule, options.seed, sweeps, options.iterations, self._order):
+            yield cost if self._known is None else self._known
+
+    def found(self, level: Level) -> Found:
+        """The best so far."""
+        return Found(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))
+
+
+class _Repaired:
+    """Repairs of edges, and of faces, each beginning with the vertex order."""
+
+    def __init__(self, start: Found, options: Options) -> None:
+        self._start, self._options = start, options
+        self._best = start.accumulation
+
+    def steps(self, level: Level, seconds: float) -> Generator[int]:
+        """Repair; yields the best cost after each round."""
+        from accumulus.accumulate.edge import edges_of_vertices
+        from accumulus.accumulate.face import faces_of_edges
+        from accumulus.accumulate.greedy import Repair
+
+        start, options = self._start, self._options
+        assert start.order is not None
+        edges = edges_of_vertices(start.graph, start.order)
+        sequence: list[Any] = list(edges) if level == "edge" else list(faces_of_edges(start.graph, edges))
+        effort = _EFFORTS[options.effort]
+        rounds = effort.rounds * start.accumulation.steps.is_product.count(1)
+        if options.iterations is not None:
+            rounds = min(rounds, options.iterations)
+        repair = Repair(start.graph, level, (start.accumulation, sequence), options.objective)
+        try:
+            yield from repair.run(rounds, effort.work, options.seed)
+        finally:
+            self._best = repair.best
+
+    def found(self, level: Level) -> Found:
+        """The best so far."""
+        return Found(self._start.graph, level, _accumulation=self._best)

@@ -63,12 +63,15 @@ def is_on() -> bool:
 
 
 def key_of(graph: DifferentiationGraph, method: str, options: Options) -> str | None:
-    """The hash under which the plan is kept; None if an option cannot be written down, such as an executor."""
+    """The hash under which the plan is kept; None if an option cannot be written down."""
     given: dict[str, object] = {}
     for option in fields(options):
         if option.name == "progress":
             continue
         value = getattr(options, option.name)
+        if option.name == "executor":
+            # that a search is shared decides its parts; who does which does not matter
+            value = value is not None
         # numbers of NumPy are written as the numbers that they are
         value = value.item() if hasattr(value, "item") else value
         if not isinstance(value, (str, int, float, type(None))):

@@ -3,8 +3,8 @@
 Starts from the best greedy order and anneals until that stalls. Under "operations", what is found for multiplications
 is annealed further by the operations of the emitted tape, as `accumulus.search.sharing` models them, and the tapes of
 the best orders are counted. Always hands back the best order so far: when the time is over, on Ctrl-C, and where
-there is nothing to search. Graphs of more than `accumulus.search.annealing.LARGEST` intermediates get the best greedy
-order.
+there is nothing to search. In graphs of more than `accumulus.search.annealing.LARGEST` intermediates, windows of the
+best greedy order are annealed (`accumulus.search.windows`), unless the effort is fast.
 
 Not proven optimal. On all graphs of up to seven intermediates that the tests draw it is; on the public graphs of
 about 100 vertices nearly every seed reaches the best values known at the default effort.
@@ -21,13 +21,15 @@ from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
-from accumulus.search.elimination import Cost, Elimination, cost_of_order
+from accumulus.search.elimination import Cost, Elimination, cost_of_order, count_live
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.machine import prepare
 from accumulus.search.options import Options
+from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
 from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.sharing import MOST_PRODUCTS, MOST_VERTICES, Sharing
+from accumulus.search.windows import Windows
 
 __all__ = ["vertex"]
 
@@ -60,17 +62,17 @@ class _Candidate:
 
 
 @register("vertex", "anneals the order in which vertices are eliminated", covers=("forward", "reverse", "markowitz"))
+@in_parts
 def vertex(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for the best vertex elimination order."""
     start = time.perf_counter()
-    state = Elimination(graph, options.objective)
     greedy = greedy_orders(graph, options.objective)
     candidates = [_Candidate(Found(graph, name, order), cost) for name, cost, order in greedy]
     interrupted = False
-    if _searchable(state, candidates, options):
+    if _searchable(graph, candidates, options):
         try:
             deadline = start + options.time_limit + _prepared(options)
-            with closing(_search(graph, state, options, candidates)) as search:
+            with closing(_search(graph, options, candidates)) as search:
                 for cost in search:
                     if options.progress is not None:
                         options.progress(cost)
@@ -82,11 +84,14 @@ def vertex(graph: DifferentiationGraph, options: Options) -> Found:
     return replace(found, interrupted=True) if interrupted else found
 
 
-def _searchable(state: Elimination, candidates: list[_Candidate], options: Options) -> bool:
+def _searchable(graph: DifferentiationGraph, candidates: list[_Candidate], options: Options) -> bool:
     if options.time_limit == 0 or options.iterations == 0:
         return False
     least = min(candidate.cost[0] for candidate in candidates if candidate.cost)
-    return 2 <= len(state.intermediates) <= LARGEST and 0 < least < DEAREST
+    live = count_live(graph)
+    if live > LARGEST:
+        return options.effort != "fast" and least > 0
+    return live >= 2 and 0 < least < DEAREST
 
 
 def _prepared(options: Options) -> float:
@@ -96,11 +101,13 @@ def _prepared(options: Options) -> float:
     return time.perf_counter() - start
 
 
-def _search(
-    graph: DifferentiationGraph, state: Elimination, options: Options, candidates: list[_Candidate]
-) -> Generator[int]:
+def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Candidate]) -> Generator[int]:
     """Yield the best cost from time to time, and add what is found to the candidates, however this ends."""
+    if count_live(graph) > LARGEST:
+        yield from _search_windows(graph, options, candidates)
+        return
     start = _cheapest(candidates)
+    state = Elimination(graph, options.objective)
     annealing = Annealing(state, options.objective, _order(start))
     by_operations = options.objective == "operations"
     schedule = _ANNEALING["fast" if by_operations else options.effort]
@@ -118,6 +125,18 @@ def _search(
         iterations = None if options.iterations is None else options.iterations - (options.iterations + 1) // 2
         if iterations != 0:
             yield from _search_by_operations(graph, state, options, candidates, iterations)
+
+
+def _search_windows(graph: DifferentiationGraph, options: Options, candidates: list[_Candidate]) -> Generator[int]:
+    """The same for large graphs: the best greedy order, searched in windows."""
+    start = min((c for c in candidates if c.cost is not None), key=lambda c: c.cost or (0, 0))
+    assert start.cost is not None
+    windows = Windows(graph, options.objective, _order(start.found), start.cost)
+    try:
+        yield from windows.run(options.effort, options.seed, options.iterations)
+    finally:
+        if windows.cost < start.cost:
+            candidates.append(_Candidate(Found(graph, "vertex", windows.order), windows.cost))
 
 
 def _search_by_operations(

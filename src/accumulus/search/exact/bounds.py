@@ -40,7 +40,7 @@ __all__ = ["FLOW_WORK", "Ways", "least_costs", "lower_bound", "pair_cost", "path
 #: Vertices times edges up to which flows are exact.
 FLOW_WORK: Final = 200_000
 #: Edges followed, at most, by all forests together.
-_FOREST_WORK: Final = 1_000_000
+_FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
 #: Levels of labels in the order in which a flow prefers them.
 _GROUPS: Final = {"fma": ((1, 2, 3),), "multiplications": ((3,), (2,))}

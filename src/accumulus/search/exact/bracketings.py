@@ -12,7 +12,8 @@ p_b is formed, z_amb that it is formed by joining at p_m:
     y_0L = 1,   y_ab = Σ_m z_amb,   y_ab = Σ of the z that join it to another part,   z_amb ≤ x(p_a, p_m, p_b)
 
 Only x has to be whole: the tree of a bracketing can be read off any y and z. Solved by HiGHS (Huangfu and Hall 2018)
-through SciPy; its bound is valid when its time is up, and is rounded up to a whole number with a tolerance of 10⁻⁴.
+through SciPy, in double precision; its bound is valid when its time is up, too. It is lowered by a millionth, and by
+10⁻⁴ at least, before it is rounded up to what a sum of costs can be.
 
 Products for one triple may be needed more than once, and a set of triples need not come from an elimination, so the
 bound can be less than the optimum. It is the optimum for the "lion" and the "bat" graphs of the literature.
@@ -21,26 +22,42 @@ bound can be less than the optimum. It is the optimum for the "lion" and the "ba
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact.bounds import paths_down, paths_up
 
-__all__ = ["bracketing_bound", "chosen_paths"]
+__all__ = ["MOST_COLUMNS", "Bracketing", "all_paths", "bracketing_bound", "chosen_paths"]
 
 #: Ways to join parts of paths, over all paths, at most: columns of the integer program.
-MOST_COLUMNS: Final = 40_000
+MOST_COLUMNS: Final = 60_000
 #: Paths looked at when all are to be found.
 _MOST_PATHS: Final = 3_000
+#: Random paths in a row that are known or too long, before no more are looked for.
+_MOST_MISSES: Final = 200
+#: How much too high the solver's bound may be: at least, and as a part of it.
 _TOLERANCE: Final = 1e-4
+_RELATIVE: Final = 1e-6
+
+
+class Bracketing(NamedTuple):
+    """What is known about the cheapest bracketing.
+
+    `bound` is what it costs at least, `solved` whether it costs just that.
+    """
+
+    bound: int
+    solved: bool
 
 
 def bracketing_bound(
-    state: Elimination, part: Sequence[int], time_limit: float, columns: int = MOST_COLUMNS
-) -> tuple[int, bool]:
+    state: Elimination, part: Sequence[int], time_limit: float, columns: int = MOST_COLUMNS, *, partial: bool = True
+) -> Bracketing:
     """What the products at the vertices of an independent part cost at least, in any program.
 
     Args:
@@ -48,18 +65,19 @@ def bracketing_bound(
         part: its intermediates.
         time_limit: in seconds.
         columns: of the integer program, at most; paths beyond are left out.
-
-    Returns:
-        The bound, and whether the integer program has been solved.
+        partial: whether to try at all if paths are left out.
     """
+    paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
+    if paths is None or time_limit <= 0:
+        return Bracketing(0, False)
+    program = _Program(state)
+    for path in paths:
+        program.add(path)
+    if not program.rows:
+        return Bracketing(0, True)
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
-    program = _Program(state)
-    for path in chosen_paths(state, part, columns):
-        program.add(path)
-    if not program.rows or time_limit <= 0:
-        return 0, not program.rows
     cost = np.array(program.cost, float)
     scale = max(1.0, cost.max())
     matrix = csr_array((program.values, (program.rows, program.columns)), shape=(len(program.low), len(cost)))
@@ -72,34 +90,56 @@ def bracketing_bound(
     )
     bound = result.mip_dual_bound
     if bound is None or not math.isfinite(bound):
-        return 0, False
-    return max(0, math.ceil(bound * scale - _TOLERANCE * min(scale, 100))), bool(result.status == 0)
+        return Bracketing(0, False)
+    # costs are whole multiples of what they have in common
+    common = math.gcd(*program.cost) or 1
+    total = bound * scale
+    least = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
+    return Bracketing(max(0, least), result.status == 0)
 
 
-def chosen_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tuple[int, ...]]:
-    """Paths from roots to terminals through a part: all if they are few, else disjoint ones through each vertex."""
-    inner = set(part)
-    found = _all_paths(state, inner, columns)
+def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[tuple[int, ...]]:
+    """Paths from roots to terminals through a part: all if they are few, else disjoint ones through each vertex, and as
+    many at random as there is room for."""
+    found = all_paths(state, part, columns)
     if found is not None:
         return found
     chosen: dict[tuple[int, ...], None] = {}
-    for v in sorted(inner):
+    for v in part:
         below = paths_down(state, v)
         for p in paths_up(state, v):
             for q in below:
                 path = (*reversed(p.vertices), v, *q.vertices)
-                columns -= 0 if path in chosen else _columns(path)
-                if columns < 0:
-                    return list(chosen)
-                chosen[path] = None
+                if path not in chosen and _columns(path) <= columns:
+                    columns -= _columns(path)
+                    chosen[path] = None
+    rng, misses = random.Random(len(part)), 0
+    while misses < _MOST_MISSES:
+        path = _random_path(state, rng.choice(part), rng)
+        if path in chosen or _columns(path) > columns:
+            misses += 1
+            continue
+        misses = 0
+        columns -= _columns(path)
+        chosen[path] = None
     return list(chosen)
 
 
-def _all_paths(state: Elimination, inner: set[int], columns: int) -> list[tuple[int, ...]] | None:
+def _random_path(state: Elimination, v: int, rng: random.Random) -> tuple[int, ...]:
+    up, down = [v], [v]
+    while state.predecessors[up[-1]]:
+        up.append(rng.choice(tuple(state.predecessors[up[-1]])))
+    while state.successors[down[-1]]:
+        down.append(rng.choice(tuple(state.successors[down[-1]])))
+    return (*reversed(up), *down[1:])
+
+
+def all_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tuple[int, ...]] | None:
     """All paths through a part, unless they need too many columns."""
+    inner = set(part)
     found: list[tuple[int, ...]] = []
     roots = sorted({j for v in inner for j in state.predecessors[v] if not state.predecessors[j]})
-    stack = [(root,) for root in reversed(roots)]
+    stack: list[tuple[int, ...]] = [(root,) for root in reversed(roots)]
     looked_at = 0
     while stack:
         path = stack.pop()
@@ -136,7 +176,7 @@ class _Program:
     def add(self, path: Sequence[int]) -> None:
         """Demand a bracketing of a path."""
         last = len(path) - 1
-        levels = [self.state.successors[j][i] for j, i in zip(path, path[1:], strict=False)]
+        levels = [self.state.successors[j][i] for j, i in pairwise(path)]
         formed: dict[tuple[int, int], list[int]] = {}
         used: dict[tuple[int, int], list[int]] = {}
         for width in range(2, last + 1):

@@ -1,8 +1,8 @@
 """Proven optima: the best vertex, edge and face elimination, and how far from it a plan can be at most.
 
 Each method begins with what the heuristic method of its kind finds, and then proves that nothing is better, or finds
-what is: first by bounds that hold for every program, then by a search of its own kind. What it cannot finish in its
-time, or in the iterations that it is given, stays open: the plan is the best so far, and its lower bound below its cost.
+what is: by bounds that hold for every program, and by searches of its own kind. What it cannot finish in its time, or
+in the iterations that it is given, stays open: the plan is the best so far, and its lower bound less than its cost.
 
 What a lower bound is about: `exact-vertex` speaks of vertex eliminations, `exact-edge` of edge eliminations, all other
 methods of face eliminations, of which vertex and edge eliminations are a part. Under "operations" nothing is proven:
@@ -11,13 +11,15 @@ what an emitted tape saves by sharing is not the elimination's own.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.exact.bounds import lower_bound
 from accumulus.search.exact.bracketings import MOST_COLUMNS
 from accumulus.search.exact.proof import LEVELS, Level, Proof
 from accumulus.search.exact.subsets import MOST as MOST_VERTICES
@@ -32,19 +34,28 @@ __all__ = ["BRIEF", "Patience", "proven"]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How much a proof may take: vertices of a part for orders, columns for brackets, states for edges and faces."""
+    """How much a proof may take: vertices of a part for orders, columns for brackets, moves for edges and faces."""
 
     vertices: int = MOST_VERTICES
     columns: int = MOST_COLUMNS
-    nodes: int | None = None
+    moves: int = sys.maxsize
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The three numbers."""
+        return self.vertices, self.columns, self.moves
 
 
 #: For proofs that were not asked for: some tens of milliseconds.
-BRIEF: Final = Patience(vertices=14, columns=4_000, nodes=1_500)
-#: Of graphs whose best known plan costs more than this, only the flow bound is found.
-_LARGEST: Final = 3_000
+BRIEF: Final = Patience(vertices=14, columns=4_000, moves=20_000)
+#: Of graphs of more edges, only the flow bound is found.
+_LARGEST: Final = 5_000
+#: Seconds for each edge that this bound takes.
+_BOUND: Final = 5e-5
 #: Part of the time that the heuristic method may take.
 _SHARE: Final = 0.4
+#: Part of the time that is left which an integer program may take.
+_BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
@@ -71,7 +82,7 @@ def _searched(graph: DifferentiationGraph, options: Options, level: Level) -> Fo
     best = _BASES[level](graph, replace(options, time_limit=_SHARE * options.time_limit))
     if best.interrupted or options.objective == "operations" or options.time_limit == 0 or options.iterations == 0:
         return best
-    left = replace(options, time_limit=options.time_limit - (time.perf_counter() - start))
+    left = replace(options, time_limit=max(0.0, start + options.time_limit - time.perf_counter()))
     return proven(graph, left, best, level)
 
 
@@ -85,36 +96,40 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
     """
     if options.objective == "operations":
         return best
-    start = best if best.order is not None else vertex(graph, replace(options, effort="fast"))
+    if len(graph.sources) > _LARGEST:
+        if _BOUND * len(graph.sources) > options.time_limit:
+            return best
+        least = lower_bound(graph, options.objective)
+        return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
+    start = best if best.order is not None else vertex(graph, replace(options, effort="fast", executor=None))
     assert start.order is not None
     proof = Proof(graph, options.objective, start.order)
-    run = _Run(proof, level, best.cost(options.objective), options.time_limit)
-    rounds: tuple[Patience, ...] = (BRIEF,) if brief else (BRIEF, Patience())
+    run = _Run(proof, level, best, options)
+    patience = BRIEF if brief else Patience()
     if options.iterations is not None:
-        rounds = (Patience(12, min(MOST_COLUMNS, 5 * options.iterations), options.iterations),)
+        patience = Patience(12, min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations)
     interrupted = False
-    if run.cost <= _LARGEST:
-        try:
-            with closing(run.steps(rounds)) as steps:
-                for _ in steps:
-                    if options.progress is not None:
-                        options.progress(min(run.cost, proof.cost(level)))
-                    if run.left() <= 0:
-                        break
-        except KeyboardInterrupt:
-            interrupted = True
-    if proof.cost(level) < run.cost:
-        best = _best_of(proof, level)
+    try:
+        with closing(run.steps(patience)) as steps:
+            for _ in steps:
+                if options.progress is not None:
+                    options.progress(min(run.cost, proof.cost(level)))
+                if run.left() <= 0:
+                    break
+    except KeyboardInterrupt:
+        interrupted = True
+    best = _best_of(proof, level) if proof.cost(level) < run.cost else run.best
     bound = min(proof.bound(level), best.cost(options.objective))
     return replace(best, lower_bound=bound, interrupted=best.interrupted or interrupted)
 
 
 class _Run:
-    """Bounds and searches, the cheapest first, until the optimum is known to cost no less than `cost`, or is found."""
+    """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
 
-    def __init__(self, proof: Proof, level: Level, cost: int, seconds: float) -> None:
-        self.proof, self.level, self.cost = proof, level, cost
-        self._deadline = time.perf_counter() + seconds
+    def __init__(self, proof: Proof, level: Level, best: Found, options: Options) -> None:
+        self.proof, self.level, self._options = proof, level, options
+        self.best, self.cost = best, best.cost(options.objective)
+        self._deadline = time.perf_counter() + options.time_limit
 
     def left(self) -> float:
         """Seconds until the time is over."""
@@ -123,23 +138,55 @@ class _Run:
     def done(self) -> bool:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
 
-    def steps(self, rounds: Sequence[Patience]) -> Generator[None]:
-        for patience in rounds:
+    def steps(self, patience: Patience) -> Generator[None]:
+        """Everything that there is patience for, until it is done."""
+        first = Patience(*map(min, BRIEF.counts, patience.counts))
+        searches = [self._searches(first), self._searches(patience)]
+        brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
+        # sets are quickly gone through; integer programs are quicker than the other searches, but slow to begin with
+        in_turn = (
+            [*searches, *brackets]
+            if self.level == "vertex"
+            else [searches[0], *brackets, self._repairs(patience), searches[1]]
+        )
+        for steps in in_turn:
+            if not self.done():
+                yield from steps
+
+    def _brackets(self, patience: Patience, *, partial: bool) -> Generator[None]:
+        if patience == BRIEF and partial:
+            return
+        columns = patience.columns
+        sizes = [columns // 12, columns // 3, columns] if partial else [columns]
+        for size in sizes:  # large programs may not be solved in time, and then say less than small ones
+            if not self.done():
+                for _ in self.proof.bracket(lambda: _BRACKETS * self.left(), size, partial=partial):
+                    yield
+
+    def _searches(self, patience: Patience) -> Generator[None]:
+        for level in LEVELS[: LEVELS.index(self.level) + 1]:
             if self.done():
                 return
-            for _ in self.proof.bracket(self.left, patience.columns):
+            if level == "vertex":
+                self._prepare("subsets")
+                search = self.proof.search_orders(patience.vertices)
+            else:
+                self._prepare("faces")
+                moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
+                search = self.proof.search_sequences(level, moves)
+            for _ in search:
                 yield
-            for level in LEVELS[: LEVELS.index(self.level) + 1]:
-                if self.done():
-                    return
-                self._prepare("subsets" if level == "vertex" else "faces")
-                if level == "vertex":
-                    search = self.proof.search_orders(patience.vertices)
-                else:
-                    nodes = patience.nodes if level == self.level else BRIEF.nodes
-                    search = self.proof.search_sequences(level, nodes)
-                for _ in search:
-                    yield
+
+    def _repairs(self, patience: Patience) -> Generator[None]:
+        """The heuristic method of the level once more, thoroughly: it finds what a search from nothing does not."""
+        if patience == Patience():
+            left = replace(self._options, time_limit=max(0.0, _SHARE * self.left()), effort="thorough")
+            found = _BASES[self.level](self.best.graph, left)
+            if found.cost(left.objective) < self.cost:
+                self.best, self.cost = found, found.cost(left.objective)
+            if found.interrupted:
+                raise KeyboardInterrupt
+            yield
 
     def _prepare(self, kernel: str) -> None:
         """Have a kernel ready; the first use on a machine compiles it, which is not the search's time."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 __all__ = ["Path", "disjoint_paths"]
 
@@ -87,9 +88,9 @@ class _Flow:
         while nodes[-1] >= 0:
             nodes.append(came_from[nodes[-1]])
         nodes = nodes[-2::-1]
-        amount = min(self._room(a, b) for a, b in zip(nodes, nodes[1:], strict=False))
+        amount = min(self._room(a, b) for a, b in pairwise(nodes))
         self._add(nodes[0] >> 1, self.start, amount)
-        for a, b in zip(nodes, nodes[1:], strict=False):
+        for a, b in pairwise(nodes):
             u, w = a >> 1, b >> 1
             if u == w:
                 self.through[u] = self.through.get(u, 0) + (amount if b & 1 else -amount)
@@ -121,7 +122,7 @@ class _Flow:
             vertices = [self.start]
             while self.neighbours[vertices[-1]]:
                 vertices.append(next(iter(out[vertices[-1]])))
-            hops = list(zip(vertices, vertices[1:], strict=False))
+            hops = list(pairwise(vertices))
             width = min(out[a][b] for a, b in hops)
             for a, b in hops:
                 out[a][b] -= width

@@ -14,7 +14,9 @@ them has a probability of about 10⁻²⁶ for a million states.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -32,8 +34,8 @@ __all__ = ["LineSearch"]
 _MOST_WORDS: Final = 8
 #: Entries of the table, as a power of two: 24 bytes each.
 _TABLE_BITS: Final = 20
-#: States expanded by one call: some tens of milliseconds.
-_SLICE: Final = 1_000
+#: Moves tried by one call: some tens of milliseconds.
+_SLICE: Final = 5_000
 #: In how many steps the limit rises to the best known cost, at most.
 _STEPS: Final = 32
 
@@ -47,7 +49,7 @@ class LineSearch:
         cost: of the best plan of the part that is known; only cheaper ones are looked for.
         lower_bound: on the cost, if one is known.
         edges: whether to eliminate edges instead of faces.
-        nodes: expanded, at most.
+        moves: tried, at most.
 
     Attributes:
         lower_bound: no elimination of that kind costs less.
@@ -65,7 +67,7 @@ class LineSearch:
         lower_bound: int = 0,
         *,
         edges: bool,
-        nodes: int | None = None,
+        moves: int = sys.maxsize,
     ) -> None:
         self.cost = cost
         self.steps: list[tuple[int, int, int]] | None = None
@@ -75,8 +77,8 @@ class LineSearch:
         self.lines = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
         self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
         self.failed = len(self.lines) > slot.MOST
-        self.nodes = 0
-        self._most_nodes = nodes
+        self.tried = 0
+        self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
             self._encode(state, part)
 
@@ -97,13 +99,13 @@ class LineSearch:
             values[slot.LIMIT], values[slot.BEST], values[slot.DEPTH] = limit, -1, -1
             more = True
             while more:
-                values[slot.BUDGET] = _SLICE if self._most_nodes is None else min(_SLICE, self._most_nodes)
+                values[slot.BUDGET] = min(_SLICE, self._most_moves)
                 more = prove(self._block.address) == slot.MORE
-                self.nodes = int(values[slot.NODES])
+                self.tried = int(values[slot.TRIED])
                 if 0 <= values[slot.BEST] < self.cost:
                     self._keep(int(values[slot.BEST]))
                 yield self.cost
-                if more and self._most_nodes is not None and self.nodes >= self._most_nodes:
+                if more and self.tried >= self._most_moves:
                     return
             if values[slot.OVERFLOW]:
                 self.failed = True
@@ -184,7 +186,7 @@ class LineSearch:
         chosen = pairs[: 64 * _MOST_WORDS]
         for k, (_, v, path) in enumerate(chosen):
             middles[v] = middles.get(v, 0) | 1 << k
-            for edge in zip(path, path[1:], strict=False):
+            for edge in pairwise(path):
                 masks[edge] = masks.get(edge, 0) | 1 << k
         return [weight for weight, _, _ in chosen], masks, middles
 

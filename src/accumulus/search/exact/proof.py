@@ -101,16 +101,18 @@ class Proof:
         """Whether no elimination is cheaper than the best that is known."""
         return all(part.proven(level) for part in self._parts)
 
-    def bracket(self, seconds: Callable[[], float], columns: int) -> Iterator[int]:
+    def bracket(self, seconds: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
         """Raise the bounds of all levels by the cheapest bracketing of each part.
 
         Args:
             seconds: that are left.
             columns: of the integer program of a part, at most.
+            partial: whether to leave out paths where there are too many.
         """
         for part in self._parts:
             if not part.proven("face"):
-                part.raise_bound("face", bracketing_bound(self._unmerged, part.order, seconds(), columns)[0])
+                found = bracketing_bound(self._unmerged, part.order, seconds(), columns, partial=partial)
+                part.raise_bound("face", found.bound)
                 yield self.cost("face")
 
     def search_orders(self, most: int) -> Iterator[int]:
@@ -131,17 +133,17 @@ class Proof:
             part.raise_bound("vertex", smaller.cost + search.lower_bound)
             yield self.cost("vertex")
 
-    def search_sequences(self, level: Literal["edge", "face"], nodes: int | None) -> Iterator[int]:
+    def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
         """Branch and bound over the edge or face eliminations of each part.
 
         Args:
-            nodes: expanded for each part, at most.
+            moves: tried for each part, at most.
         """
         for part in self._parts:
             if part.proven(level):
                 continue
             search = LineSearch(
-                self._state, part.order, part.cost[level], part.bound[level], edges=level == "edge", nodes=nodes
+                self._state, part.order, part.cost[level], part.bound[level], edges=level == "edge", moves=moves
             )
             try:
                 for _ in search.run():
@@ -225,7 +227,7 @@ class _Faces:
         self._into.setdefault(i, {})[j] = v
 
     def _at(self, j: int, i: int) -> int | None:
-        """The vertex that starts and ends there. Entries of what is gone, or goes on with other ends, are passed over."""
+        """The vertex with these ends, if there is one; what is gone, or has other ends by now, is passed over."""
         v = self._into.get(i, {}).get(j)
         return v if v is not None and v in self.elimination and self._ends[v] == (j, i) else None
 

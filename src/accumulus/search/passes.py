@@ -1,0 +1,144 @@
+"""Verification and cost of large plans, compiled: `accumulus.search.passes_kernel` a chunk of steps at a time.
+
+The same checks and counts as those of `Accumulation.verify` and `accumulus.accumulate.cost.count`, which decide
+wherever something is found to be wrong, and say what. Time: linear, some ten million steps a second; memory: eight
+bytes for each edge and step.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.accumulate.accumulation import Accumulation
+from accumulus.accumulate.cost import Objective, count
+from accumulus.graph.graph import Kind
+from accumulus.search import passes_slots as slot
+from accumulus.search.block import Block
+from accumulus.search.elimination import is_large
+from accumulus.search.machine import kernel
+
+__all__ = ["cost_of", "verify"]
+
+#: Steps beyond which a plan of any graph is large.
+MOST: Final = 1_000_000
+#: Steps of one call of the kernel; between calls Ctrl-C is heard.
+_CHUNK: Final = 1 << 20
+
+Integers = NDArray[np.int64]
+
+
+def verify(accumulation: Accumulation, seed: int = 0) -> None:
+    """Check an accumulation as `Accumulation.verify` does.
+
+    Raises:
+        VerificationError: as there.
+    """
+    if not _is_large(accumulation) or not _is_right(accumulation, seed):
+        accumulation.verify(seed)
+
+
+def cost_of(accumulation: Accumulation, objective: Objective) -> int:
+    """Cost of an accumulation, as `accumulus.accumulate.cost.count` counts it."""
+    graph = accumulation.graph
+    if objective == "operations" or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
+        return count(accumulation, objective)
+    block = Block(slot.SLOTS)
+    labels = block.point(slot.VALUES, np.empty(len(graph.sources) + len(accumulation.steps), np.int64))
+    kinds, sources = graph.kinds.astype(np.int64), graph.sources.astype(np.int64)
+    labels[: len(kinds)] = (kinds << slot.VERTEX_BITS | sources) << slot.VERTEX_BITS | graph.targets
+    block.point(slot.SIZES, np.ascontiguousarray(graph.sizes, np.int64))
+    block.integers[slot.EVERY] = objective == "fma"
+    return sum(_perform(block, slot.PRICE) for _ in _chunks(accumulation, block))
+
+
+def _is_large(accumulation: Accumulation) -> bool:
+    return is_large(accumulation.graph) or len(accumulation.steps) > MOST
+
+
+def _is_right(accumulation: Accumulation, seed: int) -> bool:
+    graph, entries = accumulation.graph, accumulation.entries
+    edges, steps = len(graph.sources), len(accumulation.steps)
+    keys = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
+    references = np.fromiter(entries.values(), np.int64)
+    if accumulation.steps.edges != edges or not (
+        _within(keys[:, 0], len(graph.roots))
+        and _within(keys[:, 1], len(graph.terminals))
+        and _within(references, edges + steps)
+    ):
+        return False
+    rng = random.Random(seed)
+    block = Block(slot.SLOTS)
+    values = block.point(slot.VALUES, np.empty(edges + steps, np.int64))
+    values[:edges] = _residues(rng, edges)
+    values[:edges][graph.kinds == Kind.ONE] = 1
+    values[:edges][graph.kinds == Kind.MINUS_ONE] = slot.PRIME - 1
+    weights = _residues(rng, len(graph.terminals))
+
+    expected = np.zeros(len(graph.vertices), np.int64)
+    expected[list(graph.terminals)] = weights
+    turn = np.empty(len(graph.vertices), np.int64)
+    turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
+    order = np.argsort(turn[graph.sources], kind="stable")
+    _add_up(block, (graph.sources[order], order, graph.targets[order]), values, expected, expected)
+
+    for reference in _chunks(accumulation, block):
+        if reference < 0:
+            return False
+        _perform(block, slot.EVALUATE)
+    rows = np.zeros(len(graph.roots), np.int64)
+    _add_up(block, (keys[:, 0], references, keys[:, 1]), values, weights, rows)
+    return bool((rows == expected[list(graph.roots)]).all())
+
+
+def _chunks(accumulation: Accumulation, block: Block) -> Iterator[int]:
+    """Give the block one chunk of steps after the other; yields its first reference, −1 if one is out of range."""
+    steps = accumulation.steps
+    # views of the arrays; they must not grow meanwhile
+    columns = [np.frombuffer(steps.is_product, np.uint8)] + [
+        np.frombuffer(column, f"i{column.itemsize}") for column in (steps.left, steps.right)
+    ]
+    for start in range(0, len(steps), _CHUNK):
+        is_product, left, right = (column[start : start + _CHUNK].astype(np.int64) for column in columns)
+        reference = steps.edges + start
+        own = np.arange(reference, reference + len(left))
+        if (np.minimum(left, right) < 0).any() or (np.maximum(left, right) >= own).any():
+            yield -1
+            return
+        words = is_product << 2 * slot.HALF | left << slot.HALF | right
+        block.point(slot.STEPS, words)
+        block.integers[[slot.COUNT, slot.REFERENCE]] = len(words), reference
+        yield reference
+
+
+def _add_up(
+    block: Block, numbers: Sequence[NDArray[Any]], first: Integers, second: Integers, results: Integers
+) -> None:
+    """Add first[b] · second[c] to results[a], for all a, b, c."""
+    for name, column in zip((slot.TO, slot.FROM_FIRST, slot.FROM_SECOND), numbers, strict=True):
+        block.point(name, np.ascontiguousarray(column, np.int64))
+    for name, array in ((slot.FIRST, first), (slot.SECOND, second), (slot.RESULTS, results)):
+        block.point(name, array)
+    block.integers[slot.COUNT] = len(numbers[0])
+    _perform(block, slot.ADD_UP)
+
+
+def _perform(block: Block, mode: int) -> int:
+    block.integers[slot.MODE] = mode
+    return kernel("passes")(block.address)
+
+
+def _within(numbers: Integers, bound: int) -> bool:
+    return not len(numbers) or bool(numbers.min() >= 0 and numbers.max() < bound)
+
+
+def _residues(rng: random.Random, many: int) -> Integers:
+    """Random residues, none of them 0 or 1."""
+    drawn = np.frombuffer(rng.randbytes(8 * many), "<u8")
+    residues: Integers = (drawn % np.uint64(slot.PRIME - 2)).astype(np.int64) + 2
+    return residues

@@ -1,0 +1,64 @@
+"""Processes that share in the searches of a command, and end with it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import accumulus as acc
+import accumulus.search.plan as plans
+from accumulus.cli import app
+from accumulus.cli.jobs import processes
+
+GRAPH = Path(__file__).parents[1] / "data" / "graphs" / "HumanHeartDipole.json"
+#: Nothing but the effort ends these searches.
+OPTIONS = ("--objective", "fma", "--time-limit", "1000", "--effort", "fast")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [*arguments])
+
+
+def test_jobs_share_in_a_search(monkeypatch):
+    given = []
+    find = plans.plan
+    monkeypatch.setattr(plans, "plan", lambda graph, **options: given.append(options) or find(graph, **options))
+    result = run("plan", str(GRAPH), *OPTIONS, "--jobs", "2", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    expected = acc.plan(acc.load_graph(GRAPH), objective="fma", effort="fast", time_limit=1000.0)
+    assert report["chosen"]["fma"] <= expected.cost
+    assert given[0]["executor"] is not None
+    assert not multiprocessing.active_children()
+
+
+def test_one_job_is_this_process(monkeypatch):
+    given = []
+    find = plans.plan
+    monkeypatch.setattr(plans, "plan", lambda graph, **options: given.append(options) or find(graph, **options))
+    assert run("emit", str(GRAPH), *OPTIONS).exit_code == 0
+    assert given[0]["executor"] is None
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
+def test_what_is_no_number_of_jobs(jobs):
+    result = run("plan", str(GRAPH), "--jobs", jobs)
+    assert result.exit_code == 2
+    assert "--jobs" in result.output
+
+
+def test_what_is_still_done_is_not_waited_for():
+    with processes(2) as pool:
+        first = pool.submit(os.getpid).result()
+        endless = pool.submit(time.sleep, 1e6)
+        os.kill(first, signal.SIGINT)  # a terminal's Ctrl-C reaches all processes
+        assert pool.submit(os.getpid).result() > 0
+    assert not multiprocessing.active_children()
+    assert not endless.done() or endless.exception() is not None

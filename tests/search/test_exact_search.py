@@ -1,0 +1,288 @@
+"""Exact search and lower bounds against trying everything, and against the optima that are known."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from figures import figure
+from graph_strategies import graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_costs import SlowCosts
+from slow_sequences import SlowEdges, SlowFaces, TooMany
+
+from accumulus.accumulate.cost import count
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.graph.files import load_graph
+from accumulus.graph.generators import bat, lion
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.elimination import Elimination
+from accumulus.search.exact import eliminations
+from accumulus.search.exact.bounds import least_costs, lower_bound, unmerged
+from accumulus.search.exact.bracketings import bracketing_bound, chosen_paths
+from accumulus.search.exact.lines import LineSearch
+from accumulus.search.exact.proof import Proof
+from accumulus.search.exact.subsets import SubsetSearch
+from accumulus.search.greedy import forward_order
+from accumulus.search.methods import get, methods
+from accumulus.search.options import Options
+from accumulus.search.plan import plan
+from accumulus.search.reductions import parts
+
+DATA = Path(__file__).parents[1] / "data"
+COUNTED = st.sampled_from(["fma", "multiplications"])
+FOR_EVER = 1e9
+
+
+def vector_graphs():
+    return json.loads((DATA / "vector_graphs.json").read_text(encoding="utf-8"))["graphs"]
+
+
+def searched(graph, objective, level, **options):
+    """Cost and lower bound of the search of a level alone, without other methods or bounds of programs."""
+    proof = Proof(graph, objective, forward_order(graph))
+    for _ in proof.search_orders(24) if level == "vertex" else proof.search_sequences(level, 10**9):
+        pass
+    accumulation = eliminate_vertices(graph, proof.order()) if level == "vertex" else proof.accumulation(level)
+    accumulation.verify()
+    assert count(accumulation, objective) == proof.cost(level)
+    return proof
+
+
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_vertex_optima(graph, objective):
+    proof = searched(graph, objective, "vertex")
+    assert proof.cost("vertex") == proof.bound("vertex") == SlowCosts(graph, objective).least()
+
+
+@settings(max_examples=40)
+@given(graph=graphs(vertices=7, sized=True), objective=COUNTED)
+def test_edge_optima(graph, objective):
+    proof = searched(graph, objective, "edge")
+    assert proof.cost("edge") == proof.bound("edge")
+    with suppress(TooMany):
+        assert proof.cost("edge") == SlowEdges(graph, objective, 1_000).least()
+
+
+@settings(max_examples=40)
+@given(graph=graphs(vertices=7, sized=True), objective=COUNTED)
+def test_face_optima(graph, objective):
+    proof = searched(graph, objective, "face")
+    assert proof.cost("face") == proof.bound("face")
+    with suppress(TooMany):
+        assert proof.cost("face") == SlowFaces(graph, objective, 1_000).least()
+
+
+def small_graph(seed: int) -> DifferentiationGraph:
+    """A graph of three or four intermediates with a choice, kinds of labels and sizes in half of the cases each."""
+    rng = random.Random(seed)
+    roots, inner, terminals = rng.randint(1, 3), rng.randint(2, 4), rng.randint(1, 3)
+    count = roots + inner + terminals
+    kinds = [1, 2.5, None, None] if seed % 2 else [None]
+    edges = [
+        (j, i, rng.choice(kinds))
+        for j in range(roots + inner)
+        for i in range(max(j + 1, roots), count)
+        if (j >= roots or i < roots + inner) and rng.random() < 0.55
+    ]
+    known = {v for j, i, _ in edges for v in (j, i)}
+    sizes = {v: rng.randint(1, 3) for v in known} if seed % 4 > 1 else None
+    return DifferentiationGraph(edges, known & set(range(roots)), known & set(range(roots + inner, count)), sizes=sizes)
+
+
+@pytest.mark.parametrize("objective", ["fma", "multiplications"])
+def test_optima_and_bounds_of_small_graphs(objective):
+    looked_at = 0
+    for seed in range(60):
+        graph = small_graph(seed)
+        state = Elimination(graph, objective)
+        if not state.intermediates:
+            continue
+        try:
+            face = SlowFaces(graph, objective, 600).least()
+            edge = SlowEdges(graph, objective, 600).least()
+        except TooMany:
+            continue
+        looked_at += 1
+        vertex = SlowCosts(graph, objective).least()
+        assert face <= edge <= vertex
+        assert searched(graph, objective, "vertex").cost("vertex") == vertex
+        assert searched(graph, objective, "edge").cost("edge") == edge
+        assert searched(graph, objective, "face").cost("face") == face
+        assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face
+        apart = unmerged(graph, objective)
+        assert sum(bracketing_bound(apart, part, FOR_EVER).bound for part in parts(apart)) <= face
+        assert sum(bracketing_bound(apart, part, FOR_EVER, columns=10).bound for part in parts(apart)) <= face
+    assert looked_at > 25
+
+
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_bounds_of_vertices(graph, objective):
+    """Each vertex costs at least its bound, whatever was eliminated before."""
+    state = Elimination(graph, objective)
+    rng = random.Random(1)
+    for flow_work in (0, 10**9):
+        least = least_costs(state, flow_work=flow_work)
+        for _ in range(3):
+            order = rng.sample(state.intermediates, len(state.intermediates))
+            after = Elimination(graph, objective)
+            for k in order:
+                assert after.cost(k)[0] >= least[k]
+                after.eliminate(k)
+
+
+@pytest.mark.parametrize("name", ["HumanHeartDipole", "RobotArm_6DOF"])
+def test_forests_give_bounds_below_those_of_flows(graph_folder, name):
+    graph = load_graph(graph_folder / f"{name}.json")
+    for objective in ("fma", "multiplications"):
+        assert 0 < lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective)
+
+
+def test_nothing_is_proven_about_operations():
+    graph = lion()
+    assert lower_bound(graph, "operations") is None
+    for level in ("vertex", "edge", "face"):
+        assert get(f"exact-{level}")(graph, Options(objective="operations")).lower_bound is None
+
+
+def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
+    state = Elimination(bat(), "fma")
+    everything = chosen_paths(state, state.intermediates, 10**6)
+    assert len(everything) == len(set(everything)) == 20
+    for columns in (0, 5, 20):
+        few = chosen_paths(state, state.intermediates, columns)
+        assert set(few) <= set(everything)
+        assert sum(len(path) * (len(path) - 1) * (len(path) - 2) // 6 for path in few) <= columns
+
+
+@pytest.mark.parametrize(
+    ("graph", "optima"),
+    [(lion(), {"vertex": 12, "edge": 11, "face": 11}), (bat(), {"vertex": 24, "edge": 23, "face": 22})],
+)
+def test_lion_and_bat(graph, optima):
+    for level, optimum in optima.items():
+        found = get(f"exact-{level}")(graph, Options(objective="fma", time_limit=FOR_EVER))
+        found.accumulation.verify()
+        assert found.cost("fma") == found.lower_bound == optimum
+
+
+@pytest.mark.parametrize("given_", vector_graphs(), ids=lambda given_: given_["name"])
+def test_graphs_of_vectors(given_):
+    graph = DifferentiationGraph(given_["edges"], sizes=given_["sizes"])
+    found = get("exact-face")(graph, Options(objective="fma", time_limit=FOR_EVER))
+    found.accumulation.verify()
+    assert found.cost("fma") == found.lower_bound == given_["face_elimination_optimum"]
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "optimum"),
+    [
+        ("fig:complex-dag-and-complete-path-dag", "a", 5),
+        ("fig:complex-dag-and-complete-path-dag", "b", 10),
+        ("fig:multi-root-terminal-graph", "a", 40),
+    ],
+)
+def test_figures_of_the_notes(name, part, optimum):
+    found = get("exact-face")(figure(name, part), Options(objective="fma", time_limit=FOR_EVER))
+    assert found.cost("fma") == found.lower_bound == optimum
+
+
+@pytest.mark.parametrize(
+    ("name", "fma", "multiplications"),
+    [("HumanHeartDipole", 148, 48), ("PropaneCombustion", 88, 24), ("RobotArm_6DOF", 221, 151)],
+)
+def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications):
+    graph = load_graph(graph_folder / f"{name}.json")
+    for objective, optimum in (("fma", fma), ("multiplications", multiplications)):
+        found = get("exact-face")(graph, Options(objective=objective, time_limit=FOR_EVER))
+        assert found.cost(objective) == found.lower_bound == optimum
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
+    state = Elimination(bat(), "fma")
+    search = LineSearch(state, state.intermediates, 24, edges=edges, moves=500)
+    assert list(search.run())
+    assert 500 <= search.tried < 1_000
+    assert not search.proven
+    assert 16 <= search.lower_bound <= (23 if edges else 22)
+
+
+def test_a_part_that_is_too_large_is_not_searched():
+    graph = DifferentiationGraph([(j, i) for j in range(30) for i in range(j + 1, 30)])
+    state = Elimination(graph, "fma")
+    assert list(SubsetSearch(state, 10**9).run()) == []
+    assert SubsetSearch(state, 10**9).failed
+    search = LineSearch(state, state.intermediates, 10**9, edges=False)
+    assert search.failed
+    assert list(search.run()) == []
+
+
+@pytest.mark.parametrize("level", ["vertex", "edge", "face"])
+@pytest.mark.parametrize("calls", [1, 2, 4])
+def test_ctrl_c_hands_back_the_best_so_far(level, calls):
+    told = []
+
+    def interrupt(cost):
+        told.append(cost)
+        if len(told) == calls:
+            raise KeyboardInterrupt
+
+    options = Options(objective="fma", time_limit=FOR_EVER, progress=interrupt)
+    graph = figure("fig:multi-root-terminal-factorization", "a")
+    found = get(f"exact-{level}")(graph, options)
+    found.accumulation.verify()
+    assert found.interrupted == (len(told) >= calls)
+    assert found.lower_bound is None or found.lower_bound <= found.cost("fma") <= 51
+
+
+def test_without_time_or_iterations_nothing_is_searched():
+    graph = bat()
+    for options in (Options(time_limit=0), Options(iterations=0)):
+        found = get("exact-face")(graph, replace(options, objective="fma"))
+        assert found.cost("fma") == 24
+        assert found.lower_bound is None
+
+
+def test_large_graphs_get_the_bound_that_flows_give(monkeypatch, graph_folder):
+    graph = load_graph(graph_folder / "RoeFlux_1d.json")
+    monkeypatch.setattr(eliminations, "_LARGEST", 100)
+    made = plan(graph, "exact-face", "fma", time_limit=FOR_EVER, iterations=100, cache=False)
+    assert made.lower_bound == lower_bound(graph, "fma") == 223
+    assert made.cost >= 295
+    assert plan(graph, "exact-face", "fma", time_limit=1e-3, cache=False).lower_bound is None
+
+
+def test_plans_say_how_far_from_the_best_they_can_be():
+    for method, scope, cost in (("exact-vertex", "vertex", 12), ("exact-edge", "edge", 11), ("exact-face", "face", 11)):
+        made = plan(lion(), method, "fma", time_limit=FOR_EVER, cache=False)
+        assert (made.cost, made.lower_bound, made.scope) == (cost, cost, scope)
+        assert made.is_optimal
+        assert made.gap == 0
+    greedy = plan(lion(), "forward", "fma", cache=False)
+    assert (greedy.lower_bound, greedy.gap, greedy.is_optimal) == (None, None, False)
+    bounded = replace(greedy, lower_bound=9)
+    assert bounded.gap == 0.25
+    assert not bounded.is_optimal
+    assert replace(greedy, cost=0, lower_bound=0).gap == 0
+
+
+def test_auto_proves_what_is_soon_proven():
+    best = plan(lion(), objective="fma", time_limit=FOR_EVER, cache=False)
+    assert best.is_optimal
+    assert (best.cost, best.scope) == (11, "face")
+    assert plan(lion(), objective="fma", effort="fast", cache=False).lower_bound is None
+    assert plan(lion(), objective="operations", cache=False).lower_bound is None
+
+
+@settings(max_examples=20)
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_no_method_is_cheaper_than_the_bound_for_all(graph, objective):
+    bound = lower_bound(graph, objective)
+    for method in methods():
+        assert plan(graph, method, objective, iterations=50, time_limit=FOR_EVER, cache=False).cost >= bound

@@ -1,0 +1,396 @@
+"""Searches that executors share in: the same plan whoever does what, and a plan whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, ExecutorWarning
+from accumulus.graph import generators
+from accumulus.search import store
+from accumulus.search.methods import Options, get
+from accumulus.search.parallel import PARTS, members
+from accumulus.search.plan import plan
+
+#: Small enough for many parts, and improved by other seeds.
+GRAPH = generators.layered(layers=8, width=8, degree=3, seed=1)
+#: Nothing but the iterations ends these searches.
+BUDGET = {"objective": "fma", "iterations": 300, "time_limit": 1e6, "effort": "fast", "cache": False}
+OTHERS = PARTS["fast"] - 1
+
+
+class AtOnce(Executor):
+    """Does what it is given at once, except for what `spoil` makes of it."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def submit(self, function, *arguments, **options):
+        self.asked += 1
+        future = Future()
+        try:
+            future.set_result(self.spoil(self.asked, function, arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def spoil(self, number, function, arguments):
+        return function(*arguments)
+
+
+class Raising(AtOnce):
+    """The third part raises."""
+
+    def spoil(self, number, function, arguments):
+        if number == 3:
+            raise MemoryError("full")
+        return function(*arguments)
+
+
+class Lying(AtOnce):
+    """Every part claims to be free."""
+
+    def spoil(self, number, function, arguments):
+        answer = function(*arguments)
+        object.__setattr__(answer, "cost", 0)
+        return answer
+
+
+class Wrong(AtOnce):
+    """Every part sends an order that leaves a vertex out, and claims to be free."""
+
+    def spoil(self, number, function, arguments):
+        answer = function(*arguments)
+        object.__setattr__(answer, "cost", 0)
+        object.__setattr__(answer, "order", answer.order[1:])
+        return answer
+
+
+class Refusing(AtOnce):
+    """Takes two parts, and no more."""
+
+    def submit(self, function, *arguments, **options):
+        if self.asked == 2:
+            raise OSError("no room for another process")
+        return super().submit(function, *arguments, **options)
+
+
+class Silent(Executor):
+    """Never does anything."""
+
+    def __init__(self):
+        self.futures = []
+
+    def submit(self, function, *arguments, **options):
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
+class Unreachable:
+    """A client whose cluster is gone."""
+
+    def get_executor(self, **options):
+        raise OSError("timed out")
+
+
+class Leaving:
+    """A client whose cluster goes when the search is over."""
+
+    def get_executor(self, **options):
+        executor = AtOnce()
+        executor.shutdown = self.shutdown
+        return executor
+
+    def shutdown(self, wait):
+        raise OSError("connection lost")
+
+
+class Deadly(ProcessPoolExecutor):
+    """The third part kills the process that does it."""
+
+    asked = 0
+
+    def submit(self, function, *arguments, **options):
+        self.asked += 1
+        return super().submit(_or_die, self.asked, function, *arguments)
+
+
+def _or_die(number, function, *arguments):
+    if number == 3:
+        os._exit(1)
+    return function(*arguments)
+
+
+def found(executor, method="vertex", **options):
+    return plan(GRAPH, method, executor=executor, **{**BUDGET, **options})
+
+
+def by_hand(method="vertex", **options):
+    """The best part, searched one by one."""
+    given = Options(**_options_of({**BUDGET, **options}))
+    parts = [get(method)(GRAPH, member) for member in members(given)]
+    return min(parts, key=lambda part: part.cost(given.objective))
+
+
+def _options_of(arguments):
+    """Options of the search among arguments of `plan`."""
+    return {key: value for key, value in arguments.items() if key != "cache"}
+
+
+def _reports(executor):
+    """How often a search says what the best costs."""
+    costs = []
+    found(executor, progress=costs.append)
+    return len(costs)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ProcessPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("method", ["vertex", "edge", "face", "exact-vertex", "auto"])
+def test_who_does_what_does_not_matter(method, processes):
+    alone = found(None, method)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(3) as three:
+        plans = [found(executor, method) for executor in (AtOnce(), one, three, processes)]
+    assert all(each == plans[0] for each in plans)
+    assert plans[0].cost <= alone.cost
+
+
+@pytest.mark.parametrize("objective", ["fma", "operations"])
+def test_the_best_part_wins(objective, processes):
+    expected = by_hand(objective=objective)
+    shared = found(processes, objective=objective)
+    assert (shared.order, shared.cost) == (expected.order, expected.cost(objective))
+
+
+def test_parts_find_what_one_search_does_not():
+    assert found(AtOnce()).cost < found(None).cost
+
+
+def test_parts_differ_in_their_seeds_and_the_first_is_the_search_itself():
+    options = Options(seed=5, effort="balanced")
+    first, *others = members(options)
+    assert first == options
+    assert len({member.seed for member in others}) == len(others) == PARTS["balanced"] - 1
+    assert {member.effort for member in others} == {"balanced", "thorough"}
+    assert len(members(Options(effort="thorough"))) == PARTS["thorough"]
+
+
+def test_sequences_come_back(processes):
+    """What is better than every order is sent as steps."""
+    graph = generators.lion()
+    expected = plan(graph, "edge", "fma", cache=False)
+    shared = plan(graph, "edge", "fma", effort="balanced", cache=False, executor=processes)
+    assert shared.cost == expected.cost == 11
+    shared.verify()
+
+
+def test_functions_are_planned_by_executors(processes):
+    def f(x):
+        return np.array([np.sin(x[0]) * x[1], x[0] * x[1] / x[2], np.exp(x[2] * x[0])])
+
+    x = np.array([0.3, 0.7, 1.1])
+    options = {"effort": "fast", "time_limit": 1e6, "cache": False}
+    shared = acc.jacobian(f, executor=processes, **options)
+    alone = acc.jacobian(f, **options)
+    np.testing.assert_allclose(shared(x), alone(x), rtol=1e-13)
+    assert shared.operations <= alone.operations
+
+
+def test_names_stay_at_home(processes):
+    """Vertices may be named by what cannot travel."""
+    nameless = generators.layered(layers=8, width=8, degree=3, seed=1)
+    nameless.vertices = tuple((lambda: None) for _ in nameless.vertices)
+    assert plan(nameless, "vertex", executor=processes, **BUDGET).order == found(processes).order
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Raising, "Raising failed in parts of the search .MemoryError: full.;"),
+        (Lying, "Lying failed .*VerificationError: part 1 costs"),
+        (Wrong, "Wrong failed .*OrderError"),
+        (Refusing, "Refusing failed .*OSError: no room"),
+        (Unreachable, "Unreachable failed .*OSError: timed out"),
+        (Leaving, "Leaving failed .*OSError: connection lost"),
+    ],
+)
+def test_a_failure_costs_its_own_part_only(make, said):
+    executor = make()
+    with pytest.warns(ExecutorWarning, match=said) as caught:
+        shared = found(executor)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    shared.verify()
+    assert shared.cost <= found(None).cost
+    if make in (Refusing, Unreachable, Leaving):  # what was not taken is done here
+        assert shared == found(AtOnce())
+
+
+def test_a_part_that_is_lost_is_the_only_one():
+    expected = by_hand()
+    best = [
+        part
+        for part, member in enumerate(members(Options(**_options_of(BUDGET))))
+        if get("vertex")(GRAPH, member).cost("fma") == expected.cost("fma")
+    ]
+    assert 3 not in best
+    with pytest.warns(ExecutorWarning):
+        assert found(Raising()).order == expected.order
+
+
+def test_a_worker_that_dies():
+    with Deadly(2) as pool, pytest.warns(ExecutorWarning, match="Deadly failed .*BrokenProcessPool"):
+        shared = found(pool)
+    assert shared == found(AtOnce())
+
+
+def test_an_executor_that_is_shut_down():
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.warns(ExecutorWarning, match="ThreadPoolExecutor failed .*cannot schedule new futures"):
+        shared = found(pool)
+    assert shared == found(AtOnce())
+
+
+def test_the_time_limit_is_not_waited_for_in_vain():
+    """Who answers too late is not waited for, and what waits is cancelled."""
+    executor = Silent()
+    shared = found(executor, time_limit=0.2)
+    assert shared == found(None)
+    assert all(future.cancelled() for future in executor.futures)
+    assert len(executor.futures) == OTHERS
+
+
+def test_without_time_nothing_is_shared():
+    executor = Silent()
+    for nothing in ({"time_limit": 0}, {"iterations": 0}):
+        assert found(executor, **nothing) == found(None, **nothing)
+    assert plan(acc.DifferentiationGraph([("y", "x")]), executor=executor, cache=False).cost == 0
+    assert executor.futures == []
+
+
+def test_what_is_proven_is_not_waited_for():
+    executor = Silent()
+    graph = acc.DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
+    assert plan(graph, "vertex", "fma", time_limit=1e6, executor=executor, cache=False).cost == 3
+    assert all(future.cancelled() for future in executor.futures)
+
+
+def test_ctrl_c_hands_back_the_best_so_far_and_cancels_what_waits():
+    executor = Silent()
+    told = []
+
+    def stop(cost):
+        told.append(cost)
+        if len(told) > searched:  # the part that is done here is over, the others are waited for
+            raise KeyboardInterrupt
+
+    searched = _reports(None)
+    shared = found(executor, progress=stop)
+    assert len(told) == searched + 1
+    assert shared == found(None)
+    assert all(future.cancelled() for future in executor.futures)
+
+
+def test_ctrl_c_in_the_part_that_is_done_here():
+    def stop(cost):
+        raise KeyboardInterrupt
+
+    executor = AtOnce()
+    options = Options(**{**_options_of(BUDGET), "progress": stop, "executor": executor})
+    stopped = get("vertex")(GRAPH, options)
+    assert stopped.interrupted
+    # what the others have found until then is not lost
+    assert stopped.cost("fma") == found(AtOnce()).cost
+
+
+def test_ctrl_c_that_only_a_worker_hears():
+    class Stopped(Silent):
+        def submit(self, function, *arguments, **options):
+            future = super().submit(function, *arguments, **options)
+            future.set_exception(KeyboardInterrupt())
+            return future
+
+    assert found(Stopped()) == found(None)
+
+
+@pytest.mark.parametrize("executor", [2, "processes", ProcessPoolExecutor, object()])
+def test_what_is_no_executor(executor):
+    with pytest.raises(ArgumentError, match=r"executor is .*; expected a concurrent.futures.Executor"):
+        found(executor)
+    with pytest.raises(ArgumentError, match=r"executor is .*; expected a concurrent.futures.Executor"):
+        acc.jacobian(np.sin, executor=executor)
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    monkeypatch.setenv(store.SWITCH, "1")
+    monkeypatch.setattr(store, "cache_directory", lambda: tmp_path / "cache")
+    return {**BUDGET, "cache": True}
+
+
+def test_shared_plans_are_kept_whoever_shared(kept):
+    first = plan(GRAPH, "vertex", executor=AtOnce(), **kept)
+    with ThreadPoolExecutor(1) as pool:
+        again = plan(GRAPH, "vertex", executor=pool, **kept)
+    assert (first.recalled, again.recalled) == (False, True)
+    assert first == again
+    assert not plan(GRAPH, "vertex", **kept).recalled  # another search
+
+
+def test_what_failed_or_was_cut_short_is_not_kept(kept):
+    with pytest.warns(ExecutorWarning):
+        plan(GRAPH, "vertex", executor=Raising(), **kept)
+    plan(GRAPH, "vertex", executor=Silent(), **{**kept, "time_limit": 0.2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not plan(GRAPH, "vertex", executor=AtOnce(), **kept).recalled
+    assert not plan(GRAPH, "vertex", executor=AtOnce(), **{**kept, "time_limit": 0.2}).recalled
+
+
+class DeadlyClient:
+    """A Dask client whose third part kills the process that does it."""
+
+    def __init__(self, client):
+        self.client = client
+
+    def get_executor(self, **options):
+        executor, numbers = self.client.get_executor(**options), iter(range(1, 1000))
+        submit = executor.submit
+        executor.submit = lambda function, *arguments: submit(_or_die, next(numbers), function, *arguments)
+        return executor
+
+
+def test_a_cluster_of_several_processes():
+    """A real one, with Dask's own scheduler, of which a worker dies."""
+    pytest.importorskip("distributed", reason="Dask is not installed; pip install accumulus[dask]")
+    import cloudpickle
+    import dask
+    import distributed
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
+    quiet = {"distributed.logging.distributed": "critical", "distributed.scheduler.allowed-failures": 1}
+    with (
+        dask.config.set(quiet),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        shared = found(client)
+        assert shared == found(AtOnce())
+        with pytest.warns(ExecutorWarning, match="DeadlyClient failed .*KilledWorker"):
+            survived = found(DeadlyClient(client))
+        assert survived == shared
+        assert found(client) == shared  # the cluster is still the caller's
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -1,0 +1,249 @@
+"""Large graphs: compiled elimination, verification and cost do what the plain ones do; search in windows."""
+
+import random
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.accumulate.accumulation import Accumulation, Steps
+from accumulus.accumulate.cost import count
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.errors import OrderError, VerificationError
+from accumulus.graph.generators import (
+    banded,
+    dense_layers,
+    layered,
+    matrix_chain,
+    random_dag,
+    series_parallel,
+    star,
+    stencil,
+    with_labels,
+    with_sizes,
+)
+from accumulus.search import elimination, large, passes, windows
+from accumulus.search.elimination import cost_of_order
+from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
+from accumulus.search.large import LargeElimination, accumulation_of, large_cost, large_markowitz
+from accumulus.search.windows import Windows
+
+OBJECTIVES = ["fma", "multiplications"]
+
+
+def _parallel_and_dead():
+    """Parallel edges, a vertex that no root needs, and one that needs no terminal."""
+    edges = [("y", "a"), ("y", "a", 2.0), ("a", "x", 1.0), ("a", "x", -1.0), ("dead", "x"), ("y", "end"), ("y", "x")]
+    return acc.DifferentiationGraph(edges, roots=["y"], terminals=["x"])
+
+
+PLAIN = [
+    *(random_dag(60, 150, 5, 5, seed=seed) for seed in range(4)),
+    layered(8, 8, 3),
+    stencil(10, 6),
+    series_parallel(300, 30),
+    banded(100, 6, 0.5),
+    dense_layers([5, 6, 7, 4]),
+    star(10, 10),
+    matrix_chain(8),
+    _parallel_and_dead(),
+]
+GRAPHS = PLAIN + [with_sizes(with_labels(graph, seed=1), largest=4, seed=2) for graph in PLAIN]
+
+
+@pytest.fixture
+def everything_large(monkeypatch):
+    """All graphs are large, and what the kernels are given is small, so that it has to grow."""
+    monkeypatch.setattr(elimination, "LARGE", -1)
+    monkeypatch.setattr(large, "_WAITING", 16)
+    monkeypatch.setattr(large, "_SLICE", 50)
+    monkeypatch.setattr(large, "_FIRST", 1)
+    monkeypatch.setattr(passes, "_CHUNK", 16)
+
+
+def _orders(graph, objective):
+    drawn = list(graph.intermediates)
+    random.Random(len(drawn)).shuffle(drawn)
+    return [forward_order(graph), reverse_order(graph), markowitz_order(graph, objective)[1], tuple(drawn)]
+
+
+def _no_exception(check):
+    try:
+        check()
+    except VerificationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("graph", GRAPHS, ids=str)
+def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
+    plain = markowitz_order(graph, objective)
+    orders = _orders(graph, objective)
+    costs = [cost_of_order(graph, order, objective) for order in orders]
+    written = [eliminate_vertices(graph, order) for order in orders]
+    monkeypatch.setattr(large, "_WAITING", 16)
+    monkeypatch.setattr(large, "_SLICE", 50)
+    monkeypatch.setattr(large, "_FIRST", 1)
+    monkeypatch.setattr(elimination, "LARGE", -1)
+    assert large_markowitz(graph, objective) == plain
+    assert large_markowitz(graph, objective, limit=plain[0][0]) == plain
+    if plain[0][0]:
+        assert large_markowitz(graph, objective, limit=plain[0][0] - 1) is None
+    for order, cost, expected in zip(orders, costs, written, strict=True):
+        assert large_cost(graph, order, objective) == cost
+        assert large_cost(graph, order, objective, limit=cost[0]) == cost
+        if cost[0]:
+            assert large_cost(graph, order, objective, limit=cost[0] - 1) is None
+        made = accumulation_of(graph, order)
+        assert list(made.steps) == list(expected.steps)
+        assert list(made.entries.items()) == list(expected.entries.items())
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("graph", GRAPHS, ids=str)
+def test_greedy_orders_of_large_graphs_hold_the_cheapest(graph, objective, monkeypatch):
+    expected = min(cost for _, cost, _ in greedy_orders(graph, objective))
+    monkeypatch.setattr(elimination, "LARGE", -1)
+    found = greedy_orders(graph, objective)
+    assert min(cost for _, cost, _ in found) == expected
+    assert [cost for _, cost, order in found] == [large_cost(graph, order, objective) for _, _, order in found]
+
+
+@pytest.mark.usefixtures("everything_large")
+@pytest.mark.parametrize("graph", GRAPHS, ids=str)
+def test_compiled_passes_agree_with_the_plain_ones(graph):
+    accumulation = eliminate_vertices(graph, forward_order(graph))
+    passes.verify(accumulation, seed=1)
+    assert passes._is_right(accumulation, 1)
+    for objective in OBJECTIVES:
+        assert passes.cost_of(accumulation, objective) == count(accumulation, objective)
+
+
+@pytest.mark.usefixtures("everything_large")
+@pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
+def test_compiled_verification_rejects_what_the_plain_one_rejects(graph):
+    accumulation = eliminate_vertices(graph, forward_order(graph))
+    steps = list(accumulation.steps)
+    rng = random.Random(0)
+    rejected = 0
+    for _ in range(20):
+        k = rng.randrange(len(steps))
+        is_product, left, right = steps[k]
+        changed = Steps(len(graph.sources))
+        other = rng.choice([(1 - is_product, left, right), (is_product, rng.randrange(-3, len(steps)), right)])
+        for step in [*steps[:k], other, *steps[k + 1 :]]:
+            changed._append(*step)
+        wrong = Accumulation(graph, changed, accumulation.entries)
+        right_ = _no_exception(wrong.verify)
+        assert passes._is_right(wrong, 0) == right_ == _no_exception(lambda wrong=wrong: passes.verify(wrong))
+        rejected += not right_
+    assert rejected
+    for entry in ({(0, -1): 0}, {(len(graph.roots), 0): 0}, {(0, 0): -1}, {(0, 0): len(graph.sources) + len(steps)}):
+        with pytest.raises(VerificationError, match="entry"):
+            passes.verify(Accumulation(graph, accumulation.steps, {**accumulation.entries, **entry}))
+    with pytest.raises(VerificationError, match="root"):
+        passes.verify(Accumulation(graph, accumulation.steps, {}))
+
+
+@pytest.mark.usefixtures("everything_large")
+def test_an_order_that_is_none_is_refused():
+    graph = layered(4, 4, 2)
+    order = forward_order(graph)
+    for wrong in (order[1:], (*order, order[0]), (*order, graph.roots[0])):
+        with pytest.raises(OrderError):
+            accumulation_of(graph, wrong)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=str)
+def test_a_rewritten_order_costs_the_same(graph):
+    for order in _orders(graph, "fma"):
+        state = LargeElimination(graph, "fma")
+        given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
+        arranged, cost = state.arranged(given, given[::-1].copy())
+        assert sorted(arranged.tolist()) == sorted(given.tolist())
+        assert cost == cost_of_order(graph, arranged.tolist(), "fma") == cost_of_order(graph, order, "fma")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("graph", [*PLAIN, with_sizes(with_labels(PLAIN[4], seed=1), seed=2)], ids=str)
+def test_windows_gain_what_they_say(graph, objective, monkeypatch):
+    monkeypatch.setattr(windows, "WINDOWS", (20, 9))
+    order = forward_order(graph)
+    start = cost_of_order(graph, order, objective)
+    searches = [Windows(graph, objective, order, start) for _ in range(2)]
+    # stopped at any moment, the order costs what is said
+    for cost in islice(searches[0].run("balanced", 0), 12):
+        assert cost == searches[0].cost[0] <= start[0]
+        assert cost_of_order(graph, searches[0].order, objective) == searches[0].cost
+    for _ in islice(searches[1].run("balanced", 0), 12):
+        pass
+    assert searches[0].order == searches[1].order
+
+
+def test_windows_improve_a_poor_order():
+    graph = layered(60, 16, 2)
+    order = forward_order(graph)
+    start = cost_of_order(graph, order, "fma")
+    search = Windows(graph, "fma", order, start)
+    for _ in search.run("balanced", 0):
+        pass
+    assert search.cost[0] < 0.9 * start[0]
+
+
+def test_iterations_limit_windows():
+    graph = layered(60, 8, 3)
+    order = forward_order(graph)
+    start = cost_of_order(graph, order, "fma")
+    few = sum(1 for _ in Windows(graph, "fma", order, start).run("balanced", 0, iterations=1))
+    many = sum(1 for _ in Windows(graph, "fma", order, start).run("balanced", 0))
+    assert few == 2 < many
+
+
+@pytest.fixture(scope="module")
+def large_graph():
+    graph = layered(700, 8, 2)
+    assert elimination.is_large(graph)
+    return graph
+
+
+def test_a_plan_of_a_large_graph(large_graph):
+    fast = acc.plan(large_graph, effort="fast", cache=False)
+    fast.verify()
+    assert fast.method in ("forward", "reverse", "markowitz")
+    assert fast.cost == count(fast.accumulation, "multiplications")
+    assert fast.cost <= min(acc.plan(large_graph, name, cache=False).cost for name in ("forward", "markowitz"))
+    told = []
+    options = {"iterations": 20_000, "time_limit": 1e6, "cache": False}
+    better = acc.plan(large_graph, "vertex", progress=told.append, **options)
+    assert better.method == "vertex"
+    assert better.cost == told[-1] < fast.cost
+    assert told == sorted(told, reverse=True)
+    assert better.order == acc.plan(large_graph, "vertex", **options).order
+    better.accumulation.verify(seed=7)
+
+
+def test_ctrl_c_hands_back_what_the_windows_gained(large_graph):
+    told = []
+
+    def progress(cost):
+        told.append(cost)
+        if len(told) == 10:
+            raise KeyboardInterrupt
+
+    plan = acc.plan(large_graph, "vertex", time_limit=1e6, progress=progress, cache=False)
+    assert len(told) == 10
+    assert plan.cost == told[-1] < told[0]
+
+
+def test_a_plan_of_a_large_graph_is_kept(large_graph, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCUMULUS_CACHE_PLANS", "1")
+    monkeypatch.setattr("accumulus.search.store.cache_directory", lambda: tmp_path)
+    first = acc.plan(large_graph, effort="fast")
+    again = acc.plan(large_graph, effort="fast")
+    assert again.recalled
+    assert not first.recalled
+    assert again == first
+    (path,) = (tmp_path / "plans").iterdir()
+    assert path.stat().st_size < 20 * len(large_graph.vertices)

@@ -1,0 +1,146 @@
+"""Reductions lose nothing: of all small graphs, and of larger ones with kinds of labels and sizes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import permutations, product
+
+import pytest
+from graph_strategies import graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_costs import SlowCosts
+
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.elimination import Elimination, cost_of_order
+from accumulus.search.reductions import Part, parts, reduced
+
+COUNTED = ("fma", "multiplications")
+LABELS = (None, 1.0, 2.5, "a")
+
+
+def every_graph(roots: int, inner: int, terminals: int, labels: tuple) -> Iterator[DifferentiationGraph]:
+    """All graphs with an intermediate between each of their roots and terminals; labels[0] is no edge."""
+    first, last = roots, roots + inner
+    pairs = [(j, i) for j in range(last) for i in range(max(j + 1, first), last + terminals) if j >= first or i < last]
+    for chosen in product(labels, repeat=len(pairs)):
+        edges = [(j, i, label) for (j, i), label in zip(pairs, chosen, strict=True) if label is not None]
+        ends = {v for j, i, _ in edges for v in (j, i)}
+        if edges:
+            yield DifferentiationGraph(
+                edges, ends & set(range(roots)), ends & set(range(last, last + terminals)) or None
+            )
+
+
+def least(state: Elimination, left: tuple[int, ...]) -> int:
+    """The best order's cost, by trying all."""
+    edges = [(j, i, level) for j, row in enumerate(state.successors) for i, level in row.items()]
+    best = None
+    for order in permutations(left):
+        now = Elimination.of_edges(edges, state.sizes, left, state.objective)
+        cost = 0
+        for v in order:
+            cost += now.cost(v)[0]
+            now.eliminate(v)
+        best = cost if best is None else min(best, cost)
+    return best or 0
+
+
+def check(graph: DifferentiationGraph, objective: str) -> int:
+    """That the best order of what is left, after what was eliminated, is optimal; returns how many are left."""
+    state = Elimination(graph, objective)
+    before = [dict(row) for row in state.successors]
+    total, order, left = 0, [], 0
+    for part in parts(state):
+        smaller = reduced(state, part)
+        inner = smaller.state.intermediates
+        left += len(inner)
+        total += smaller.cost + least(smaller.state, inner)
+        best = min(permutations(inner), key=lambda found: price(graph, objective, smaller, found))
+        order += smaller.named(best)
+    assert [dict(row) for row in state.successors] == before
+    assert sorted([*order, *state.dead]) == sorted(graph.intermediates)
+    assert total == SlowCosts(graph, objective).least()
+    assert cost_of_order(graph, [*order, *state.dead], objective)[0] == total
+    return left
+
+
+def price(graph: DifferentiationGraph, objective: str, part: Part, order: tuple[int, ...]) -> int:
+    state = Elimination(graph, objective)
+    cost = 0
+    for v in part.named(order):
+        cost += state.cost(v)[0]
+        state.eliminate(v)
+    return cost
+
+
+@pytest.mark.parametrize(("roots", "inner", "terminals"), [(1, 3, 1), (2, 2, 2), (2, 2, 1)])
+def test_nothing_is_lost_on_all_small_graphs(roots, inner, terminals):
+    for graph in every_graph(roots, inner, terminals, (None, "a")):
+        check(graph, "fma")
+
+
+def test_nothing_is_lost_on_all_small_graphs_with_kinds():
+    for graph in every_graph(1, 2, 1, LABELS):
+        check(graph, "multiplications")
+
+
+@pytest.mark.parametrize("objective", COUNTED)
+def test_nothing_is_lost_on_random_graphs(objective):
+    looked_at = left = 0
+    for seed in range(250):
+        rng = random.Random(seed)
+        roots, inner, terminals = rng.randint(1, 3), rng.randint(3, 5), rng.randint(1, 3)
+        units = rng.choice([0.0, 0.2, 0.5])
+        chance = rng.choice([0.3, 0.5, 0.7])
+        edges = [
+            (j, i, rng.choice([1, -1, 2.5]) if rng.random() < units else None)
+            for j in range(roots + inner)
+            for i in range(max(j + 1, roots), roots + inner + terminals)
+            if (j >= roots or i < roots + inner) and rng.random() < chance
+        ]
+        if not edges:
+            continue
+        sizes = {v: rng.randint(1, 3) for edge in edges for v in edge[:2]} if rng.random() < 0.4 else None
+        known = {v for edge in edges for v in edge[:2]}
+        terminal = known & set(range(roots + inner, roots + inner + terminals))
+        graph = DifferentiationGraph(edges, known & set(range(roots)), terminal, sizes=sizes)
+        looked_at += len(Elimination(graph, objective).intermediates)
+        left += check(graph, objective)
+    assert left < 0.8 * looked_at
+
+
+@settings(max_examples=30)
+@given(graph=graphs(vertices=7, sized=True), objective=st.sampled_from(COUNTED))
+def test_nothing_is_lost_on_odd_graphs(graph, objective):
+    check(graph, objective)
+
+
+def test_series_ends_and_twins():
+    chain = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
+    assert [reduced(Elimination(chain, "fma"), (1, 2)).cost] == [2]
+    twins = DifferentiationGraph(
+        [(j, v) for j in ("r", "s", "q") for v in ("a", "b")] + [(v, i) for v in ("a", "b") for i in ("x", "z", "w")]
+    )
+    state = Elimination(twins, "fma")
+    assert len(parts(state)) == 2
+    edges = [("r", "u"), ("s", "u"), ("q", "u"), ("u", "a"), ("u", "b"), ("a", "w"), ("b", "w"), ("r", "w")]
+    edges += [("w", "x"), ("w", "z"), ("q", "a"), ("q", "b"), ("u", "c"), ("c", "z")]
+    joined = DifferentiationGraph(edges)
+    state = Elimination(joined, "fma")
+    (part,) = parts(state)
+    smaller = reduced(state, part)
+    names = [{joined.vertices[v] for v in members} for members in smaller.members]
+    assert {"a", "b"} in names
+    assert ("c",) in [tuple(joined.vertices[v] for v in smaller.first)]
+
+
+def test_independent_parts():
+    graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x"), ("b", "c"), ("c", "x"), ("y", "x")])
+    state = Elimination(graph, "fma")
+    assert [{graph.vertices[v] for v in part} for part in parts(state)] in (
+        [{"a"}, {"b", "c"}],
+        [{"b", "c"}, {"a"}],
+    )
+    assert parts(Elimination(DifferentiationGraph([("y", "x")]), "fma")) == []
