@@ -23,9 +23,9 @@ import numpy as np
 import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.compiled.machine import cache_directory, prepare
 from accumulus.search.greedy import forward_order, reverse_order
 from accumulus.search.large import large_cost
-from accumulus.search.machine import cache_directory, prepare
 from groups import Settings
 from groups.methods import peak
 from tables import Goal, Row, Table

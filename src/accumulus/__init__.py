@@ -18,7 +18,7 @@ from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_an
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
-from accumulus.search.files import load_plan
+from accumulus.search.kept.files import load_plan
 from accumulus.search.methods import methods
 from accumulus.search.plan import Plan, plan
 from accumulus.tape.tape import Tape

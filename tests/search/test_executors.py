@@ -13,7 +13,7 @@ import pytest
 import accumulus as acc
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
-from accumulus.search import store
+from accumulus.search.kept import store
 from accumulus.search.methods import Options, get
 from accumulus.search.parallel import PARTS, members
 from accumulus.search.plan import plan

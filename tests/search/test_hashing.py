@@ -13,7 +13,7 @@ from hypothesis import given
 
 import accumulus as acc
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.hashing import graph_hash, search_version
+from accumulus.search.kept.hashing import graph_hash, search_version
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]
 SELF = graph_hash(DifferentiationGraph(EDGES))
@@ -82,7 +82,7 @@ def test_a_function_traced_again_has_the_same_hash_in_every_process():
     exec(FUNCTION, scope)
     mine = [graph_hash(acc.trace(scope["f"], np.zeros(2)).linearize()) for _ in range(2)]
     program = (
-        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.hashing import graph_hash\n"
+        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.kept.hashing import graph_hash\n"
         "print(graph_hash(acc.trace(f, np.ones(2)).linearize()))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -100,12 +100,13 @@ def test_the_tape_of_the_function_counts():
 
 
 def test_the_version_of_the_search_is_that_of_its_files(monkeypatch, tmp_path):
-    from accumulus.search import hashing
+    from accumulus.search.kept import hashing
 
     assert search_version() == search_version()
     for room in ("search", "tape"):
         (tmp_path / room).mkdir()
-    source = tmp_path / "search" / "hashing.py"
+    source = tmp_path / "search" / "kept" / "hashing.py"
+    source.parent.mkdir()
     source.write_text("one")
     monkeypatch.setattr(hashing, "__file__", str(source))
     fresh = search_version.__wrapped__

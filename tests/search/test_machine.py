@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from accumulus.search import machine
-from accumulus.search.machine import kernel, prepare
+from accumulus.search.compiled import machine
+from accumulus.search.compiled.machine import kernel, prepare
 
 
 @pytest.fixture

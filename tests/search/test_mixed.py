@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
 from accumulus.accumulate.cost import count
+from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import mixed, sequences
@@ -91,6 +92,13 @@ def test_single_edges_improve_on_the_best_order_of_a_larger_graph():
     edge.verify()
     assert edge.method == "edge"
     assert edge.cost < vertex.cost
+
+
+def test_edges_improve_on_the_best_order_known_of_a_public_graph(graph_folder):
+    graph = load_graph(graph_folder / "BlackScholes_Jacobian.json")
+    made = plan(graph, "edge", "fma", effort="thorough", iterations=60_000, time_limit=1e9, seed=1, cache=False)
+    made.verify()
+    assert made.cost < 297
 
 
 def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):

@@ -18,8 +18,8 @@ import accumulus as acc
 from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.files import VERSION, load_plan
-from accumulus.search.hashing import graph_hash
+from accumulus.search.kept.files import VERSION, load_plan
+from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.methods import methods
 from accumulus.search.plan import plan
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from accumulus.graph.generators import generators
-from accumulus.search import files, graph_data
+from accumulus.search.kept import files, graph_data
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -24,7 +24,7 @@ from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import ArgumentError, CacheWarning
 from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search import store
+from accumulus.search.kept import store
 from accumulus.search.methods import Options, methods
 from accumulus.search.plan import plan
 
@@ -323,7 +323,7 @@ def test_a_folder_that_cannot_be_written_still_gives_its_plans(folder, monkeypat
 
 KILLED = """
 import os, signal, sys
-from accumulus.search import store
+from accumulus.search.kept import store
 from accumulus.search.plan import plan
 from accumulus.graph.generators import random_dag
 def kill(*arguments):

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.cost import Objective
-from accumulus.search import order_slots as slot
-from accumulus.search.block import Block
+from accumulus.search.compiled import order_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Cost, Elimination
 from accumulus.search.encoding import BitRows
-from accumulus.search.machine import kernel
 
 __all__ = ["LARGEST", "Annealing", "seed_of"]
 

@@ -29,6 +29,7 @@ from dataclasses import replace
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.exact.eliminations import proven
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, Method, get, methods, register
@@ -54,6 +55,8 @@ _TAPE: Final = 15e-6
 def auto(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
     start = time.perf_counter()
+    if options.effort != "fast" and options.objective != "operations" and options.time_limit > 0:
+        prepare("order", "mixed", "faces")  # side by side, where they have to be compiled
     # whatever `face` covers is begun with there
     best = face(graph, replace(options, time_limit=(1 - _REST) * options.time_limit))
     if best.interrupted or options.time_limit == 0 or options.iterations == 0:

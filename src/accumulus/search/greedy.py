@@ -20,8 +20,8 @@ import numpy as np
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, is_large
-from accumulus.search.machine import prepare
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 

@@ -1,6 +1,6 @@
 """Vertex elimination of large sparse graphs, compiled: costs of orders, Markowitz, and the steps of an order.
 
-Drives `accumulus.search.elimination_kernel`. Its results are those of `accumulus.search.elimination`,
+Drives `accumulus.search.compiled.elimination_kernel`. Its results are those of `accumulus.search.elimination`,
 `accumulus.search.greedy` and `accumulus.accumulate.vertex` on the same graph, so which of them runs (`is_large`)
 decides nothing but time and memory. The kernel is compiled when the first large graph comes.
 
@@ -21,10 +21,10 @@ from accumulus.accumulate.cost import Objective
 from accumulus.accumulate.vertex import check_order, eliminate_vertices
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search import elimination_slots as slot
-from accumulus.search.block import Block
+from accumulus.search.compiled import elimination_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import LEVELS, Cost, is_large
-from accumulus.search.machine import kernel
 
 __all__ = ["LargeElimination", "accumulation_of", "large_cost", "large_markowitz"]
 

@@ -1,7 +1,7 @@
 """Simulated annealing over elimination sequences that mix vertices, edges and faces: the kernel's memory, its driver.
 
-The kernel (`accumulus.search.mixed_kernel`) begins with a vertex order, or with the items of an earlier run. What it
-finds is handed back as an edge elimination, or as the faces that it took.
+The kernel (`accumulus.search.compiled.mixed_kernel`) begins with a vertex order, or with the items of an earlier run.
+What it finds is handed back as an edge elimination, or as the faces that it took.
 
 Deterministic: what a run finds depends on its start, its seed and its number of moves, not on where it is cut
 into slices.
@@ -19,11 +19,11 @@ from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search import mixed_slots as slot
 from accumulus.search.annealing import seed_of
-from accumulus.search.block import Block
+from accumulus.search.compiled import mixed_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Cost, Elimination
-from accumulus.search.machine import kernel
 
 __all__ = ["MOST_EDGES", "MixedAnnealing"]
 
@@ -33,7 +33,7 @@ MOST_EDGES: Final = 600
 _REFINEMENTS: Final = (0.25, 8)
 #: Labels beyond the edges of the graph that there is room for: for each edge, and besides.
 _ROOM: Final = (0.25, 32)
-#: Temperatures at the start and at the end of a run, in units of the objective.
+#: Temperatures at the start and at the end of a run, in units of what a product costs on average, at least 1.
 _HOT: Final = 0.2
 _COLD: Final = 0.05
 #: Weight of the total that breaks ties.
@@ -132,7 +132,8 @@ class MixedAnnealing:
         """
         integers, floats = self._block.integers, self._block.floats
         self._set(start)
-        floats[slot.TEMPERATURE] = _HOT * heat
+        scale = max(1.0, (int(integers[slot.TOTAL]) >> slot.SHIFT) / max(1, self._products))
+        floats[slot.TEMPERATURE] = _HOT * heat * scale
         floats[slot.COOLING] = (_COLD / (_HOT * heat)) ** (1 / max(1, visits))
         integers[slot.RANDOM] = seed_of(*seed)
         integers[slot.MOVES] = visits

@@ -1,7 +1,7 @@
 """A graph's labels, and what its tape computes, as numbered nodes: where the search by operations starts from.
 
 A value is the number of a node, negative if the node is to be negated; node 1 is the number 1. Keys say what a
-node computes from others. They are those of `accumulus.search.sharing_kernel`, so that what the Jacobian needs
+node computes from others. They are those of `accumulus.search.compiled.sharing_kernel`, so that what the Jacobian needs
 meets what the function computes.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from accumulus.accumulate.guards import Guarded, guarded
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.sharing_slots import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
+from accumulus.search.compiled.sharing_slots import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 

@@ -30,7 +30,7 @@ class Options:
         seed: of all random choices. Same seed, same plan, as long as the time limit is not what ends the search.
         effort: "fast" anneals once and briefly, "balanced" until it stalls, "thorough" until it stalls for long.
         iterations: vertices visited, at most, in place of the end that the effort has; of edge and face sequences, how
-            often they are repaired. Reproducible on any machine.
+            many moves or repairs are tried. Reproducible on any machine.
         progress: called now and then with the best cost so far. May raise KeyboardInterrupt to end the search.
         executor: what shares in a search, see `accumulus.search.parallel`: an executor, or a Dask client.
 

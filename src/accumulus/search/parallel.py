@@ -30,7 +30,7 @@ from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.annealing import LARGEST, seed_of
-from accumulus.search.machine import prepare
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.options import EFFORTS, Effort, Options
 from accumulus.search.registry import Finder, Found, get
 from accumulus.search.workers import Workers

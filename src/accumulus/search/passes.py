@@ -1,4 +1,4 @@
-"""Verification and cost of large plans, compiled: `accumulus.search.passes_kernel` a chunk of steps at a time.
+"""Verification and cost of large plans, compiled: `accumulus.search.compiled.passes_kernel` a chunk of steps at a time.
 
 The same checks and counts as those of `Accumulation.verify` and `accumulus.accumulate.cost.count`, which decide
 wherever something is found to be wrong, and say what. Time: linear, some ten million steps a second; memory: eight
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.cost import Objective, count
 from accumulus.graph.graph import Kind
-from accumulus.search import passes_slots as slot
-from accumulus.search.block import Block
+from accumulus.search.compiled import passes_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import is_large
-from accumulus.search.machine import kernel
 
 __all__ = ["cost_of", "verify"]
 

@@ -14,11 +14,11 @@ from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.cost import OBJECTIVES, Objective
 from accumulus.errors import ArgumentError, ExecutorWarning, OrderError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.methods import get
 from accumulus.search.options import Options, check_cache
 from accumulus.search.passes import cost_of, verify
 from accumulus.search.registry import Found
-from accumulus.search.store import is_on, key_of, recall, remember
 
 if TYPE_CHECKING:
     from accumulus.algebra.sets import ExpressionSet
@@ -40,7 +40,7 @@ class Plan:
         lower_bound: no elimination of the plan's `scope` can cost less; None if nothing is known.
         seconds: that the search took, when the plan was found.
         seed: of the search.
-        recalled: whether it was not searched for but kept from before, see `accumulus.search.store`.
+        recalled: whether it was not searched for but kept from before, see `accumulus.search.kept.store`.
     """
 
     graph: DifferentiationGraph
@@ -107,7 +107,7 @@ class Plan:
         Raises:
             OSError: if the file cannot be written.
         """
-        from accumulus.search.files import save_plan
+        from accumulus.search.kept.files import save_plan
 
         save_plan(self, path)
 

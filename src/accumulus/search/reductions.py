@@ -25,7 +25,7 @@
 
 Each of them is tested against all orders of all graphs of up to three intermediates and a root or terminal or two,
 and of many larger ones, with kinds and sizes. They are for vertex elimination; only parts, series and copies carry
-over to edges and faces (`accumulus.search.faces_kernel`).
+over to edges and faces (`accumulus.search.compiled.faces_kernel`).
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from typing import Any, Final, Literal
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.annealing import DEAREST
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.elimination import Elimination
-from accumulus.search.machine import prepare
 from accumulus.search.mixed import MOST_EDGES, MixedAnnealing
 from accumulus.search.options import Options
 from accumulus.search.parallel import in_parts

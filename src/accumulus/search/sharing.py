@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search import sharing_slots as slot
 from accumulus.search.annealing import seed_of
-from accumulus.search.block import Block
+from accumulus.search.compiled import sharing_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
-from accumulus.search.machine import kernel
 from accumulus.search.nodes import Nodes
 
 __all__ = ["MOST_PRODUCTS", "MOST_VERTICES", "Sharing"]

@@ -21,9 +21,9 @@ from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, count_live
 from accumulus.search.greedy import greedy_orders
-from accumulus.search.machine import prepare
 from accumulus.search.options import Options
 from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register

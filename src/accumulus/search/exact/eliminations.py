@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.compiled.machine import prepare
 from accumulus.search.exact.bounds import lower_bound
 from accumulus.search.exact.bracketings import MOST_COLUMNS
 from accumulus.search.exact.proof import LEVELS, Level, Proof
 from accumulus.search.exact.subsets import MOST as MOST_VERTICES
-from accumulus.search.machine import prepare
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 from accumulus.search.sequences import edge, face
@@ -67,13 +67,13 @@ def exact_vertex(graph: DifferentiationGraph, options: Options) -> Found:
 
 @register("exact-edge", "the best edge elimination, proven if there is time", covers=("edge", "exact-vertex"))
 def exact_edge(graph: DifferentiationGraph, options: Options) -> Found:
-    """Branch and bound over edge eliminations; see `accumulus.search.faces_kernel`."""
+    """Branch and bound over edge eliminations; see `accumulus.search.compiled.faces_kernel`."""
     return _searched(graph, options, "edge")
 
 
 @register("exact-face", "the best face elimination, proven if there is time", covers=("face", "exact-edge"))
 def exact_face(graph: DifferentiationGraph, options: Options) -> Found:
-    """Branch and bound over face eliminations; see `accumulus.search.faces_kernel`."""
+    """Branch and bound over face eliminations; see `accumulus.search.compiled.faces_kernel`."""
     return _searched(graph, options, "face")
 
 

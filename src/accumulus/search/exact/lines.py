@@ -1,7 +1,7 @@
 """Proven optima of face and of edge elimination: what the compiled branch and bound works on, and how it is driven.
 
-`accumulus.search.faces_kernel` searches below a limit. The limit rises from the lower bound to the cost of the best
-plan that is known: while nothing is found below it, it is a new lower bound, and what has been learnt about states
+`accumulus.search.compiled.faces_kernel` searches below a limit. The limit rises from the lower bound to the cost of the
+best plan that is known: while nothing is found below it, it is a new lower bound, and what has been learnt about states
 stays in the table (iterative deepening with a table of transpositions: Korf 1985; Reinefeld and Marsland 1994). Once
 something is found, the search goes on below it until nothing is left: then it is the optimum.
 
@@ -22,11 +22,11 @@ from typing import Final
 import numpy as np
 
 from accumulus.accumulate.edge import Side
-from accumulus.search import faces_slots as slot
-from accumulus.search.block import Block
+from accumulus.search.compiled import faces_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact.bounds import least_costs, paths_down, paths_up
-from accumulus.search.machine import kernel
 
 __all__ = ["LineSearch"]
 

@@ -1,7 +1,7 @@
 """The best vertex order of an independent part of a graph, by dynamic programming over eliminated sets.
 
-Drives `accumulus.search.subsets_kernel`. Time O(2ⁿ·n) for n vertices at worst, of which the bounds leave a part only;
-memory 8·2ⁿ bytes: 128 MB and some seconds at `MOST` vertices.
+Drives `accumulus.search.compiled.subsets_kernel`. Time O(2ⁿ·n) for n vertices at worst, of which the bounds leave a
+part only; memory 8·2ⁿ bytes: 128 MB and some seconds at `MOST` vertices.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.search import subsets_slots as slot
-from accumulus.search.block import Block
+from accumulus.search.compiled import subsets_slots as slot
+from accumulus.search.compiled.block import Block
+from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 from accumulus.search.exact.bounds import least_costs
-from accumulus.search.machine import kernel
 
 __all__ = ["MOST", "SubsetSearch"]
 

@@ -1,8 +1,9 @@
 """What suits a program on this machine: how many points a block computes at once, and in which order of operations.
 
-A block has to do arithmetic, at about two instructions a cycle, and to bring points and results into another shape,
-log₂(lanes) shuffles a variable. Meanwhile it waits for the longest chain of operations of which each needs the one
-before; elementary functions, square roots and divisions make long chains.
+A block has to do arithmetic, at about two instructions a cycle, to bring points and results into another shape,
+log₂(lanes) shuffles a variable, and to store results, structural zeros among them. Meanwhile it waits for the longest
+chain of operations of which each needs the one before; elementary functions, square roots and divisions make long
+chains.
 
 * Where the chain takes longer than the rest, two blocks at a time fill the gaps.
 * Where it takes a good part of it, operations come in the order of urgency.
@@ -37,8 +38,9 @@ CALL_TIME: Final = 25
 #: The longest chain as a part of all other work, from which on blocks are twice as wide, and operations urgent.
 WIDE_FROM: Final = 0.5
 URGENT_FROM: Final = 0.3
-#: Blocks are half as wide if shuffles take this many times as long as arithmetic.
-NARROW_FROM: Final = 1.5
+#: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
+#: are stored as there are variables.
+NARROW_FROM, ZEROS = 1.8, 0.5
 #: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
 LONGEST_WIDE, LONGEST = 500, 1000
 
@@ -68,11 +70,14 @@ def tune(tape: Tape, segments: Sequence[Segment], dtype: str) -> Tuning:
     moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
     work = time / 2
     shuffles = (lanes.bit_length() - 1) * moved / 2
-    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE and chain > WIDE_FROM * (work + shuffles):
+    stores = sum(segment.length for segment in segments)
+    busy = work + shuffles + stores
+    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE and chain > WIDE_FROM * busy:
         return Tuning(2 * lanes, True)
-    if machine.vector_bytes == 64 and not called and shuffles > NARROW_FROM * work:
+    few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
+    if machine.vector_bytes == 64 and not called and few_zeros and shuffles > NARROW_FROM * work:
         return Tuning(lanes // 2, False)
-    return Tuning(lanes, chain > URGENT_FROM * (work + shuffles))
+    return Tuning(lanes, chain > URGENT_FROM * busy)
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.faces_slots import (
+from accumulus.search.compiled.faces_slots import (
     ABOVE,
     BELOW,
     BEST,
@@ -84,7 +84,7 @@ from accumulus.search.faces_slots import (
     WEIGHTS,
     WORDS,
 )
-from accumulus.search.memory import compiled, copy, get, lowest, put, shifted_right
+from accumulus.search.compiled.memory import compiled, copy, get, lowest, put, shifted_right
 
 __all__ = ["prove"]
 

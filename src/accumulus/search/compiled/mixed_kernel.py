@@ -27,8 +27,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.memory import compiled, copy, get, get_float, lowest, put, put_float, random_bits, shifted_right
-from accumulus.search.mixed_slots import (
+from accumulus.search.compiled.memory import (
+    compiled,
+    copy,
+    get,
+    get_float,
+    lowest,
+    put,
+    put_float,
+    random_bits,
+    shifted_right,
+)
+from accumulus.search.compiled.mixed_slots import (
     BACK,
     BEST,
     BEST_ITEMS,

@@ -25,7 +25,7 @@ from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
+from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of, verify
 

@@ -1,4 +1,4 @@
-"""Slots of the block that `accumulus.search.elimination_kernel` works on, and the fields of its records."""
+"""Slots of the block that `accumulus.search.compiled.elimination_kernel` works on, and the fields of its records."""
 
 from __future__ import annotations
 

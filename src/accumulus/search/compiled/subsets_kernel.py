@@ -8,16 +8,16 @@ Jacobian Accumulation and Minimum Edge Count are NP-Complete Under Vertex Elimin
 A set is passed over when g(S), and what the other vertices cost at least, exceed the limit.
 
 The graph after S is made from the graph after S without its lowest vertex. That one is still in its buffer: between
-the two come only sets with lower lowest vertices. Rows are as in `accumulus.search.order_kernel`.
+the two come only sets with lower lowest vertices. Rows are as in `accumulus.search.compiled.order_kernel`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.memory import compiled, copy, get, lowest, put
-from accumulus.search.order_kernel import SETS, cost_of, eliminate
-from accumulus.search.subsets_slots import (
+from accumulus.search.compiled.memory import compiled, copy, get, lowest, put
+from accumulus.search.compiled.order_kernel import SETS, cost_of, eliminate
+from accumulus.search.compiled.subsets_slots import (
     BASE,
     BUDGET,
     BUFFERS,

@@ -1,4 +1,4 @@
-"""Slots of the block that `accumulus.search.mixed_kernel` works on, and how it lays out its memory."""
+"""Slots of the block that `accumulus.search.compiled.mixed_kernel` works on, and how it lays out its memory."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def search_version() -> str:
             parts.append(version(package))
         except PackageNotFoundError:  # run from its sources
             parts.append("")
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     for room in _ROOMS:
         for folder, _, files in sorted(os.walk(root / room)):
             for file in sorted(files):

@@ -1,16 +1,16 @@
 """Plans that have been found, kept on disk: who asks the same again pays for looking it up.
 
-A plan is kept under a hash of everything that decides it: the graph (`accumulus.search.hashing`), the method and every
-option of the search, seed and time limit among them, and the version of the code that searches. So what is recalled is
-what a search would have found, and "same seed, same plan" holds with and without. Where the time limit ended the
-search, and the plan depends on how fast the machine was, it is what the first search found in that time. A search that
-was interrupted is not kept.
+A plan is kept under a hash of everything that decides it: the graph (`accumulus.search.kept.hashing`), the method and
+every option of the search, seed and time limit among them, and the version of the code that searches. So what is
+recalled is what a search would have found, and "same seed, same plan" holds with and without. Where the time limit
+ended the search, and the plan depends on how fast the machine was, it is what the first search found in that time. A
+search that was interrupted is not kept.
 
 Each plan is a file in the folder ``plans`` of the cache directory, a line with a checksum above one of JSON. It is
-written beside its place and then moved there, so that whoever reads it meanwhile, or is killed while writing it,
-leaves or finds a whole file. What is read is checked and verified as a plan file is; what is damaged is dropped and
-made again. Reading a file marks it as used; when all together are larger than `LIMIT`, those that were not used for
-longest are dropped.
+written beside its place and then moved there, so that whoever reads it meanwhile, or is killed while writing it, leaves
+or finds a whole file. What is read is checked and verified as a plan file is; what is damaged is dropped and made
+again. Reading a file marks it as used; when all together are larger than `LIMIT`, those that were not used for longest
+are dropped.
 
 Where nothing can be written, a `CacheWarning` says so, and plans are found as without.
 """
@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Final
 
 from accumulus.errors import CacheWarning, PlanError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.files import VERSION, read_found, written_found
-from accumulus.search.hashing import graph_hash, search_version
-from accumulus.search.machine import cache_directory
+from accumulus.search.compiled.machine import cache_directory
+from accumulus.search.kept.files import VERSION, read_found, written_found
+from accumulus.search.kept.hashing import graph_hash, search_version
 from accumulus.search.options import Options
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.graph.graph import Kind
-from accumulus.search.memory import compiled, get, put
-from accumulus.search.passes_slots import (
+from accumulus.search.compiled.memory import compiled, get, put
+from accumulus.search.compiled.passes_slots import (
     ADD_UP,
     COUNT,
     EVALUATE,

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.memory import (
+from accumulus.search.compiled.memory import (
     compiled,
     copy,
     get,
@@ -39,7 +39,7 @@ from accumulus.search.memory import (
     shifted_right,
     whole,
 )
-from accumulus.search.order_slots import (
+from accumulus.search.compiled.order_slots import (
     AT,
     BASE,
     BEST,

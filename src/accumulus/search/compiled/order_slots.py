@@ -1,4 +1,4 @@
-"""Slots of the block that `accumulus.search.order_kernel` works on."""
+"""Slots of the block that `accumulus.search.compiled.order_kernel` works on."""
 
 from __future__ import annotations
 

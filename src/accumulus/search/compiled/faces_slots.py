@@ -1,4 +1,4 @@
-"""Slots of the block that `accumulus.search.faces_kernel` works on, and how it lays out its memory."""
+"""Slots of the block that `accumulus.search.compiled.faces_kernel` works on, and how it lays out its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots of the block that `accumulus.search.passes_kernel` works on."""
+"""Slots of the block that `accumulus.search.compiled.passes_kernel` works on."""
 
 from __future__ import annotations
 

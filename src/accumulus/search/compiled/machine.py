@@ -57,7 +57,7 @@ _ENGINES: Final[list[Any]] = []
 
 @cache
 def kernel(subject: str) -> Kernel:
-    """The function `anneal`, `prove` or `perform` of ``accumulus.search.<subject>_kernel`` as machine code."""
+    """The function `anneal`, `prove` or `perform` of ``accumulus.search.compiled.<subject>_kernel`` as machine code."""
     return _load(_stored(subject) or prepare(subject)[0])
 
 
@@ -157,7 +157,7 @@ def compile_kernel(subject: str) -> bytes:
     import numba
 
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    module = importlib.import_module(f"accumulus.search.{subject}_kernel")
+    module = importlib.import_module(f"accumulus.search.compiled.{subject}_kernel")
     function = next(getattr(module, name) for name in _ENTRIES if hasattr(module, name))
     dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]

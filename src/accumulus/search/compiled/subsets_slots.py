@@ -1,12 +1,12 @@
-"""Slots of the block that `accumulus.search.subsets_kernel` works on."""
+"""Slots of the block that `accumulus.search.compiled.subsets_kernel` works on."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search import order_slots
+from accumulus.search.compiled import order_slots
 
-#: Where `accumulus.search.order_kernel` looks for the weights of the two costs.
+#: Where `accumulus.search.compiled.order_kernel` looks for the weights of the two costs.
 PRODUCTS: Final = order_slots.PRODUCTS
 MULTIPLICATIONS: Final = order_slots.MULTIPLICATIONS
 #: Slots that hold addresses of arrays; see `accumulus.search.exact.vertex`.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.memory import (
+from accumulus.search.compiled.memory import (
     compiled,
     copy,
     get,
@@ -34,7 +34,7 @@ from accumulus.search.memory import (
     shifted_right,
     whole,
 )
-from accumulus.search.sharing_slots import (
+from accumulus.search.compiled.sharing_slots import (
     ALL,
     AT,
     BASE,
