@@ -102,7 +102,7 @@ class LLVMKernel(Kernel):
     def _compile_one_point(self) -> Callable[[NDArray[Any]], tuple[NDArray[Any], ...]]:
         """What a call does, with nothing left to look up."""
         if runs_in_one_lane(self._tape, self._variant.dtype):
-            library = self._compile(replace(self._variant, lanes=1, urgent=False, phases=()), ("point",))
+            library = self._compile(replace(self._variant, lanes=1, urgent=False, phases=(), single=True), ("point",))
         else:
             library = self._order(False, False).library
         compute = builtin("point", library.addresses["point"], library)

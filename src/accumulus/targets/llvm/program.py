@@ -24,8 +24,8 @@ from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
-from accumulus.targets.llvm.python_abi import entry_points
-from accumulus.targets.llvm.ranges import run_columns, run_rows
+from accumulus.targets.llvm.python_abi import entry_points, point_entry
+from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.tuning import latency, tune
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.schedule import Group, Part, groups, order, order_by_urgency, parts
@@ -53,6 +53,7 @@ class Variant:
         contract: products and sums may be fused.
         part_size: operations in one function; as suits the program if 0.
         urgent: operations come in the order of urgency.
+        single: for one point at a time, and no batch.
     """
 
     lanes: int
@@ -63,6 +64,7 @@ class Variant:
     contract: bool = True
     part_size: int = 0
     urgent: bool = False
+    single: bool = False
 
     @property
     def size(self) -> int:
@@ -115,11 +117,16 @@ def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
         arguments = ", ".join(f"ptr {pointer}" for pointer in pointers)
         bodies = [[f"call void @part{k}({arguments})" for k in range(len(bodies))]]
     text += _blocks(bodies[0], tape.inputs, lengths, variant)
-    if variant.transposed:
+    if variant.single:
+        text += run_one(lengths, slots, lanes, size)
+    elif variant.transposed:
         text += run_columns(tape.inputs, lengths, results, slots, lanes, size, tile, variant.zeroed)
     else:
         text += run_rows(tape.inputs, lengths, slots, lanes, size, phases, variant.zeroed)
-    entries, names = entry_points(tape.inputs, lengths, variant.transposed, lanes, size, phases)
+    if variant.single:
+        entries, names = point_entry(tape.inputs, lengths)
+    else:
+        entries, names = entry_points(tape.inputs, lengths, variant.transposed, lanes, size, phases)
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"', *functions.text()]
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     # functions of the C library are known only once the text has asked for them

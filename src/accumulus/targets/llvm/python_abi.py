@@ -26,7 +26,7 @@ import numpy as np
 
 from accumulus.errors import CompileError
 
-__all__ = ["UNOPTIMISED", "builtin", "check_supported", "entry_points", "objects"]
+__all__ = ["UNOPTIMISED", "builtin", "check_supported", "entry_points", "objects", "point_entry"]
 
 #: Straight code that runs once a call is compiled the quick way.
 UNOPTIMISED: Final = "nounwind noinline optnone"
@@ -75,12 +75,10 @@ def entry_points(
         lanes, size: entries of a vector, and bytes of an entry.
         phases: where in a vector the first entry of each result array is expected to lie.
     """
-    names = (*_FUNCTIONS, *_OBJECTS, "object_dtype")
+    declarations, names = _declarations()
     lines = [
-        *_FUNCTIONS.values(),
-        *(f"@{name} = external global i8" for name in names if name not in _FUNCTIONS),
+        *declarations,
         "@other = global ptr null",
-        *_DATA_OF,
         *_OVERLAP,
         *_batch(inputs, lengths, transposed, size),
     ]
@@ -89,6 +87,19 @@ def entry_points(
     else:
         lines += [*_misaligned(lengths, lanes, size, phases), *_point(inputs, lengths)]
     return lines, names
+
+
+def point_entry(inputs: int, lengths: Sequence[int]) -> tuple[list[str], tuple[str, ...]]:
+    """As `entry_points`, but ``point`` alone: a third of the code of a small program."""
+    declarations, names = _declarations()
+    return [*declarations, *_point(inputs, lengths)], names
+
+
+def _declarations() -> tuple[list[str], tuple[str, ...]]:
+    """What every entry point uses, and the names that it needs from outside."""
+    names = (*_FUNCTIONS, *_OBJECTS, "object_dtype")
+    external = [f"@{name} = external global i8" for name in names if name not in _FUNCTIONS]
+    return [*_FUNCTIONS.values(), *external, *_DATA_OF], names
 
 
 #: Where an array's entries are, null if it is not one of the given axes, shape (-1: any length) and flags. With axes 0

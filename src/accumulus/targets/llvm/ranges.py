@@ -15,7 +15,7 @@ from typing import Final
 from accumulus.targets.llvm.python_abi import UNOPTIMISED
 from accumulus.targets.schedule import Group
 
-__all__ = ["run_columns", "run_rows"]
+__all__ = ["run_columns", "run_one", "run_rows"]
 
 #: Scratch memory above this is taken from the heap.
 LARGEST_ON_STACK: Final = 1 << 16
@@ -63,6 +63,22 @@ def _names(lengths: Sequence[int]) -> list[str]:
 def _head(names: Sequence[str]) -> str:
     pointers = ", ".join(f"ptr %{name}" for name in names)
     return f"define i32 @run({pointers}, i64 %first, i64 %last, i64 %points) {UNOPTIMISED} {{"
+
+
+def run_one(lengths: Sequence[int], slots: int, lanes: int, size: int) -> list[str]:
+    """For one point, or as many as a block has lanes; arguments as for `run_rows`."""
+    names = _names(lengths)
+    scratch = _Scratch()
+    scratch.take("frame", slots * lanes * size)
+    pointers = ", ".join(f"ptr %{name}" for name in names)
+    return [
+        _head(names),
+        *scratch.opening(),
+        f"call void @blocks({pointers}, ptr %frame, i64 {lanes})",
+        *scratch.closing(),
+        "ret i32 0",
+        "}",
+    ]
 
 
 def run_rows(
