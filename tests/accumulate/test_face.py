@@ -118,3 +118,9 @@ def test_an_impossible_elimination_names_the_face():
         FaceElimination(graph).split(1, predecessors=[0])
     with pytest.raises(OrderError, match="cannot split root y"):
         FaceElimination(graph).split(3, successors=[0])
+
+
+def test_a_face_is_named_by_numbers():
+    elimination = FaceElimination(DifferentiationGraph([("y", "v", "e1"), ("v", "x", "e2")]))
+    with pytest.raises(OrderError, match=r"there is no face \('e1', 'e2'\)"):
+        elimination.eliminate("e1", "e2")

@@ -150,3 +150,8 @@ def test_objectives():
     assert [expressions.cost(objective, graph) for objective in ("fma", "multiplications")] == [1, 0]
     with pytest.raises(UnknownNameError):
         expressions.cost("adds")
+
+
+def test_expressions_come_from_text():
+    with pytest.raises(ExpressionError, match="bytes b'e1' was given; expected text"):
+        ExpressionSet.parse(b"e1")

@@ -55,10 +55,11 @@ def test_what_is_no_number_of_jobs(jobs):
 
 
 def test_what_is_still_done_is_not_waited_for():
+    others = set(multiprocessing.active_children())  # of an earlier test, ending
     with processes(2) as pool:
         first = pool.submit(os.getpid).result()
         endless = pool.submit(time.sleep, 1e6)
         os.kill(first, signal.SIGINT)  # a terminal's Ctrl-C reaches all processes
         assert pool.submit(os.getpid).result() > 0
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= others
     assert not endless.done() or endless.exception() is not None

@@ -186,3 +186,8 @@ def test_what_cannot_be_saved(case, tmp_path):
     with pytest.raises(GraphError, match=message):
         save_graph(graph, tmp_path / "graph.json")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_path_is_a_name():
+    with pytest.raises(ArgumentError, match="path is 3; expected the name of a file"):
+        load_graph(3)

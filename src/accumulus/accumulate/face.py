@@ -29,6 +29,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
+
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.edge import EdgeElimination, Side
 from accumulus.errors import OrderError
@@ -37,6 +39,7 @@ from accumulus.graph.graph import DifferentiationGraph
 __all__ = ["FaceElimination", "eliminate_faces", "faces_of_edge", "faces_of_edges"]
 
 _SEED: Final = 2003
+_NUMBERS: Final = (int, np.integer)
 
 
 class FaceElimination:
@@ -229,7 +232,8 @@ class FaceElimination:
 
     def check_face(self, i: int, j: int) -> None:
         """Raise OrderError unless ⟨i,j⟩ is a face that can be eliminated."""
-        if i not in self or j not in self or j not in self.successors[i]:
+        numbers = isinstance(i, _NUMBERS) and isinstance(j, _NUMBERS)
+        if not numbers or i not in self or j not in self or j not in self.successors[i]:
             raise OrderError(
                 f"there is no face ({self.name(i)}, {self.name(j)}) to eliminate; expected two vertices of the line "
                 "graph, neither root nor terminal, of which the second follows the first by then"
@@ -238,6 +242,8 @@ class FaceElimination:
     def name(self, v: int) -> str:
         """For messages: the edge of the graph, or the number of a fill-in."""
         graph = self.graph
+        if not isinstance(v, _NUMBERS):
+            return repr(v)
         if 0 <= v < len(graph.sources):
             return f"⟨{graph.vertices[graph.sources[v]]},{graph.vertices[graph.targets[v]]}⟩"
         if self._first_root <= v < self._first_terminal:

@@ -87,6 +87,8 @@ class ExpressionSet:
         Raises:
             ExpressionError: pointing at the character, or naming what is defined twice, not at all, or by itself.
         """
+        if not isinstance(text, str):
+            raise ExpressionError(f"{type(text).__name__} {text!r} was given; expected text")
         found = list(statements(text))
         names = {statement.key for statement in found if isinstance(statement.key, str)}
         references: dict[str, Expression] = {}

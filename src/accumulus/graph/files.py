@@ -80,6 +80,8 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
 
 
 def _end(path: str | PathLike[str]) -> str:
+    if not isinstance(path, str | PathLike):
+        raise ArgumentError(f"path is {path!r}; expected the name of a file")
     return Path(path).suffix.lower()
 
 
