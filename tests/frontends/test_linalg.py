@@ -102,3 +102,15 @@ def test_derivatives_of_solutions_where_rows_are_exchanged(n, seed):
     np.testing.assert_allclose(x, inverse @ b, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(by_side, np.einsum("ij,kl->ikjl", inverse, np.eye(2)), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(by_matrix, -np.einsum("ij,kl->iljk", inverse, x), rtol=1e-7, atol=1e-7)
+
+
+def test_solutions_inside_of_other_solutions_and_branches():
+    B = np.random.default_rng(1).normal(size=(5, 5))
+    B[0, 0] = 0.0
+
+    def f(x):
+        matrix = B + np.outer(x, np.sin(x))
+        inner = np.linalg.solve(matrix, x)
+        return np.where(x > 0.6, np.linalg.solve(matrix + np.diag(inner), np.cos(inner)), x**2) * inner
+
+    assert_agrees(f, [np.linspace(0.3, 0.9, 5)], rtol=1e-9)
