@@ -3,7 +3,7 @@
 #   make demo     the main job on real functions
 #   make test     the tests
 #   make check    linter, formatter's check, strict type check
-#   make bench    measurements against CasADi and JAX
+#   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make fuzz     the property tests, with many more examples
 #   make figures  draw the figures of the documentation; needs Graphviz

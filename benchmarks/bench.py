@@ -1,4 +1,4 @@
-"""Measure accumulus against what it must reach, and against CasADi and JAX: `make bench`.
+"""Measure accumulus against what it must reach, and against CasADi, JAX and SymPy: `make bench`.
 
     python benchmarks/bench.py                         all groups but those of the search
     python benchmarks/bench.py operations time         some of them
@@ -24,16 +24,20 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from functions import all_examples
+from functions import all_examples, suite
 from groups import (
     Settings,
     accuracy,
+    against_sympy,
     call_overhead,
     compile_time,
     counts,
     first_result,
+    function_alone,
+    hand,
     methods,
     operations,
+    optimised,
     search,
     size,
     time_per_point,
@@ -46,6 +50,11 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "known": methods.known_numbers,
     "size": size.table,
     "operations": operations.table,
+    "weighted": operations.weighted,
+    "sympy": against_sympy.table,
+    "function": function_alone.table,
+    "hand": hand.table,
+    "optimised": optimised.table,
     "time": time_per_point.table,
     "first": first_result.table,
     "compile": compile_time.table,
@@ -63,6 +72,8 @@ SEARCH: dict[str, Callable[[Settings], Table]] = {
 
 GROUPS_HELP = f"of {', '.join(GROUPS)}, which are the default; of {', '.join(SEARCH)}, or search for all of these"
 
+EXAMPLE_HELP = "only this function of examples/ or benchmarks/suite/; may be repeated"
+
 WIDTH = 120
 
 
@@ -72,10 +83,10 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # searches are measured, not how plans are recalled from disk
     # a table that goes into a file or a log needs no terminal's width
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    chosen = all_examples()
+    examples, functions = all_examples(), [*all_examples(), *suite()]
     if options.example:
-        chosen = [example for example in chosen if example.name in options.example]
-    settings = Settings(tuple(chosen), options.points, options.turns, options.seed)
+        examples = functions = [function for function in functions if function.name in options.example]
+    settings = Settings(tuple(examples), tuple(functions), options.points, options.turns, options.seed)
     console.print(f"{machine()['processor']}, Python {platform.python_version()}, NumPy {np.__version__}", style="dim")
 
     tables = []
@@ -111,13 +122,13 @@ def _parse(arguments: list[str] | None) -> Any:
     parser.add_argument("groups", nargs="*", metavar="group", help=GROUPS_HELP)
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the raw numbers to this file")
     parser.add_argument("--markdown", type=Path, metavar="PATH", help="write the tables to this file for a page")
-    parser.add_argument("--example", action="append", metavar="NAME", help="only this example; may be repeated")
+    parser.add_argument("--example", action="append", metavar="NAME", help=EXAMPLE_HELP)
     parser.add_argument("--points", type=int, default=2000, help="points in a batch (default 2000)")
     parser.add_argument("--turns", type=int, default=21, help="repetitions of each timing (default 21)")
     parser.add_argument("--seed", type=int, default=0, help="of the random points (default 0)")
     options = parser.parse_args(arguments)
     options.groups = [name for given in options.groups for name in (SEARCH if given == "search" else [given])]
-    names = [example.name for example in all_examples()]
+    names = [function.name for function in (*all_examples(), *suite())]
     for given, known in ((options.groups, [*GROUPS, *SEARCH]), (options.example or [], names)):
         unknown = sorted(set(given) - set(known))
         if unknown:

@@ -20,9 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 import accumulus as acc
+from accumulus.rewriting.plain import plain
 from accumulus.show.report import Report
 from accumulus.show.tables import duration
-from accumulus.tape.optimise import optimise
 from functions import Example
 from peers import Contender, NotInstalled, casadi_c, complex_step, jax_batch
 from timing import measure, one_core
@@ -118,7 +118,7 @@ def examine(example: Example) -> Outcome:
     timings = measure({contender.name: contender.run for contender in contenders}, turns=11)
     per_point = {name: timing.median / POINTS for name, timing in timings.items()}
     per_point |= finite_differences(example, X)
-    operations = optimise(derivative.compile(example.point).recording.tape).operations
+    operations = plain(derivative.compile(example.point).recording.tape).operations
     return Outcome(example.name, derivative.report(), operations, prepared, error, per_point)
 
 

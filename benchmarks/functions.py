@@ -1,8 +1,10 @@
-"""The functions that are measured: every file of `examples/`, as it stands.
+"""The functions that are measured: every file of `examples/`, as it stands, and those of `benchmarks/suite/`.
 
-An example file `name.py` has a function `name(x)` of one array, an `example_point()`, and a `sample(points, seed)` of
-shape (points, inputs). Peers that cannot trace NumPy run the very same source with another module under the name `np`:
-`Example.running_on(namespace)` loads the file once more and puts that module in place.
+The suite has the form of the examples, and is what operations are counted on: functions from many fields, written as
+their sources have them. A file `name.py` has a function `name(x)` of one array, an `example_point()`, and a
+`sample(points, seed)` of shape (points, inputs). Peers that cannot trace NumPy run the very same source with another
+module under the name `np`: `Example.running_on(namespace)` loads the file once more and puts that module in place, and
+its `special` under that name where a file asks SciPy for special functions.
 """
 
 from __future__ import annotations
@@ -18,18 +20,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SUITE = Path(__file__).resolve().parent / "suite"
 
 
 @dataclass(frozen=True)
 class Example:
-    """One function with its points."""
+    """One function with its points, in the file `name`.py of `folder`."""
 
     name: str
+    folder: Path = EXAMPLES
 
     @cached_property
     def _module(self) -> ModuleType:
-        return _load(self.name)
+        return _load(self.folder, self.name)
 
     @property
     def function(self) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
@@ -57,20 +61,31 @@ class Example:
 
     def running_on(self, namespace: Any) -> Callable[[Any], Any]:
         """The same source with `namespace` in place of the module `numpy`."""
-        module = _load(self.name)
+        module = _load(self.folder, self.name)
         module.np = namespace  # type: ignore[attr-defined]
+        if hasattr(module, "special"):
+            module.special = namespace.special
         return getattr(module, self.name)  # type: ignore[no-any-return]
 
 
 def all_examples() -> list[Example]:
     """Every example, by name."""
-    return [Example(path.stem) for path in sorted(FOLDER.glob("*.py"))]
+    return _in(EXAMPLES)
 
 
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+def suite() -> list[Example]:
+    """Every further function that operations are counted on, by name."""
+    return _in(SUITE)
+
+
+def _in(folder: Path) -> list[Example]:
+    return [Example(path.stem, folder) for path in sorted(folder.glob("*.py"))]
+
+
+def _load(folder: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
     if spec is None or spec.loader is None:
-        raise ImportError(f"no example {name!r} in {FOLDER}")
+        raise ImportError(f"no function {name!r} in {folder}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

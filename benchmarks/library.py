@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accumulus as acc
+from accumulus.rewriting.optimise import optimise
+from accumulus.tape.tape import Tape
+from counting import Kind, Tally
 from functions import Example
 from peers import Contender, Layout
 
@@ -48,9 +53,72 @@ def first_result(f: Callable[..., Any], x: NDArray[np.float64]) -> Any:
     return acc.jacobian(f)(x)
 
 
-def operations(example: Example) -> int:
-    """Operations of the compiled value and Jacobian; inputs, constants and stores not counted."""
-    return acc.value_and_jacobian(example.function).compile(example.point).operations
+#: Names of the tape's operations by kind; a fused product and sum would be two.
+KINDS: dict[Kind, str] = {
+    "arithmetic": "add subtract multiply abs sign floor ceil minimum maximum less less_equal equal not_equal "
+    "logical_and logical_or logical_not select",
+    "division": "divide",
+    "root": "sqrt",
+    "function": "power cbrt hypot exp expm1 exp2 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh "
+    "asinh acosh atanh erf erfc",
+    "sign": "negative",
+}
+
+
+@cache
+def operations(example: Example) -> Tally:
+    """Operations of the compiled value and Jacobian."""
+    return tally(acc.value_and_jacobian(example.function).compile(example.point).tape)
+
+
+@cache
+def function_operations(example: Example) -> Tally:
+    """Operations of the function alone, optimised."""
+    return tally(function_tape(example))
+
+
+def function_tape(example: Example) -> Tape:
+    """The function alone, optimised."""
+    return optimise(acc.trace(example.function, example.point).tape)
+
+
+def tally(tape: Tape) -> Tally:
+    """What is computed on a tape, by kind."""
+    kinds = {name: kind for kind, names in KINDS.items() for name in names.split()}
+    return Tally.of(kinds[tape.operation(reference).name] for reference in range(tape.inputs, len(tape)))
+
+
+#: Whether programs can be compiled as they were before the optimiser of tapes.
+CAN_SKIP_OPTIMISER = "optimise" in inspect.signature(acc.jacobian).parameters
+
+
+@dataclass(frozen=True)
+class Both:
+    """Value and Jacobian of a batch, written into arrays that are there already.
+
+    Attributes:
+        operations: of the compiled program.
+        run: does it once; this is what is timed.
+        results: does it once and returns values (points, outputs) and the entries of the Jacobians (points, entries).
+    """
+
+    operations: int
+    run: Callable[[], Any]
+    results: Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def both(example: Example, X: NDArray[np.float64], *, optimise: bool) -> Both:
+    """Values and sparse Jacobians at the points X (points, inputs), one thread."""
+    derivative = acc.value_and_jacobian(example.function, sparse=True, optimise=optimise)
+    out = (np.empty((len(X), example.outputs)), np.empty_like(derivative.batch(X)[1].data))
+
+    def results() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        for array in out:
+            array.fill(np.nan)
+        derivative.batch(X, out=out)
+        return out
+
+    return Both(derivative.compile(X[0]).operations, lambda: derivative.batch(X, out=out), results)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,47 @@
 """How the property tests draw their examples: Hypothesis profiles, and one seed a run that replays it.
 
-A plain run draws the same examples every time, so that it tells of a change and not of luck; ``--hypothesis-profile
-fuzz`` draws many more, new ones at every run. ``pytest --hypothesis-seed=N`` repeats the run that printed N.
+A plain run draws the same examples every time and everywhere, so that it tells of a change and not of luck;
+``--hypothesis-profile fuzz`` draws many more, new ones at every run. ``pytest --hypothesis-seed=N`` repeats the run
+that printed N.
 """
 
 from __future__ import annotations
 
 import random
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Compilation makes single examples slow, on busy machines very slow: no deadlines.
+import accumulus
+
+# Compilation makes single examples slow, on busy machines very slow: no deadlines. Where CI is set, Hypothesis would
+# derandomize, which overrules the seed, and elsewhere begin with failures from a database: neither here.
 settings.register_profile(
     "default",
+    settings.get_profile("default"),
     max_examples=50,
     deadline=None,
+    derandomize=False,
+    database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.register_profile("fuzz", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
+
+# Some of what is drawn are constants from the sources of all modules that are imported by then. With all of accumulus
+# imported now, and nothing else looked at, a test draws the same alone, after any other test and in any worker process.
+for module in walk_packages(accumulus.__path__, "accumulus."):
+    with suppress(ImportError):  # of what is not installed
+        import_module(module.name)
+with suppress(ImportError):  # not public; Hypotheses that do not have it draw no such constants
+    from hypothesis.internal.conjecture import providers
+
+    providers.is_local_module_file = lambda path: Path(path).is_relative_to(Path(accumulus.__file__).parent)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,11 +21,11 @@ from programs import programs
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.rewriting.plain import plain
 from accumulus.search.methods import methods
 from accumulus.search.plan import plan
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.optimise import optimise
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, targets
 
@@ -104,7 +104,7 @@ def test_methods_and_targets_agree_with_the_truth(method, program, point):
     found.verify()
     expected = truth + entries(linearization, found.accumulation, jacobian)
     emitted = emit(found.accumulation)
-    for ready in (emitted, optimise(emitted)):
+    for ready in (emitted, plain(emitted)):
         check([float(v) for v in evaluate(ready, [np.float64(x) for x in point])], expected, ready, point)
     for target in targets():
         check(compiled(ready, target, point), expected, ready, point)

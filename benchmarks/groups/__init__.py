@@ -13,12 +13,14 @@ class Settings:
 
     Attributes:
         examples: the functions to measure.
+        functions: those and the suite, to count operations on.
         points: in a batch.
         turns: how often each contender is timed; medians are taken over the turns.
         seed: of the random points.
     """
 
     examples: tuple[Example, ...]
+    functions: tuple[Example, ...]
     points: int = 2000
     turns: int = 21
     seed: int = 0

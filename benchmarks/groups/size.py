@@ -23,7 +23,7 @@ import numpy as np
 import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.compiled.machine import cache_directory, prepare
+from accumulus.native.machine import cache_directory, prepare
 from accumulus.search.greedy import forward_order, reverse_order
 from accumulus.search.large import large_cost
 from groups import Settings
@@ -130,7 +130,7 @@ def _run(name: str, edges: int, seed: int) -> _Run:
     acc.plan(acc.graphs.layered(700, 8, 2), effort="fast", cache=False)
     graph = GRAPHS[name](edges)
     with tempfile.TemporaryDirectory() as folder:
-        prepare("order")
+        prepare("search.order")
         for kernel in cache_directory().glob("*.bin"):
             shutil.copy(kernel, folder)
         known = {key: os.environ.get(key) for key in ("ACCUMULUS_CACHE", "ACCUMULUS_CACHE_PLANS")}

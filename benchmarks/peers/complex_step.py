@@ -33,6 +33,13 @@ def arctan2(y: Any, x: Any) -> Any:
     return np.arctan2(np.real(y), np.real(x)) + 1j * slope
 
 
+def erf(x: Any) -> Any:
+    """The error function of complex numbers."""
+    from scipy import special
+
+    return special.erf(x)
+
+
 def jacobian(example: Example) -> Callable[[Matrix], Matrix]:
     """Function from a point (inputs,) to the Jacobian (outputs, inputs)."""
     function = example.running_on(_ComplexNamespace())
@@ -55,7 +62,7 @@ def perturbed_jacobian(example: Example, size: float) -> Callable[[Matrix, int],
     functions = {
         name: lifted(getattr(np, name)) for name in (*names, "arcsin", "arccos", "arctan", "maximum", "minimum")
     }
-    functions |= {"absolute": lifted(absolute), "arctan2": lifted(arctan2)}
+    functions |= {"absolute": lifted(absolute), "arctan2": lifted(arctan2), "erf": lifted(erf)}
     function = example.running_on(ObjectNamespace(functions, pivot=lambda scalar: abs(plain(scalar))))
 
     def at(x: Matrix, seed: int) -> Matrix:
@@ -78,8 +85,10 @@ class _ComplexNamespace:
 
     abs = absolute = staticmethod(absolute)
     arctan2 = staticmethod(arctan2)
+    erf = staticmethod(erf)
 
     def __init__(self) -> None:
+        self.special = self
         self.linalg = _ComplexLinearAlgebra()
 
     def __getattr__(self, name: str) -> Any:

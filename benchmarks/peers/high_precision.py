@@ -26,7 +26,7 @@ def jacobian(example: Example) -> Callable[[NDArray[np.float64]], Objects]:
     functions = {name: getattr(mp, name) for name in ("sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log10")}
     functions |= {name: getattr(mp, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
     functions |= {"arcsin": mp.asin, "arccos": mp.acos, "arctan": mp.atan, "arctan2": mp.atan2}
-    functions |= {"absolute": abs, "sign": mp.sign, "maximum": max, "minimum": min}
+    functions |= {"absolute": abs, "sign": mp.sign, "maximum": max, "minimum": min, "erf": mp.erf}
     function = example.running_on(ObjectNamespace(functions, pivot=abs))
 
     def at(x: NDArray[np.float64]) -> Objects:

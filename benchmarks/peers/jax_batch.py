@@ -34,7 +34,7 @@ def load() -> Any:
 def function(example: Example) -> Callable[[Any], Any]:
     """The example as a function of JAX arrays."""
     jax = load()
-    run = example.running_on(_JaxNamespace(jax.numpy))
+    run = example.running_on(_JaxNamespace(jax.numpy, jax.scipy.special))
     return lambda x: jax.numpy.asarray(_stacked(run(x)))
 
 
@@ -53,8 +53,9 @@ def contender(example: Example, X: NDArray[np.float64], mode: Mode) -> Contender
 class _JaxNamespace:
     """Looks like the module `numpy`; made from `jax.numpy`, with arrays that can be filled."""
 
-    def __init__(self, jnp: Any) -> None:
+    def __init__(self, jnp: Any, special: Any) -> None:
         self._jnp = jnp
+        self.special = special
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._jnp, name)

@@ -76,7 +76,8 @@ class ObjectNamespace:
     """Looks like the module `numpy` to a function that is run on object arrays.
 
     Args:
-        functions: elementary functions of single objects, under NumPy's names.
+        functions: elementary functions of single objects, under NumPy's names, or SciPy's: the attribute `special` has
+            them, too.
         pivot: the size by which pivots of a linear system are chosen; None takes them in order, as symbols must.
     """
 
@@ -85,6 +86,7 @@ class ObjectNamespace:
     ) -> None:
         self._functions = {name: _elementwise(name, function) for name, function in functions.items()}
         self._functions["abs"] = self._functions["absolute"]
+        self.special = self
         self.linalg = _LinearAlgebra(self._functions["sqrt"], pivot)
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +133,11 @@ class _LinearAlgebra:
 
 def _elementwise(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The function over object arrays; NumPy's own over anything else."""
-    numeric = getattr(np, name)
+    numeric = getattr(np, name, None)
+    if numeric is None:
+        from scipy import special
+
+        numeric = getattr(special, name)
     over_objects = np.frompyfunc(function, numeric.nin, 1)
 
     def call(*arguments: Any) -> Any:

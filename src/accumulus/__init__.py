@@ -18,6 +18,7 @@ from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_an
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
+from accumulus.rewriting.optimise import optimise
 from accumulus.search.kept.files import load_plan
 from accumulus.search.methods import methods
 from accumulus.search.plan import Plan, plan
@@ -28,6 +29,7 @@ if _TYPE_CHECKING:
     from accumulus.algebra.sets import ExpressionSet
     from accumulus.graph import generators as graphs
     from accumulus.graph.line import LineGraph
+    from accumulus.targets.llvm.measure import measured_weights as weights
 
 __all__ = [
     "Accumulation",
@@ -48,9 +50,11 @@ __all__ = [
     "load_graph",
     "load_plan",
     "methods",
+    "optimise",
     "plan",
     "trace",
     "value_and_jacobian",
+    "weights",
 ]
 
 __version__ = _version("accumulus")
@@ -61,14 +65,16 @@ _LATER = {
     "LineGraph": "accumulus.graph.line",
     "algebra": "accumulus.algebra",
     "graphs": "accumulus.graph.generators",
+    "weights": "accumulus.targets.llvm.measure:measured_weights",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _import_module(_LATER[name])
-    return getattr(module, name, module)
+    place, _, attribute = _LATER[name].partition(":")
+    module = _import_module(place)
+    return getattr(module, attribute or name, module)
 
 
 def __dir__() -> list[str]:

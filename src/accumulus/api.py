@@ -234,6 +234,8 @@ def jacobian(
     target: str = "llvm",
     dtype: str = "float64",
     check_finite: bool = False,
+    optimise: bool = True,
+    exact_order: bool = False,
     cache: bool = True,
     executor: Any = None,
 ) -> Derivative:
@@ -249,7 +251,8 @@ def jacobian(
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
-        objective: "operations" (of the compiled program), "multiplications" or "fma".
+        objective: "operations" (of the compiled program), "time" (picoseconds that these take, by weights measured on
+            this machine), "multiplications" or "fma".
         time_limit: seconds for the search at most; it stops earlier when it no longer improves.
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed, same plan.
@@ -257,6 +260,9 @@ def jacobian(
         target: "llvm" or "numpy".
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
+        optimise: whether the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`.
+        exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
+            them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
         cache: whether a plan that was found before, for the same function and options, is taken from disk.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
 
@@ -284,6 +290,8 @@ def jacobian(
         target=target,
         dtype=dtype,
         check_finite=check_finite,
+        optimise=optimise,
+        exact_order=exact_order,
         cache=cache,
         executor=executor,
     )

@@ -22,8 +22,8 @@ from accumulus.accumulate.emit import emit, label_tape
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
+from accumulus.rewriting.plain import plain
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.optimise import optimise
 from accumulus.tape.tape import Tape
 
 
@@ -139,7 +139,7 @@ def assert_gradient(write, expected, x):
     for order in list(permutations(graph.intermediates))[:200]:
         accumulation = eliminate_vertices(graph, order)
         gradient = [0.0, 0.0]
-        for tape in (emit(accumulation), optimise(emit(accumulation))):
+        for tape in (emit(accumulation), plain(emit(accumulation))):
             for (_, column), value in zip(sorted(accumulation.entries), evaluate(tape, [x, 3.0])[1:], strict=True):
                 gradient[column] = float(value)
             assert gradient == list(expected), f"order {[graph.vertices[v] for v in order]}"
@@ -160,4 +160,4 @@ def test_long_chains_of_branches_stay_linear(backwards):
     emitted = emit(eliminate_vertices(graph, order))
     assert emitted.operations < 20 * length
     assert evaluate(emitted, [-1.0]) == [0.0, 0.0]
-    assert optimise(emitted).operations < 8 * length
+    assert plain(emitted).operations < 8 * length

@@ -169,3 +169,7 @@ def test_misspelt_ends_and_malformed_arguments_are_refused(arguments):
 def test_unused_ends_may_be_named():
     graph = DifferentiationGraph([("y", "x")], roots=["y", "constant"], terminals=["x", "unused"])
     assert len(graph.roots) == len(graph.terminals) == 2
+    graph = DifferentiationGraph(
+        [("y", "x")], roots=["constant"], terminals=["unused"], sizes={"constant": 1, "unused": 1}
+    )
+    assert not graph.live_edges.any()

@@ -10,6 +10,7 @@ from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 
 from accumulus.errors import ArgumentError, GraphError
+from accumulus.graph.derive import subgraph
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
@@ -53,6 +54,8 @@ UNUSUAL = [
     DifferentiationGraph([("ÿ\n\"'", "\ud800", "∂ "), ("ÿ\n\"'", "", float("inf"))]),
     DifferentiationGraph([("y", "x", "import os; os.abort()")], name="__import__('os').abort()"),
     DifferentiationGraph([("y", "x", 5e-324), ("y", "x", 1 / 3), ("y", "x", -0.0)]),
+    DifferentiationGraph([], roots=["y", "y"], terminals=["x"]),
+    subgraph(DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")]), [1]),
 ]
 
 

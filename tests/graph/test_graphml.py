@@ -50,6 +50,12 @@ def test_any_text_and_any_number(tmp_path_factory, names, symbol, number):
     check(tmp_path_factory.mktemp("graphml") / "graph.graphml", graph, y + x + symbol)
 
 
+def test_ends_without_edges(tmp_path):
+    graph = DifferentiationGraph([], roots=["y", "y"], terminals=["x"])
+    write_graphml(graph, tmp_path / "graph.graphml")
+    assert same(read_graphml(tmp_path / "graph.graphml"), graph)
+
+
 def test_networkx_reads_what_is_written_and_the_other_way_round(tmp_path):
     graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", 2.5), ("y", "x", Kind.ONE)], sizes={"a": 2}, name="f")
     write_graphml(graph, tmp_path / "ours.graphml")

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective, count
+from accumulus.accumulate.cost import ON_TAPE, Objective, count
 from accumulus.accumulate.edge import EdgeElimination, edges_of_vertices
 from accumulus.accumulate.face import FaceElimination, faces_of_edges
 from accumulus.accumulate.vertex import eliminate_vertices
@@ -305,7 +305,7 @@ class Repair:
             else:
                 found = state.finish()
                 now = self._keep(found)
-                if self.objective == "operations":
+                if self.objective in ON_TAPE:
                     work -= _COUNTED * len(found.steps)
                 if now <= cost or (now == cost + 1 and rng.random() < _WORSE):
                     sequence, cost = taken, now

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from accumulus.accumulate.emit import emit, label_tape
 from accumulus.cli.subject import Subject
+from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
-from accumulus.tape.optimise import optimise
 from accumulus.targets import Segment, emit_source
 
 if TYPE_CHECKING:

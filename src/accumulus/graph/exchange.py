@@ -128,7 +128,8 @@ def graph_from(
     loose = next((v for v, _ in vertices if v not in touched), None)
     if loose is not None:
         raise GraphError(f"vertex {loose!r} has no edges; remove it, or make it a root or a terminal")
-    sizes = {v: about["size"] for v, about in vertices if "size" in about}
+    # with sizes of all: what is declared as a vertex is not misspelt
+    sizes = {v: about.get("size", 1) for v, about in vertices}
     for v, size in sizes.items():
         if type(size) is not int:
             raise GraphError(f"vertex {v!r} has the size {size!r}; expected a whole number")

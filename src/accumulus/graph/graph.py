@@ -63,7 +63,8 @@ class DifferentiationGraph:
 
     Raises:
         GraphError: if there is a cycle (the message names it), a terminal depends on something, no root or no
-            terminal is on an edge though there are edges, or an argument is malformed.
+            terminal is on an edge though there are edges (one that `sizes` names, too, is not taken for misspelt), or
+            an argument is malformed.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x", -1.0)])
     >>> graph.roots, graph.terminals, [graph.vertices[k] for k in graph.intermediates]
@@ -107,8 +108,8 @@ class DifferentiationGraph:
         given_roots = None if roots is None else [number(vertex) for vertex in roots]
         given_terminals = None if terminals is None else [number(vertex) for vertex in terminals]
         has_in, has_out = set(targets), set(sources)
-        _check_ends("root", given_roots, connected, list(index))
-        _check_ends("terminal", given_terminals, connected, list(index))
+        _check_ends("root", given_roots, connected, list(index), sizes or {})
+        _check_ends("terminal", given_terminals, connected, list(index), sizes or {})
         if given_roots is None:
             below = has_in.union(given_terminals or ())
             given_roots = [v for v in range(len(index)) if v not in below]
@@ -471,13 +472,15 @@ def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:
     return [edges[bounds[v] : bounds[v + 1]] for v in range(vertices)]
 
 
-def _check_ends(what: str, given: Sequence[int] | None, connected: int, names: Sequence[Hashable]) -> None:
-    """Refuse roots or terminals of which none has an edge, as a misspelt name has none.
+def _check_ends(
+    what: str, given: Sequence[int] | None, connected: int, names: Sequence[Hashable], sizes: Mapping[Any, int]
+) -> None:
+    """Refuse roots or terminals of which none has an edge or a size, as a misspelt name has none.
 
     Args:
         connected: number of vertices that have edges; they come first.
     """
-    if given and connected and min(given) >= connected:
+    if given and connected and min(given) >= connected and not any(names[v] in sizes for v in given):
         raise GraphError(
             f"{what} {names[given[0]]!r} has no edge; expected names of vertices, of which at least one is on an edge"
         )

@@ -97,8 +97,11 @@ def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         "terminals": [names[v] for v in graph.terminals],
         "edges": edges,
     }
-    if (graph.sizes != 1).any():
-        sizes = {str(names[v]): int(size) for v, size in enumerate(graph.sizes) if size != 1}
+    touched = {*graph.sources.tolist(), *graph.targets.tolist()}
+    # ends without edges are read back if they have sizes; see `DifferentiationGraph`
+    alone = {v for ends in (graph.roots, graph.terminals) if touched.isdisjoint(ends) for v in ends if touched}
+    sizes = {str(names[v]): size for v, size in enumerate(graph.sizes.tolist()) if size != 1 or v in alone}
+    if sizes:
         data["sizes"] = dict(sorted(sizes.items()))
     Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.optimise import needed, unattached
+from accumulus.tape.live import needed, unattached
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape
 

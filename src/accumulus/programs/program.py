@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from accumulus.accumulate.emit import emit
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.native.machine import prepare
 from accumulus.programs.arguments import Arguments
+from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.results import Results, Wanted
 from accumulus.programs.settings import Settings, check_threads
+from accumulus.rewriting.optimise import optimise
+from accumulus.rewriting.plain import plain
 from accumulus.search.plan import Plan, plan
-from accumulus.tape.optimise import optimise
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, compile_tape
 
@@ -75,7 +78,11 @@ class Program:
             self.plan = self._timed("plan", self._find_plan)
         else:
             self.linearization, self.plan = given
-        self.tape: Tape = self._timed("emit", self._emit)
+        emitted = self._timed("emit", lambda: emit(self.plan.accumulation))
+        self.tape: Tape
+        #: Operations that are compiled as they stand, none of them fused with another.
+        self._exact: frozenset[int]
+        self.tape, self._exact = self._timed("optimise", lambda: self._optimise(emitted))
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, settings.check_finite)
         self._results = Results(
@@ -104,6 +111,8 @@ class Program:
 
     def _find_plan(self) -> Plan:
         options = self.settings
+        if options.optimise:  # side by side, where they have to be compiled
+            prepare("search.order", "search.sharing", "rewriting.rewrite")
         return plan(
             self.linearization.graph,
             method=options.method,
@@ -115,15 +124,37 @@ class Program:
             executor=options.executor,
         )
 
-    def _emit(self) -> Tape:
-        tape = emit(self.plan.accumulation)
+    def _optimise(self, tape: Tape) -> tuple[Tape, frozenset[int]]:
+        """What is compiled, and which of its operations are to be left alone there, too."""
+        options, values = self.settings, len(self.linearization.rows)
+        # the function's own operations are told by its outputs, which go only then
+        kept = values if options.exact_order else 0
+        if self.wanted == "jacobian" and not kept:
+            del tape.outputs[:values]
+        if not options.optimise:
+            tape = plain(tape, kept)
+        else:
+            tape = optimise(
+                tape,
+                "time" if options.objective == "time" else "operations",
+                effort=options.effort,
+                time_limit=options.time_limit,
+                seed=options.seed,
+                kept_outputs=kept,
+            )
+        if not kept:
+            return tape, frozenset()
+        own = own_operations(tape, values)
         if self.wanted == "jacobian":
-            del tape.outputs[: len(self.linearization.rows)]
-        return optimise(tape)
+            del tape.outputs[:values]
+            # not by `plain`, which would rewrite what is left of the function
+            return without_dead(tape, own)
+        return tape, own
 
     def _compile(self, first: Call) -> Kernel:
         options = self.settings
-        kernel = compile_tape(self.tape, self._results.segments, target=options.target, dtype=options.dtype)
+        segments = self._results.segments
+        kernel = compile_tape(self.tape, segments, target=options.target, dtype=options.dtype, exact=self._exact)
         kernel.prepare(first)
         return kernel
 

@@ -34,6 +34,8 @@ class Settings:
     dtype: str = "float64"
     threads: int = 1
     check_finite: bool = False
+    optimise: bool = True
+    exact_order: bool = False
     cache: bool = True
     executor: Any = None
 

@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.cost import Objective
+from accumulus.accumulate.cost import ON_TAPE, Objective
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.compiled import order_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Cost, Elimination
 from accumulus.search.encoding import BitRows
 
@@ -68,7 +68,7 @@ class Annealing:
         block.point(slot.SUMS, np.zeros(count + 1))
         block.point(slot.MASK, np.zeros(words, np.int64))
         block.point(slot.TABLE, np.exp(-np.arange(slot.TABLE_LENGTH) / slot.TABLE_STEP))
-        if objective != "operations" and (sizes != 1).any():  # operations count the entries of vectors as one
+        if objective not in ON_TAPE and (sizes != 1).any():  # operations count the entries of vectors as one
             block.point(slot.SIZES, sizes)
         first, tie = 1 << slot.SHIFT, 1
         products, multiplications = (first, tie) if objective == "fma" else (tie, first)
@@ -76,7 +76,7 @@ class Annealing:
         values[[slot.VERTICES, slot.WORDS, slot.WINDOW]] = count, words, WINDOW
         values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = products, multiplications
         values[slot.BEST] = np.iinfo(np.int64).max
-        self._run = kernel("order")
+        self._run = kernel("search.order")
         self._sweep_steps = 2 * count * min(WINDOW, count // 2 + 1)
         self._words: int = words
         self._set(start)

@@ -28,8 +28,9 @@ import time
 from dataclasses import replace
 from typing import Final
 
+from accumulus.accumulate.cost import ON_TAPE
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.compiled.machine import prepare
+from accumulus.native.machine import prepare
 from accumulus.search.exact.eliminations import proven
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, Method, get, methods, register
@@ -55,8 +56,8 @@ _TAPE: Final = 15e-6
 def auto(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
     start = time.perf_counter()
-    if options.effort != "fast" and options.objective != "operations" and options.time_limit > 0:
-        prepare("order", "mixed", "faces")  # side by side, where they have to be compiled
+    if options.effort != "fast" and options.objective not in ON_TAPE and options.time_limit > 0:
+        prepare("search.order", "search.mixed", "search.faces")  # side by side, where they have to be compiled
     # whatever `face` covers is begun with there
     best = face(graph, replace(options, time_limit=(1 - _REST) * options.time_limit))
     if best.interrupted or options.time_limit == 0 or options.iterations == 0:
@@ -94,7 +95,7 @@ def _affordable(
     if len(graph.sources) > _LARGEST and not patient:
         return []
     work = Workload.of(graph)
-    counting = _TAPE * 2 * work.fewest if options.objective == "operations" else 0.0
+    counting = _TAPE * 2 * work.fewest if options.objective in ON_TAPE else 0.0
     estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
     estimates.sort(key=lambda estimate: estimate[1])
     products = best.accumulation.steps.is_product.count(1)

@@ -20,7 +20,7 @@ import numpy as np
 from accumulus.accumulate.cost import Objective
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.compiled.machine import prepare
+from accumulus.native.machine import prepare
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, is_large
 from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
@@ -125,7 +125,7 @@ def _cheapest_orders(
     unless its products can be counted without doing it. Where Markowitz fills the graph in, it is given up at the cost
     of a sweep.
     """
-    prepare("elimination", "passes")  # side by side, where they have to be compiled
+    prepare("search.elimination", "search.passes")  # side by side, where they have to be compiled
     known = _sweep_costs(graph)
     limit = max(FEW * len(graph.sources), min(known.values(), default=0))
     found: dict[str, tuple[Cost, tuple[int, ...]]] = {}

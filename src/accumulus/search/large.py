@@ -21,9 +21,9 @@ from accumulus.accumulate.cost import Objective
 from accumulus.accumulate.vertex import check_order, eliminate_vertices
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.compiled import elimination_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import LEVELS, Cost, is_large
 
 __all__ = ["LargeElimination", "accumulation_of", "large_cost", "large_markowitz"]
@@ -65,7 +65,7 @@ class LargeElimination:
         self.dead: Integers = np.flatnonzero(inner & ~on_a_path)
 
         block = self._block = Block(slot.SLOTS)
-        self._call = kernel("elimination")
+        self._call = kernel("search.elimination")
         self._steps = steps
         self._noted: list[Integers] = []
         vertices = block.point(slot.VERTICES, np.zeros((count, slot.VERTEX), np.int64))

@@ -19,10 +19,10 @@ from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.annealing import seed_of
 from accumulus.search.compiled import mixed_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Cost, Elimination
 
 __all__ = ["MOST_EDGES", "MixedAnnealing"]
@@ -94,7 +94,7 @@ class MixedAnnealing:
         values[[slot.BEST, slot.LOGGED]] = np.iinfo(np.int64).max, -1
         block.floats[slot.TIE] = _TIE
         memory[0][0] = self._initial = _initial_state(state, self._lines, numbers, words, size)
-        self._run = kernel("mixed")
+        self._run = kernel("search.mixed")
         self._products = 0
         # refinements lie evenly between the vertices
         start = [slot.NOTHING] * length

@@ -24,7 +24,7 @@ class Options:
     """Options of a search, the same for every method.
 
     Args:
-        objective: the cost to minimise: "fma", "multiplications" or "operations".
+        objective: the cost to minimise: "fma", "multiplications", "operations" or "time".
         time_limit: seconds at most; 0 gives the best greedy plan at once. Procedures that do not search take what they
             take.
         seed: of all random choices. Same seed, same plan, as long as the time limit is not what ends the search.

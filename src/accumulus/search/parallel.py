@@ -27,10 +27,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
+from accumulus.accumulate.cost import ON_TAPE
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import prepare
 from accumulus.search.annealing import LARGEST, seed_of
-from accumulus.search.compiled.machine import prepare
 from accumulus.search.options import EFFORTS, Effort, Options
 from accumulus.search.registry import Finder, Found, get
 from accumulus.search.workers import Workers
@@ -130,7 +131,11 @@ class _Shared:
         self._here: list[int] = []
         self._interrupted = False
         # what every worker would have to compile for itself; the first use on a machine is not the search's time
-        prepare("order", *["sharing"] * (options.objective == "operations"), *["mixed"] * (find.__name__ != "vertex"))
+        prepare(
+            "search.order",
+            *["search.sharing"] * (options.objective in ON_TAPE),
+            *["search.mixed"] * (find.__name__ != "vertex"),
+        )
         self._deadline = time.perf_counter() + options.time_limit
 
     def run(self) -> Found:

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective, count
+from accumulus.accumulate.cost import ON_TAPE, Objective, count
 from accumulus.graph.graph import Kind
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.compiled import passes_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import is_large
 
 __all__ = ["cost_of", "verify"]
@@ -46,7 +46,7 @@ def verify(accumulation: Accumulation, seed: int = 0) -> None:
 def cost_of(accumulation: Accumulation, objective: Objective) -> int:
     """Cost of an accumulation, as `accumulus.accumulate.cost.count` counts it."""
     graph = accumulation.graph
-    if objective == "operations" or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
+    if objective in ON_TAPE or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
         return count(accumulation, objective)
     block = Block(slot.SLOTS)
     labels = block.point(slot.VALUES, np.empty(len(graph.sources) + len(accumulation.steps), np.int64))
@@ -130,7 +130,7 @@ def _add_up(
 
 def _perform(block: Block, mode: int) -> int:
     block.integers[slot.MODE] = mode
-    return kernel("passes")(block.address)
+    return kernel("search.passes")(block.address)
 
 
 def _within(numbers: Integers, bound: int) -> bool:

@@ -11,9 +11,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import OBJECTIVES, Objective
+from accumulus.accumulate.cost import OBJECTIVES, ON_TAPE, Objective
 from accumulus.errors import ArgumentError, ExecutorWarning, OrderError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.search.joint import cheapest_program
 from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.methods import get
 from accumulus.search.options import Options, check_cache
@@ -151,8 +152,8 @@ def plan(
     Args:
         graph: a differentiation graph.
         method: one of `accumulus.methods()`.
-        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or "operations" (of the
-            tape that the plan emits).
+        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), "operations" (of the
+            tape that the plan emits), or "time" (that these take on this machine, by measured weights).
         time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
         seed: same seed, same plan, unless the time limit ends the search.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".
@@ -203,6 +204,8 @@ def plan(
         found = finder(graph, chosen)
         if method != "auto":
             found = replace(found, method=method, _accumulation=found.accumulation)
+        elif effort == "thorough" and objective in ON_TAPE and not found.interrupted and time_limit > 0:
+            found = cheapest_program(graph, chosen, found)
     accumulation = found.accumulation
     verify(accumulation)
     cost = found.cost(chosen.objective)

@@ -23,10 +23,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from accumulus.accumulate.cost import Objective
+from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import prepare
 from accumulus.search.annealing import DEAREST
-from accumulus.search.compiled.machine import prepare
 from accumulus.search.elimination import Elimination
 from accumulus.search.mixed import MOST_EDGES, MixedAnnealing
 from accumulus.search.options import Options
@@ -128,18 +128,18 @@ def _is_least(found: Found, objective: Objective) -> bool:
     from accumulus.search.exact.bounds import lower_bound
 
     # nothing is known of operations, but without fewer products there are hardly fewer of them
-    counted: Objective = "multiplications" if objective == "operations" else objective
+    counted: Objective = "multiplications" if objective in ON_TAPE else objective
     bound = lower_bound(found.graph, counted)
     return bound is not None and found.cost(counted) <= bound
 
 
 def _search_from(start: Found, options: Options) -> _Annealed | _Repaired | None:
     """The search that fits the objective; None for what is too large for it."""
-    if options.objective == "operations" and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
+    if options.objective in ON_TAPE and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
         return _Repaired(start, options)
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost("fma") < DEAREST:
         return None
-    prepare("mixed")
+    prepare("search.mixed")
     return _Annealed(start, options)
 
 
@@ -149,7 +149,7 @@ class _Annealed:
     def __init__(self, start: Found, options: Options) -> None:
         assert start.order is not None
         self._graph, self._options = start.graph, options
-        self._known = start.cost("operations") if options.objective == "operations" else None
+        self._known = start.cost(options.objective) if options.objective in ON_TAPE else None
         self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
         #: The order's own items: the best sequence can be hard to leave.
         self._order = self._annealing.best[1]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.annealing import seed_of
 from accumulus.search.compiled import sharing_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 from accumulus.search.nodes import Nodes
@@ -94,7 +94,7 @@ class Sharing:
         integers[[slot.KEY_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = key_bits, nodes_limit, log_limit
         integers[[slot.ENTRY_COUNT, slot.WINDOW]] = len(places), WINDOW
         integers[slot.BEST] = UNCOUNTED
-        self._run = kernel("sharing")
+        self._run = kernel("search.sharing")
 
     @property
     def least(self) -> int:

@@ -19,9 +19,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import prepare
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
-from accumulus.search.compiled.machine import prepare
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, count_live
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.options import Options
@@ -80,7 +81,8 @@ def vertex(graph: DifferentiationGraph, options: Options) -> Found:
                         break
         except KeyboardInterrupt:
             interrupted = True
-    found = _fewest_operations(candidates) if options.objective == "operations" else _cheapest(candidates)
+    on_tape = options.objective in ON_TAPE
+    found = _cheapest_tape(candidates, options.objective) if on_tape else _cheapest(candidates)
     return replace(found, interrupted=True) if interrupted else found
 
 
@@ -97,7 +99,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[_Candidate], optio
 def _prepared(options: Options) -> float:
     """Have the kernels ready, and return how long that took: the first use on a machine compiles them."""
     start = time.perf_counter()
-    prepare("order", *["sharing"] * (options.objective == "operations"))
+    prepare("search.order", *["search.sharing"] * (options.objective in ON_TAPE))
     return time.perf_counter() - start
 
 
@@ -109,7 +111,7 @@ def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Can
     start = _cheapest(candidates)
     state = Elimination(graph, options.objective)
     annealing = Annealing(state, options.objective, _order(start))
-    by_operations = options.objective == "operations"
+    by_operations = options.objective in ON_TAPE
     schedule = _ANNEALING["fast" if by_operations else options.effort]
     iterations = options.iterations
     if by_operations and iterations is not None:
@@ -117,7 +119,7 @@ def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Can
     sweeps = annealing.sweeps_in(min(options.time_limit, _RUN[options.effort]))
     try:
         for least in until_stalled(annealing, schedule, options.seed, sweeps, iterations):
-            yield start.cost("operations") if by_operations else least
+            yield start.cost(options.objective) if by_operations else least
     finally:
         cost, order = annealing.best
         candidates.append(_Candidate(Found(graph, "vertex", (*order, *state.dead)), cost))
@@ -176,9 +178,9 @@ def _cheapest(candidates: list[_Candidate]) -> Found:
     return min(priced, key=lambda pair: pair[0])[1]
 
 
-def _fewest_operations(candidates: list[_Candidate]) -> Found:
-    """The fewest operations of the emitted tape, counted; the simplest among equals."""
+def _cheapest_tape(candidates: list[_Candidate], objective: Objective) -> Found:
+    """The least cost of the emitted tape, counted; the simplest among equals."""
     least = min((candidate.modelled for candidate in candidates if candidate.modelled is not None), default=0)
     limit = least + _DOUBTFUL[0] * least + _DOUBTFUL[1]
     worth = [c.found for c in candidates if c.modelled is None or c.modelled <= limit]
-    return min(worth, key=lambda found: found.cost("operations")) if len(worth) > 1 else worth[0]
+    return min(worth, key=lambda found: found.cost(objective)) if len(worth) > 1 else worth[0]

@@ -29,12 +29,16 @@ LARGEST_SWEEP: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One method's plan for a graph: its costs, and the seconds in which it was found."""
+    """One method's plan for a graph: its costs, and the seconds in which it was found.
+
+    Operations and time (picoseconds a point) are those of the plan's tape before it is rewritten.
+    """
 
     method: str
     fma: int
     multiplications: int
     operations: int
+    time: int = 0
     seconds: float = 0.0
     lower_bound: int | None = None
 
@@ -97,7 +101,8 @@ def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: Ob
         if other.method != chosen.method:
             names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
     phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
-    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {objective}", *phrases])
+    unit = "ps a point" if objective == "time" else objective
+    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {unit}", *phrases])
     if chosen.lower_bound is None:
         return f"{sentence}."
     if chosen.lower_bound >= cost:

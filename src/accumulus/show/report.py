@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from accumulus.accumulate.cost import Objective
 from accumulus.accumulate.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.rewriting.plain import plain
 from accumulus.show.comparison import (
     SWEEPS,
     Candidate,
@@ -24,8 +25,8 @@ from accumulus.show.comparison import (
 )
 from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of
 from accumulus.tape.operations import OPERATIONS, Operation
-from accumulus.tape.optimise import optimise
 from accumulus.tape.tape import Tape
+from accumulus.targets.pressure import Pressure
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -67,6 +68,7 @@ class FunctionFacts:
         operations: of the function itself.
         target, dtype: of the compiled code.
         lanes: how many points one vector instruction takes, if the target tells.
+        pressure: what the code for batches needs of the registers, if the target tells.
     """
 
     argument_shapes: tuple[tuple[int, ...] | None, ...]
@@ -75,18 +77,21 @@ class FunctionFacts:
     target: str
     dtype: str
     lanes: int | None
+    pressure: Pressure | None = None
 
     @classmethod
     def of(cls, program: Program) -> FunctionFacts:
         """The facts of `program`."""
         recording, settings = program.recording, program.settings
+        pressure = getattr(program.kernel, "pressure", None)
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
-            operations=optimise(recording.tape).operations,
+            operations=plain(recording.tape).operations,
             target=settings.target,
             dtype=settings.dtype,
             lanes=getattr(program.kernel, "lanes", None),
+            pressure=None if pressure is None else pressure(),
         )
 
     def rows(self) -> list[tuple[str, str]]:
@@ -101,6 +106,21 @@ class FunctionFacts:
         """What was compiled, in words."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
+
+    def registers(self, operations: int) -> list[tuple[str, str]]:
+        """What the code needs of the registers, in words; nothing if that is not known.
+
+        Args:
+            operations: of the program.
+        """
+        needs = self.pressure
+        if needs is None:
+            return []
+        text = f"at most {counted(needs.most_alive, 'value')} at once, {needs.registers} fit"
+        if needs.moves:
+            share = needs.moves / max(operations, 1)
+            text += f": {amount(needs.stores)} stored, {amount(needs.loads)} loaded again, {share:.2f} an operation"
+        return [("registers", text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +181,7 @@ class Report:
             tape: the program; by default the plan's own, written out.
         """
         graph = plan.graph
-        program = optimise(emit(plan.accumulation)) if tape is None else tape
+        program = plain(emit(plan.accumulation)) if tape is None else tape
         methods = [method for method in SWEEPS if method != plan.method]
         counted = [method for method in methods if small_enough(graph, method)]
         return cls(
@@ -218,7 +238,7 @@ class Report:
             program += f", {ratio:.1f} times the function's own (finite differences take {differences} times)"
         rows = [("program", program), ("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
-            rows.append(("code", self.function.code()))
+            rows += [("code", self.function.code()), *self.function.registers(self.operations)]
         stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
         return [*rows, ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal
 
 from accumulus.errors import unknown_name
@@ -11,16 +11,16 @@ from accumulus.targets.kernel import DTYPES, Kernel, Segment, check_segments
 
 __all__ = ["check_target", "compile_tape", "emit_source", "targets"]
 
-#: Tape, segments, dtype → kernel.
-Compiler = Callable[[Tape, tuple[Segment, ...], str], Kernel]
+#: Tape, segments, dtype, operations that are rounded one by one → kernel.
+Compiler = Callable[[Tape, tuple[Segment, ...], str, frozenset[int]], Kernel]
 #: Tape, segments, dtype, name of the function → source text.
 Emitter = Callable[[Tape, tuple[Segment, ...], str, str], str]
 
 
-def _compile_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str) -> Kernel:
+def _compile_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int]) -> Kernel:
     from accumulus.targets.llvm.kernel import LLVMKernel  # llvmlite takes a tenth of a second to import
 
-    return LLVMKernel(tape, segments, dtype)
+    return LLVMKernel(tape, segments, dtype, exact)
 
 
 def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str) -> str:
@@ -29,9 +29,10 @@ def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str)
     return source(tape, segments, dtype, name)
 
 
-def _compile_numpy(tape: Tape, segments: tuple[Segment, ...], dtype: str) -> Kernel:
+def _compile_numpy(tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int]) -> Kernel:
     from accumulus.targets.numpy_source import NumPyKernel
 
+    del exact  # NumPy rounds every operation
     return NumPyKernel(tape, segments, dtype)
 
 
@@ -68,6 +69,8 @@ def compile_tape(
     segments: Sequence[Segment],
     target: str = "llvm",
     dtype: Literal["float64", "float32"] | str = "float64",
+    *,
+    exact: Collection[int] = (),
 ) -> Kernel:
     """Compile a tape to code that maps points to one array a segment.
 
@@ -76,6 +79,8 @@ def compile_tape(
         segments: the result arrays, and which output goes where in them.
         target: a registered name, see `targets`.
         dtype: in which points are given, computed and returned.
+        exact: references of operations that are rounded by themselves, as IEEE 754 says. A target may fuse any other
+            product with the sum that it goes into.
 
     Raises:
         UnknownNameError: for an unknown target or dtype.
@@ -94,7 +99,7 @@ def compile_tape(
            [ 2.,  0.,  1.]])
     """
     compiler, _ = _TARGETS[check_target(target)]
-    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype))
+    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), frozenset(exact))
 
 
 def emit_source(tape: Tape, segments: Sequence[Segment], target: str, name: str = "f", dtype: str = "float64") -> str:

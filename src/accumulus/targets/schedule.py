@@ -5,6 +5,9 @@ of a point's row. Results are produced group by group, in the order in which the
 that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
 many of them are in flight as in the order of the tape, and what does not fit the registers is stored and loaded again.
 
+Long programs are cut into functions, which hand on through memory what is alive. `order_by_registers` keeps less alive
+in those that compute much before the first result is complete.
+
 Where a program waits for chains of slow operations, they come in the order of urgency instead: first what the longest
 chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 """
@@ -16,11 +19,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 
-__all__ = ["Group", "Part", "groups", "order", "order_by_urgency", "parts"]
+__all__ = ["Group", "Part", "groups", "handed_on", "order", "order_by_registers", "order_by_urgency", "parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,123 @@ def order_by_urgency(
         yield group
 
 
+def order_by_registers(
+    tape: Tape,
+    plan: Sequence[Group],
+    registers: int,
+    latency: Callable[[int], int],
+    partners: Mapping[int, int] | None = None,
+) -> Iterator[int | Group]:
+    """As `order`, but by how many values are alive; time near-linear.
+
+    As long as they fit the registers, what is most urgent comes next (see `order_by_urgency`), so that independent
+    chains begin side by side. When they do not, it is an operation after which no more are alive than before: that
+    which most values end with, and of several that with the oldest argument. Where there is none, it is the operation
+    that `order` would come to first.
+
+    This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
+    basic blocks, International Conference on Supercomputing, 1988.
+
+    Args:
+        registers: how many values may be alive before those that end come first.
+        latency: of the operation at a reference, until its result can be used.
+    """
+    partners = {} if partners is None else partners
+    inputs = tape.inputs
+    # operations by their places in the usual order
+    references = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
+    count = len(references)
+    place = dict(zip(references, range(count), strict=True))
+    arguments = [[place[a] for a in set(tape.arguments(r)) if a >= inputs] for r in references]
+    users: list[list[int]] = [[] for _ in references]
+    for k, places in enumerate(arguments):
+        for a in places:
+            users[a].append(k)
+    chain = [0] * count
+    for k in range(count - 1, -1, -1):
+        chain[k] = latency(references[k]) + max([chain[user] for user in users[k]], default=0)
+
+    # arguments that are not there yet; uses that are still to come; values that end with an operation
+    missing = [len(places) for places in arguments]
+    left = [len(places) for places in users]
+    stored = [{place[r] for r in group.references if r is not None and r >= inputs} for group in plan]
+    waiting = [len(results) for results in stored]
+    groups_of: dict[int, list[int]] = {}
+    for index, results in enumerate(stored):
+        for k in results:
+            left[k] += 1
+            groups_of.setdefault(k, []).append(index)
+    ends = [sum([left[a] == 1 for a in places]) for places in arguments]
+    done = bytearray(count)
+    time = [0] * count  # when a value was made
+    # heaps of whole numbers, places in the low digits: on top the longest chain; the most ends, and of those the one
+    # with the oldest argument; the first place
+    urgent = [k - chain[k] * count for k in range(count) if not missing[k]]
+    ending: list[int] = []
+    first = [k for k in range(count) if not missing[k]]
+    heapq.heapify(urgent)
+    push, pop = heapq.heappush, heapq.heappop
+
+    def offer(k: int) -> None:
+        """Something can be computed now, and values may end with it."""
+        if ends[k]:
+            oldest = min([time[a] for a in arguments[k]])
+            push(ending, ((count - ends[k]) * count + oldest) * count + k)
+
+    def use(k: int) -> bool:
+        """One use less; whether it was the last."""
+        left[k] -= 1
+        if left[k] == 1:
+            for user in users[k]:
+                if not done[user]:
+                    ends[user] += 1
+                    if not missing[user]:
+                        offer(user)
+        return not left[k]
+
+    alive = at = finished = 0
+    while True:
+        while at < len(plan) and not waiting[at]:
+            for k in stored[at]:
+                alive -= use(k)
+            yield plan[at]
+            at += 1
+        if finished == count:
+            return
+        if alive < registers:
+            while done[urgent[0] % count]:
+                pop(urgent)
+            chosen = urgent[0] % count
+        else:
+            # what has been done, or offered again since with more ends
+            while ending and (
+                done[ending[0] % count] or count - ending[0] // (count * count) != ends[ending[0] % count]
+            ):
+                pop(ending)
+            while done[first[0]]:
+                pop(first)
+            chosen = ending[0] % count if ending else first[0]
+        partner = partners.get(references[chosen])
+        for k in (chosen,) if partner is None else (chosen, place[partner]):
+            if done[k]:
+                continue
+            done[k] = 1
+            time[k] = finished
+            finished += 1
+            yield references[k]
+            alive += left[k] > 0
+            for index in groups_of.get(k, ()):
+                waiting[index] -= 1
+            for a in arguments[k]:
+                alive -= use(a)
+            for user in users[k]:
+                missing[user] -= 1
+                if not missing[user]:
+                    push(urgent, user - chain[user] * count)
+                    offer(user)
+                    push(first, user)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A stretch of a program that becomes one function.
@@ -215,3 +337,34 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
                 ending[last[step]].append(slot)
         free += ending[index]
     return [Part(piece, slots) for piece in pieces], count
+
+
+def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
+    """How often a value is stored for another part or loaded from one, if parts are of `size` operations; linear."""
+    operations = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
+    part = np.zeros(len(tape), np.int64)
+    part[operations] = np.arange(len(operations)) // size
+    codes = np.frombuffer(tape.codes, np.uint8)[operations]
+    first, second = (np.frombuffer(argument, np.intc)[operations] for argument in (tape.first, tape.second))
+    others, other_users = [], []  # results, and third arguments
+    computed = 0
+    for step in steps:
+        if isinstance(step, Group):
+            also: Iterable[int | None] = step.references
+        else:
+            also = (tape.third.get(step),)
+        for reference in also:
+            if reference is not None:
+                others.append(reference)
+                other_users.append(computed // size)
+        computed += not isinstance(step, Group)
+    arity = np.array([operation.arity for operation in OPERATIONS])[codes]
+    arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(others, np.int64)])
+    used_in = np.concatenate(
+        [part[operations[arity >= 1]], part[operations[arity >= 2]], np.array(other_users, np.int64)]
+    )
+    computed_before = arguments >= tape.inputs
+    arguments, used_in = arguments[computed_before], used_in[computed_before]
+    crosses = part[arguments] != used_in
+    arguments, used_in = arguments[crosses], used_in[crosses]
+    return len(np.unique(arguments)) + len(np.unique(arguments * (computed // size + 1) + used_in))

@@ -1,1 +1,1 @@
-"""The searches' kernels: compiled once a machine, kept as object code, and the memory that they work in."""
+"""The searches' kernels, and what their blocks hold."""

@@ -14,6 +14,7 @@ Time: some tens of nanoseconds a product in graphs that fit the cache, some hund
 
 from __future__ import annotations
 
+from accumulus.native.memory import compiled, get, put, shifted_right, whole
 from accumulus.search.compiled.elimination_slots import (
     ABOVE,
     ARRANGE,
@@ -84,7 +85,6 @@ from accumulus.search.compiled.elimination_slots import (
     VERTEX,
     VERTICES,
 )
-from accumulus.search.compiled.memory import compiled, get, put, shifted_right, whole
 
 __all__ = ["perform"]
 

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from accumulus.native.memory import compiled, copy, get, lowest, put, shifted_right
 from accumulus.search.compiled.faces_slots import (
     ABOVE,
     BELOW,
@@ -84,7 +85,6 @@ from accumulus.search.compiled.faces_slots import (
     WEIGHTS,
     WORDS,
 )
-from accumulus.search.compiled.memory import compiled, copy, get, lowest, put, shifted_right
 
 __all__ = ["prove"]
 

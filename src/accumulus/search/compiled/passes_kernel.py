@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.graph.graph import Kind
-from accumulus.search.compiled.memory import compiled, get, put
+from accumulus.native.memory import compiled, get, put
 from accumulus.search.compiled.passes_slots import (
     ADD_UP,
     COUNT,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.compiled.memory import (
+from accumulus.native.memory import (
     compiled,
     copy,
     get,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.search.compiled.memory import compiled, copy, get, lowest, put
+from accumulus.native.memory import compiled, copy, get, lowest, put
 from accumulus.search.compiled.order_kernel import SETS, cost_of, eliminate
 from accumulus.search.compiled.subsets_slots import (
     BASE,

@@ -30,7 +30,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from accumulus.accumulate.cost import Objective
+from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.elimination import LEVELS, Elimination
 from accumulus.search.exact.flows import Neighbours, Path, disjoint_paths
@@ -63,7 +63,7 @@ def lower_bound(graph: DifferentiationGraph, objective: Objective, flow_work: in
     >>> lower_bound(DifferentiationGraph(lion), "fma")
     8
     """
-    if objective == "operations":
+    if objective in ON_TAPE:
         return None
     return sum(least_costs(unmerged(graph, objective), flow_work=flow_work).values())
 

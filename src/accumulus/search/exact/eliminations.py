@@ -18,8 +18,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from accumulus.accumulate.cost import ON_TAPE
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.compiled.machine import prepare
+from accumulus.native.machine import prepare
 from accumulus.search.exact.bounds import lower_bound
 from accumulus.search.exact.bracketings import MOST_COLUMNS
 from accumulus.search.exact.proof import LEVELS, Level, Proof
@@ -80,7 +81,7 @@ def exact_face(graph: DifferentiationGraph, options: Options) -> Found:
 def _searched(graph: DifferentiationGraph, options: Options, level: Level) -> Found:
     start = time.perf_counter()
     best = _BASES[level](graph, replace(options, time_limit=_SHARE * options.time_limit))
-    if best.interrupted or options.objective == "operations" or options.time_limit == 0 or options.iterations == 0:
+    if best.interrupted or options.objective in ON_TAPE or options.time_limit == 0 or options.iterations == 0:
         return best
     left = replace(options, time_limit=max(0.0, start + options.time_limit - time.perf_counter()))
     return proven(graph, left, best, level)
@@ -94,7 +95,7 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
         level: of the eliminations that are searched, after all narrower ones.
         brief: whether to stop after some tens of milliseconds.
     """
-    if options.objective == "operations":
+    if options.objective in ON_TAPE:
         return best
     if len(graph.sources) > _LARGEST:
         if _BOUND * len(graph.sources) > options.time_limit:
@@ -168,10 +169,10 @@ class _Run:
             if self.done():
                 return
             if level == "vertex":
-                self._prepare("subsets")
+                self._prepare("search.subsets")
                 search = self.proof.search_orders(patience.vertices)
             else:
-                self._prepare("faces")
+                self._prepare("search.faces")
                 moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
                 search = self.proof.search_sequences(level, moves)
             for _ in search:

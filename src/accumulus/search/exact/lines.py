@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from accumulus.accumulate.edge import Side
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.compiled import faces_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact.bounds import least_costs, paths_down, paths_up
 
@@ -91,7 +91,7 @@ class LineSearch:
         """Search until the optimum is proven; yields the best cost from time to time."""
         if self.failed or self.proven:
             return
-        prove = kernel("faces")
+        prove = kernel("search.faces")
         values = self._block.integers
         step = max(1, -(-(self.cost - self.lower_bound) // _STEPS))
         while not (self.proven or self.failed):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective
+from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
@@ -73,7 +73,7 @@ class Proof:
     """
 
     def __init__(self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int]) -> None:
-        assert objective != "operations"
+        assert objective not in ON_TAPE
         self.graph = graph
         self._state = Elimination(graph, objective)
         #: With parallel edges as they are: what holds there holds for every program.

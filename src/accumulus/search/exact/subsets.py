@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.native.block import Block
+from accumulus.native.machine import kernel
 from accumulus.search.compiled import subsets_slots as slot
-from accumulus.search.compiled.block import Block
-from accumulus.search.compiled.machine import kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 from accumulus.search.exact.bounds import least_costs
@@ -62,7 +62,7 @@ class SubsetSearch:
         vertices = self._state.intermediates
         everything = (1 << len(vertices)) - 1
         block, table = self._encoded(vertices)
-        prove, values = kernel("subsets"), block.integers
+        prove, values = kernel("search.subsets"), block.integers
         while prove(block.address) < everything:
             yield self.cost
         self.expanded = int(values[slot.EXPANDED])

@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, Final
 
 from accumulus.errors import CacheWarning, PlanError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.compiled.machine import cache_directory
+from accumulus.native.machine import cache_directory
 from accumulus.search.kept.files import VERSION, read_found, written_found
 from accumulus.search.kept.hashing import graph_hash, search_version
 from accumulus.search.options import Options
+from accumulus.tape.weights import weights
 
 if TYPE_CHECKING:
     from accumulus.search.plan import Plan
@@ -78,6 +79,8 @@ def key_of(graph: DifferentiationGraph, method: str, options: Options) -> str | 
             return None
         # 1 second and 1.0 are one, as they are equal
         given[option.name] = float(value) if isinstance(value, int) and option.name == "time_limit" else value
+    if options.objective == "time":  # what was measured on the machine decides
+        given["weights"] = json.dumps(weights().to_dict(), sort_keys=True)
     everything = json.dumps([VERSION, search_version(), graph_hash(graph), method, given], sort_keys=True)
     return hashlib.blake2b(everything.encode(), digest_size=16).hexdigest()
 

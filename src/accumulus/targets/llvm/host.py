@@ -43,6 +43,11 @@ class Host:
     fused: bool
     letter: str
 
+    @property
+    def registers(self) -> int:
+        """How many vector registers there are."""
+        return 16 if self.triple.startswith(("x86_64", "i686")) and self.vector_bytes < 64 else 32
+
 
 @cache
 def host() -> Host:

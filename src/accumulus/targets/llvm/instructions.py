@@ -1,7 +1,8 @@
 """From operations of a tape to instructions on vectors, one lane a point.
 
 No instruction carries a fast-math flag but ``contract``: a product and the sum that it goes into may be one fused
-multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arithmetic gives.
+multiply-add; nothing else is reordered, and NaN and infinity are what IEEE arithmetic gives. Both have to carry it, so
+an operation without the flag is rounded by itself, whatever its result goes into.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ class Instructions:
         functions: Functions,
         slots: Mapping[int, int],
         contract: bool,
+        exact: frozenset[int] = frozenset(),
     ) -> None:
         self.tape, self.vectors, self.layout, self.functions, self.slots = tape, vectors, layout, functions, slots
         layout.begin(vectors, self.value)
         self.values: dict[int, str] = {}
-        self._flags = "contract " if contract else ""
+        self._contract, self._exact = contract, exact
         self._constants: dict[int, str] = {}
         self._calls: dict[tuple[str, tuple[int, ...]], str] = {}
         self._writers: list[Callable[[int], str]] = [self._writer(code) for code in range(len(OPERATIONS))]
@@ -85,7 +87,7 @@ class Instructions:
         row = OPERATIONS[code]
         spelling = row.llvm
         if row.arity == 2 and spelling in ("fadd", "fsub", "fmul", "fdiv"):
-            return self._binary(f"{spelling} {self._flags}{self.vectors.type}")
+            return self._arithmetic(spelling)
         if spelling.startswith("fcmp"):
             return self._binary(f"{spelling} {self.vectors.type}")
         if spelling in ("and", "or"):
@@ -118,6 +120,13 @@ class Instructions:
         first, second, let = self.tape.first, self.tape.second, self.vectors.let
         value = self._truth if truth else self.value
         return lambda reference: let(f"{head} {value(first[reference])}, {value(second[reference])}")
+
+    def _arithmetic(self, instruction: str) -> Callable[[int], str]:
+        alone = self._binary(f"{instruction} {self.vectors.type}")
+        if not self._contract:
+            return alone
+        fused, exact = self._binary(f"{instruction} contract {self.vectors.type}"), self._exact
+        return (lambda reference: (alone if reference in exact else fused)(reference)) if exact else fused
 
     def _negative(self, reference: int) -> str:
         return self.vectors.let(f"fneg {self.vectors.type} {self.value(self.tape.first[reference])}")

@@ -18,9 +18,10 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment
 from accumulus.targets.llvm.host import Library, compile_ir
-from accumulus.targets.llvm.program import Variant, module
+from accumulus.targets.llvm.program import Variant, module, pressure_of
 from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
 from accumulus.targets.llvm.tuning import runs_in_one_lane
+from accumulus.targets.pressure import Pressure
 
 __all__ = ["LLVMKernel", "source"]
 
@@ -62,18 +63,26 @@ class LLVMKernel(Kernel):
     the kernel.
 
     Args:
+        exact: references of operations that are not fused with others.
         variant: how to compile batches; by default as suits the machine and the program.
     """
 
     def __init__(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, *, variant: Variant | None = None
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        exact: frozenset[int] = frozenset(),
+        *,
+        variant: Variant | None = None,
     ) -> None:
         check_supported()
         self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
         self.seconds = {"write": 0.0, "compile": 0.0}
         self._tape = tape
         self._lock = threading.RLock()
-        self._variant = Variant.of(tape, segments, dtype) if variant is None else variant
+        suited = Variant.of(tape, segments, dtype) if variant is None else variant
+        self._variant = replace(suited, exact=suited.exact | exact)
         self._compiled: dict[tuple[bool, bool], _Compiled] = {}
         self._in_rows: _Compiled | None = None
         self._lengths = [segment.length for segment in segments]
@@ -83,6 +92,15 @@ class LLVMKernel(Kernel):
     def source(self) -> str:  # type: ignore[override]
         """The LLVM IR of the code for batches in C order."""
         return module(self._tape, self.segments, self._variant).text
+
+    @property
+    def lanes(self) -> int:
+        """How many points the code for batches computes at once."""
+        return self._variant.lanes
+
+    def pressure(self) -> Pressure:
+        """What the code for batches in C order needs of the registers."""
+        return pressure_of(self._tape, self.segments, self._variant)
 
     def prepare(self, call: Call) -> None:
         """Compile the code for one point, or for batches in C order, if that is not done yet."""

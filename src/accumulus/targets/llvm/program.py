@@ -12,12 +12,12 @@ one function, so a larger program is cut into parts that hand on values through 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.optimise import needed
+from accumulus.tape.live import needed
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.functions import Functions
@@ -26,14 +26,27 @@ from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.python_abi import entry_points, point_entry
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
-from accumulus.targets.llvm.tuning import latency, tune
+from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
-from accumulus.targets.schedule import Group, Part, groups, order, order_by_urgency, parts
+from accumulus.targets.pressure import Exchange, Pressure, pressure
+from accumulus.targets.schedule import (
+    Group,
+    Part,
+    groups,
+    handed_on,
+    order,
+    order_by_registers,
+    order_by_urgency,
+    parts,
+)
 
-__all__ = ["Module", "Variant", "module"]
+__all__ = ["Module", "Variant", "module", "pressure_of"]
 
 #: A program of more operations than the first is cut into functions of the second size.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
+#: An order that minds the registers is taken if it hands on no more than this part of the values. It leaves some
+#: registers to what instructions need beside the values that are alive.
+WORTH_IT, SPARE = 0.9, 4
 #: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
 #: Vectors as wide as the text says, and a stack on which spilled ones do not straddle cache lines.
@@ -51,8 +64,10 @@ class Variant:
         zeroed: structural zeros are in place already.
         phases: where in a vector the first entry of each result array lies, if not at its start.
         contract: products and sums may be fused.
+        exact: references of those that may not.
         part_size: operations in one function; as suits the program if 0.
         urgent: operations come in the order of urgency.
+        steps: operations and results in their order, where that is neither the order of results nor that of urgency.
         single: for one point at a time, and no batch.
     """
 
@@ -62,8 +77,10 @@ class Variant:
     zeroed: bool = False
     phases: tuple[int, ...] = ()
     contract: bool = True
+    exact: frozenset[int] = frozenset()
     part_size: int = 0
     urgent: bool = False
+    steps: tuple[int | Group, ...] | None = None
     single: bool = False
 
     @property
@@ -75,7 +92,15 @@ class Variant:
     def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str) -> Variant:
         """The variant that suits this machine and the program."""
         tuning = tune(tape, segments, dtype)
-        return cls(tuning.lanes, dtype, urgent=tuning.urgent)
+        variant = cls(tuning.lanes, dtype, urgent=tuning.urgent)
+        if not tuning.crowded:
+            return variant
+        results, partners = groups(tape, segments, 1), _partners(tape)
+        registers = values_in_registers(variant.lanes, variant.size) - SPARE
+        steps = tuple(order_by_registers(tape, results, registers, partial(latency, tape), partners))
+        usual = list(order(tape, results, partners))
+        pays = handed_on(tape, steps, PART_SIZE) <= WORTH_IT * handed_on(tape, usual, PART_SIZE)
+        return replace(variant, steps=steps) if pays else variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +118,7 @@ def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
     phases = variant.phases or (0,) * len(lengths)
     functions = Functions(lanes, variant.dtype)
     results = groups(tape, segments, 1)
-    reach = 1 if variant.transposed else lanes
-    if variant.urgent:
-        steps = list(order_by_urgency(tape, results, partial(latency, tape), _partners(tape)))
-    else:
-        steps = list(order(tape, results, _partners(tape)))
-    part_size = variant.part_size or (PART_SIZE if len(steps) - len(results) > LARGEST_UNCUT else LARGEST_UNCUT)
-    pieces, slots = parts(tape, steps, part_size, reach)
+    pieces, slots = _pieces(tape, results, variant)
     tile = _tile(tape.inputs, lengths, variant)
     layout: Layout
     if variant.transposed:
@@ -133,6 +152,36 @@ def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
     return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names))
 
 
+def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[list[Part], int]:
+    """Operations and results in order, cut into functions; and how many slots the frame needs."""
+    steps: Sequence[int | Group]
+    if variant.steps is not None:
+        steps = variant.steps
+    elif variant.urgent:
+        steps = list(order_by_urgency(tape, results, partial(latency, tape), _partners(tape)))
+    else:
+        steps = list(order(tape, results, _partners(tape)))
+    part_size = variant.part_size or (PART_SIZE if len(steps) - len(results) > LARGEST_UNCUT else LARGEST_UNCUT)
+    return parts(tape, steps, part_size, 1 if variant.transposed else variant.lanes)
+
+
+def pressure_of(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Pressure:
+    """What a program needs of the registers, by the model of `accumulus.targets.pressure`.
+
+    Where a program is one function, LLVM reorders it as it likes: the order that needs fewer stores and loads counts.
+    """
+    results = groups(tape, segments, 1)
+    exchange = None if variant.transposed else Exchange(variant.lanes, [segment.length for segment in segments])
+    calls = frozenset(row.code for row in OPERATIONS if row.llvm.startswith("@"))
+    registers = values_in_registers(variant.lanes, variant.size)
+    found = []
+    for urgent in {variant.urgent, False}:
+        pieces, _ = _pieces(tape, results, replace(variant, urgent=urgent))
+        steps = [piece.steps for piece in pieces]
+        found.append(pressure(tape, steps, registers, exchange, calls, _partners(tape)))
+    return min(found, key=lambda needs: (needs.moves, needs.most_alive))
+
+
 def _partners(tape: Tape) -> dict[int, int]:
     """Sine and cosine of one angle, each beside the other."""
     sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
@@ -161,7 +210,7 @@ def _tile(inputs: int, lengths: Sequence[int], variant: Variant) -> int:
 
 def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant: Variant) -> list[str]:
     vectors = Vectors(variant.lanes, variant.dtype)
-    instructions = Instructions(tape, vectors, layout, functions, part.slots, variant.contract)
+    instructions = Instructions(tape, vectors, layout, functions, part.slots, variant.contract, variant.exact)
     for step in part.steps:
         if isinstance(step, Group):
             layout.store(step)

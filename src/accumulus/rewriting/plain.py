@@ -1,4 +1,4 @@
-"""Tape in, tape out: the same outputs by fewer or cheaper operations.
+"""The plain form of a tape: without dead operations, with powers and quotients spelt out.
 
 Forward passes rebuild what the outputs need, until nothing changes, with these rewrites:
 
@@ -20,10 +20,11 @@ import math
 from collections import defaultdict
 from typing import Final
 
+from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["needed", "optimise", "unattached"]
+__all__ = ["plain"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 
@@ -33,41 +34,14 @@ _DIVIDE: Final = BY_NAME["divide"].code
 LARGEST_CHAIN: Final = 64
 
 
-def needed(tape: Tape) -> bytearray:
-    """1 for every operation that an output depends on, 0 for dead ones; what is said of inputs has no meaning."""
-    marks = bytearray(len(tape))
-    first, second, third = tape.first, tape.second, tape.third
-    for output in tape.outputs:
-        if output >= 0:
-            marks[output] = 1
-    for reference in reversed(range(tape.inputs, len(tape))):
-        if marks[reference]:
-            a, b, c = first[reference], second[reference], third.get(reference, 0)
-            if a >= 0:
-                marks[a] = 1
-            if b >= 0:
-                marks[b] = 1
-            if c > 0:
-                marks[c] = 1
-    return marks
+def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
+    """An equivalent tape without dead operations; see the module for what is rewritten.
 
-
-def unattached(tape: Tape) -> tuple[Tape, list[int]]:
-    """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one."""
-    moved = list(range(len(tape)))
-    if _ATTACH not in tape.codes:
-        return tape, moved
-    result = tape.emptied()
-    for r in range(tape.inputs, len(tape)):
-        new = [moved[a] if a >= 0 else a for a in tape.arguments(r)]
-        moved[r] = new[0] if tape.codes[r] == _ATTACH else result.apply_code(tape.codes[r], new)
-    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    return result, moved
-
-
-def optimise(tape: Tape) -> Tape:
-    """An equivalent tape without dead operations; see the module for what is rewritten."""
+    Args:
+        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
+    """
     marks = needed(tape)
+    kept = needed(tape, tape.outputs[:kept_outputs]) if kept_outputs else bytes(len(tape))
     live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
     inverted = {
         tape.second[r]
@@ -86,6 +60,9 @@ def optimise(tape: Tape) -> Tape:
         code = tape.codes[r]
         arguments = tape.arguments(r)
         new = [moved[a] if a >= 0 else a for a in arguments]
+        if kept[r]:
+            moved[r] = result.apply_code(code, new)
+            continue
         if code == _DIVIDE:
             moved[r] = _quotient(result, new[0], new[1], arguments[1] in inverted)
         elif code == _POWER and arguments[1] < 0:
@@ -98,7 +75,7 @@ def optimise(tape: Tape) -> Tape:
         rewritten = rewritten or moved[r] < 0 or result.codes[moved[r]] != code
     result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
     # a rewritten power or quotient may need a reciprocal, or a lower power, that others can share
-    return optimise(result) if rewritten or not all(needed(result)[result.inputs :]) else result
+    return plain(result, kept_outputs) if rewritten or not all(needed(result)[result.inputs :]) else result
 
 
 def _quotient(tape: Tape, a: int, b: int, shared: bool) -> int:

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from accumulus.search.compiled import machine
-from accumulus.search.compiled.machine import kernel, prepare
+from accumulus.native import machine
+from accumulus.native.machine import kernel, prepare
 
 
 @pytest.fixture
 def code():
-    return prepare("order")[0]
+    return prepare("search.order")[0]
 
 
 @pytest.fixture
@@ -32,33 +32,33 @@ def empty_cache(code, monkeypatch, tmp_path):
 
 
 def test_what_is_compiled_is_kept(empty_cache, code, tmp_path):
-    assert prepare("order") == [code]
-    assert prepare("order") == [code]
-    assert empty_cache == ["order"]
+    assert prepare("search.order") == [code]
+    assert prepare("search.order") == [code]
+    assert empty_cache == ["search.order"]
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", None])
 def test_damaged_files_are_made_again(empty_cache, code, tmp_path, damage):
-    prepare("order")
+    prepare("search.order")
     (file,) = (tmp_path / "cache").iterdir()
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
-    assert prepare("order") == [code]
-    assert empty_cache == ["order", "order"]
+    assert prepare("search.order") == [code]
+    assert empty_cache == ["search.order", "search.order"]
     assert file.read_bytes() == whole
 
 
 def test_where_nothing_can_be_written_it_is_compiled_each_time(empty_cache, code, tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
-    assert prepare("order") == prepare("order") == [code]
-    assert empty_cache == ["order", "order"]
+    assert prepare("search.order") == prepare("search.order") == [code]
+    assert empty_cache == ["search.order", "search.order"]
 
 
 def test_where_no_process_can_be_started_it_is_compiled_here(code, monkeypatch):
     monkeypatch.setattr(sys, "executable", os.devnull)
     monkeypatch.setattr(machine, "compile_kernel", lambda subject: code + subject.encode())
-    assert machine._compiled_apart(["order"]) == [code + b"order"]
+    assert machine._compiled_apart(["search.order"]) == [code + b"search.order"]
 
 
 def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
@@ -72,15 +72,15 @@ def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
         return slow(subjects)
 
     monkeypatch.setattr(machine, "_compiled_apart", wait_for_the_line)
-    prepare("order")
+    prepare("search.order")
     assert announced == [machine._NOTICE]
-    prepare("order")
+    prepare("search.order")
     assert capsys.readouterr().err == ""
 
 
 def test_kernels_run_without_numba():
-    kernel("order")
-    kernel("sharing")
+    kernel("search.order")
+    kernel("search.sharing")
     program = (
         "import sys\n"
         "from accumulus.graph.graph import DifferentiationGraph\n"

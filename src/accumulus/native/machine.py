@@ -1,6 +1,6 @@
-"""Machine code of the search kernels: compiled by Numba once a machine, loaded without Numba from then on.
+"""Machine code of kernels: compiled by Numba once a machine, loaded without Numba from then on.
 
-Importing Numba takes longer than most searches, and compiling takes seconds. A kernel needs none of it when it runs,
+Importing Numba takes longer than most searches do, and compiling takes seconds. A kernel needs none of it when it runs,
 so its object code is kept in the user's cache directory (``ACCUMULUS_CACHE``, or the system's place for caches) under
 a key of its source, the compiler's version and the processor, and loaded with llvmlite. Where there is none yet, the
 kernels that are wanted are compiled side by side, in processes of their own.
@@ -31,8 +31,9 @@ __all__ = ["Kernel", "cache_directory", "kernel", "prepare"]
 #: A kernel: a function of the address of its block. It runs without the GIL.
 Kernel = Callable[[int], int]
 
-#: Files that the code of a kernel is made from; others borrow from "order".
-_SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "order_kernel.py", "order_slots.py", "memory.py", "machine.py")
+#: Files that the code of a kernel is made from, beside these; those of searches borrow from "order".
+_SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "order_kernel.py", "order_slots.py")
+_SHARED: Final = ("memory.py", "machine.py")
 #: Seconds of compilation after which a line says what takes so long.
 _PATIENCE: Final = 0.5
 _CHILD: Final = (
@@ -57,7 +58,11 @@ _ENGINES: Final[list[Any]] = []
 
 @cache
 def kernel(subject: str) -> Kernel:
-    """The function `anneal`, `prove` or `perform` of ``accumulus.search.compiled.<subject>_kernel`` as machine code."""
+    """The function `anneal`, `prove` or `perform` of a kernel as machine code.
+
+    Args:
+        subject: "room.name" for the module ``accumulus.room.compiled.name_kernel``.
+    """
     return _load(_stored(subject) or prepare(subject)[0])
 
 
@@ -92,8 +97,11 @@ def _path(subject: str) -> Path:
     import llvmlite.binding as llvm
 
     digest = hashlib.sha256()
-    for source in _SOURCES:
-        digest.update((Path(__file__).parent / source.format(subject)).read_bytes())
+    room, name = subject.split(".")
+    here = Path(__file__).parent
+    paths = [here.parent / room / "compiled" / source.format(name) for source in _SOURCES]
+    for path in [*filter(Path.exists, paths), *(here / source for source in _SHARED)]:
+        digest.update(path.read_bytes())
     features = llvm.get_host_cpu_features().flatten()
     digest.update(f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}".encode())
     return cache_directory() / f"{subject}-{digest.hexdigest()[:24]}.bin"
@@ -157,7 +165,7 @@ def compile_kernel(subject: str) -> bytes:
     import numba
 
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    module = importlib.import_module(f"accumulus.search.compiled.{subject}_kernel")
+    module = importlib.import_module("accumulus.{}.compiled.{}_kernel".format(*subject.split(".")))
     function = next(getattr(module, name) for name in _ENTRIES if hasattr(module, name))
     dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]

@@ -14,8 +14,10 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 __all__ = [
+    "bits_of",
     "compiled",
     "copy",
+    "float_of",
     "get",
     "get_float",
     "lowest",
@@ -95,6 +97,26 @@ def put_float(context: Any, array: Any, position: Any, value: Any) -> Any:
         return _context.get_dummy_value()
 
     return numba.types.void(_int, _int, _float), code
+
+
+@_integer
+def bits_of(context: Any, value: Any) -> Any:
+    """The bits of a float, as an integer."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], _I64)
+
+    return _int(_float), code
+
+
+@_real
+def float_of(context: Any, bits: Any) -> Any:
+    """The float that an integer's bits are."""
+
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], _F64)
+
+    return _float(_int), code
 
 
 @_integer

@@ -1,0 +1,1 @@
+"""The optimiser's kernel, and what its block holds."""
