@@ -38,6 +38,7 @@ from groups import (
     methods,
     operations,
     optimised,
+    rewriting,
     search,
     size,
     time_per_point,
@@ -49,6 +50,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "methods": methods.table,
     "known": methods.known_numbers,
     "size": size.table,
+    "rewriting": rewriting.table,
     "operations": operations.table,
     "weighted": operations.weighted,
     "sympy": against_sympy.table,
@@ -60,6 +62,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "compile": compile_time.table,
     "call": call_overhead.table,
     "accuracy": accuracy.table,
+    "rounding": accuracy.rounding,
 }
 #: What the search reaches; takes minutes, so these are run if they are asked for, all together as "search".
 SEARCH: dict[str, Callable[[Settings], Table]] = {

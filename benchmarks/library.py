@@ -65,10 +65,15 @@ KINDS: dict[Kind, str] = {
 }
 
 
+#: Seconds for the search of an order, and for that of algebra on the tape, where the effort is thorough.
+PATIENCE = 3.0
+
+
 @cache
-def operations(example: Example) -> Tally:
+def operations(example: Example, effort: str = "balanced") -> Tally:
     """Operations of the compiled value and Jacobian."""
-    return tally(acc.value_and_jacobian(example.function).compile(example.point).tape)
+    options = {} if effort == "balanced" else {"effort": effort, "time_limit": PATIENCE}
+    return tally(acc.value_and_jacobian(example.function, **options).compile(example.point).tape)
 
 
 @cache
@@ -78,8 +83,8 @@ def function_operations(example: Example) -> Tally:
 
 
 def function_tape(example: Example) -> Tape:
-    """The function alone, optimised."""
-    return optimise(acc.trace(example.function, example.point).tape)
+    """The function alone, optimised thoroughly."""
+    return optimise(acc.trace(example.function, example.point).tape, effort="thorough", time_limit=PATIENCE)
 
 
 def tally(tape: Tape) -> Tally:
@@ -119,6 +124,12 @@ def both(example: Example, X: NDArray[np.float64], *, optimise: bool) -> Both:
         return out
 
     return Both(derivative.compile(X[0]).operations, lambda: derivative.batch(X, out=out), results)
+
+
+def values_and_jacobians(example: Example, X: NDArray[np.float64], **options: Any) -> NDArray[np.float64]:
+    """At the points X (points, inputs): (points, outputs, 1 + inputs), values first."""
+    values, jacobians = acc.value_and_jacobian(example.function, **options).batch(X)
+    return np.concatenate([values[:, :, None], jacobians], axis=2)
 
 
 @dataclass(frozen=True)

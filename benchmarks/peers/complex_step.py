@@ -51,31 +51,33 @@ def jacobian(example: Example) -> Callable[[Matrix], Matrix]:
     return at
 
 
-def perturbed_jacobian(example: Example, size: float) -> Callable[[Matrix, int], Matrix]:
-    """Function from a point and a seed to the exact Jacobian of f with every value in it slightly wrong.
+def perturbed(example: Example, size: float, count: int) -> Callable[[Matrix, int], Matrix]:
+    """Function from a point and a seed to exact values and Jacobians of f with every number in it slightly wrong.
 
-    Every variable and every result of an operation in f as written is multiplied by 1 + size ξ, ξ normally distributed,
-    one ξ each for all columns. What the Jacobian moves by shows how far it is determined by f's own arithmetic (Monte
-    Carlo arithmetic: D. S. Parker, B. Pierce, P. R. Eggert, Computing in Science & Engineering 2, 2000).
+    They have the shape (count, outputs, 1 + inputs), values first. Every variable and every result of an operation in f
+    as written is multiplied by 1 + size ξ, ξ normally distributed, one ξ each for all columns, others in each of the
+    `count` runs. What results move by shows how far they are determined by f's own arithmetic (Monte Carlo arithmetic:
+    D. S. Parker, B. Pierce, P. R. Eggert, Computing in Science & Engineering 2, 2000).
     """
     names = ("sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh")
     functions = {
         name: lifted(getattr(np, name)) for name in (*names, "arcsin", "arccos", "arctan", "maximum", "minimum")
     }
     functions |= {"absolute": lifted(absolute), "arctan2": lifted(arctan2), "erf": lifted(erf)}
-    function = example.running_on(ObjectNamespace(functions, pivot=lambda scalar: abs(plain(scalar))))
+    # a scalar holds all runs and columns, which are all close to one number
+    function = example.running_on(ObjectNamespace(functions, pivot=lambda scalar: np.mean(np.abs(plain(scalar)))))
 
     def at(x: Matrix, seed: int) -> Matrix:
-        columns = []
-        for row in x + 1j * STEP * np.eye(x.size):
-            normal = np.random.default_rng(seed).normal
+        normal = np.random.default_rng(seed).normal
 
-            def wrong(value: complex, normal: Callable[[], float] = normal) -> complex:
-                return value * (1.0 + size * normal())
+        def wrong(value: Matrix) -> Matrix:
+            return value * (1.0 + size * normal(size=(count, 1)))
 
-            result = function(np.array([Scalar(wrong(complex(value)), wrong) for value in row], dtype=object))
-            columns.append([np.imag(plain(value)) / STEP for value in result])
-        return np.array(columns).T
+        heights = STEP * np.where(x == 0.0, 1.0, np.abs(x))
+        steps = x[:, None] + 1j * np.diag(heights)
+        result = function(np.array([Scalar(wrong(step), wrong) for step in steps], dtype=object))
+        found = np.stack([np.broadcast_to(plain(value), (count, x.size)) for value in result], axis=1)
+        return np.concatenate([np.real(found[:, :, :1]), np.imag(found) / heights], axis=2)
 
     return at
 

@@ -19,6 +19,7 @@ __all__ = [
     "GraphError",
     "OrderError",
     "PlanError",
+    "RewritingWarning",
     "TraceError",
     "UnknownNameError",
     "VerificationError",
@@ -71,6 +72,10 @@ class CacheWarning(UserWarning):
 
 class ExecutorWarning(UserWarning):
     """An executor that shares in a search failed, or some of its workers did; the plan is there all the same."""
+
+
+class RewritingWarning(UserWarning):
+    """What the tape's optimiser made could not be verified, so it is not used; the program is there, only longer."""
 
 
 class CompileError(AccumulusError, RuntimeError):

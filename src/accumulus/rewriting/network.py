@@ -10,6 +10,7 @@ import numpy as np
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.rewriting.costs import FUSED
 from accumulus.rewriting.signs import Definitions, write
 from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS
@@ -29,7 +30,8 @@ class Network:
 
     Args:
         tape: the program.
-        weights: what each operation costs, by its name, in whole numbers.
+        weights: what each operation costs, by its name, in whole numbers; under `FUSED`, what a sum and a product that
+            only it uses cost less together.
         kept_outputs: that many of the first outputs stay as they are computed.
         seed: of the search.
     """
@@ -39,7 +41,7 @@ class Network:
         length, inputs, outputs = tape.operations, tape.inputs, len(tape.outputs)
         nodes = 2 * (length + inputs + outputs + len(tape.constants)) + 4096
         block = self._block = Block(slot.SLOTS)
-        for name in (slot.CODES, slot.SIGNS, slot.USES, slot.HEADS, slot.FROZEN, slot.QUEUED, slot.FREED):
+        for name in (slot.CODES, slot.SIGNS, slot.USES, slot.HEADS, slot.FROZEN, slot.QUEUED, slot.FREED, slot.FUSED):
             block.point(name, np.zeros(nodes, np.int64))
         for name in (slot.STACK, slot.QUEUE, slot.FREE, slot.BEST_CODES, slot.BEST_SIGNS):
             block.point(name, np.zeros(nodes, np.int64))
@@ -50,12 +52,15 @@ class Network:
         block.point(slot.TABLE, np.zeros(1 << table_bits, np.int64))
         block.point(slot.LOG, np.zeros(2 * log, np.int64))
         block.point(slot.TREES, np.zeros(slot.TREE_COUNT * slot.TREE_SIZE * slot.FIELDS, np.int64))
+        block.point(slot.TERMS, np.zeros(2 * slot.TERM_COUNT, np.int64))
+        block.point(slot.COEFFICIENTS, np.zeros(2 * slot.TERM_COUNT))
         middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
         block.point(slot.THRESHOLDS, -np.log(middles))
         self._describe_operations(weights)
         self._hand_over(tape, kept_outputs)
         values = self._values = block.integers
         values[[slot.INPUTS, slot.LENGTH, slot.OUTPUT_COUNT]] = inputs, length, outputs
+        values[slot.CREDIT] = weights.get(FUSED, 0)
         values[[slot.TABLE_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = table_bits, nodes, log
         values[slot.RANDOM] = (0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1
         self._run = kernel("rewriting.rewrite")

@@ -39,10 +39,11 @@ _KIND: Final = [
     )
     for row in OPERATIONS
 ]
-#: Visits of each node, of all together at least, and at most.
+#: Visits of each node; of all together, at least, and at most if that leaves each a few.
 VISITS: Final = 400
 FEWEST: Final = 20_000
-MOST: Final = 20_000_000
+MOST: Final = 4_000_000
+FEW: Final = 3
 HOT: Final = 0.6
 COLD: Final = 0.08
 
@@ -116,7 +117,8 @@ def _signs(network: Definitions, order: Sequence[int]) -> list[int]:
         found = [known(row[k], _REAL[code][k]) for k in range(_ARITY[code])]
         free = code in (ADD, MULTIPLY, DIVIDE) and 0 in found
         kinds.append(signs_slots.FREE if free else _KIND[code])
-        arguments.append((*found, 0, 0)[:3])
+        first, second, third, *_ = (*found, 0, 0, 0)
+        arguments.append((first, second, third))
     kinds += [signs_slots.OUTPUT] * outputs + [signs_slots.FREE]
     arguments += [(known(output), 0, 0) for output in network.outputs] + [(0, 0, 0)]
 
@@ -130,7 +132,7 @@ def _signs(network: Definitions, order: Sequence[int]) -> list[int]:
     block.point(signs_slots.NEXTS, nexts)
     middles = (np.arange(signs_slots.THRESHOLD_COUNT) + 0.5) / signs_slots.THRESHOLD_COUNT
     block.point(signs_slots.THRESHOLDS, -np.log(middles))
-    visits = min(max(VISITS * count, FEWEST), max(MOST, 4 * count))
+    visits = min(max(VISITS * count, FEWEST), max(MOST, FEW * count))
     block.integers[[signs_slots.NODES, signs_slots.ALL]] = count, count + outputs
     block.integers[[signs_slots.VISITS, signs_slots.RANDOM]] = visits, 0x9E3779B97F4A7C1
     block.floats[[signs_slots.TEMPERATURE, signs_slots.COOLING]] = HOT, (COLD / HOT) ** (1 / visits)

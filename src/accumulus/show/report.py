@@ -138,6 +138,7 @@ class Report:
         others: methods to compare with, counted for this report.
         uncounted: methods that were left out since they would need too many products.
         operations: of the program.
+        emitted: operations of the plan's tape before it was rewritten; the methods are compared by these.
         by_kind: the same, by kind of operation.
         seconds: time of each stage of the preparation.
         function: what was recorded and compiled; None for a graph from a file.
@@ -153,6 +154,7 @@ class Report:
     others: tuple[Candidate, ...]
     uncounted: tuple[str, ...]
     operations: int
+    emitted: int
     by_kind: dict[str, int]
     seconds: dict[str, float]
     function: FunctionFacts | None = None
@@ -165,6 +167,7 @@ class Report:
         return replace(
             cls.of_plan(program.plan, program.seconds, program.tape),
             name=program.name,
+            emitted=_emitted(program),
             returns=program.wanted,
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
@@ -195,6 +198,7 @@ class Report:
             others=tuple(compare(graph, counted, objective=plan.objective)),
             uncounted=tuple(method for method in methods if method not in counted),
             operations=program.operations,
+            emitted=program.operations,
             by_kind=operations_by_kind(program),
             seconds=dict(seconds),
         )
@@ -236,11 +240,23 @@ class Report:
             ratio = self.operations / self.function.operations
             differences = self.jacobian_shape[1] + 1
             program += f", {ratio:.1f} times the function's own (finite differences take {differences} times)"
-        rows = [("program", program), ("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
+        rows = [("program", program)]
+        if self.emitted > self.operations:
+            share = 100 * (1 - self.operations / self.emitted)
+            rows.append(("rewritten", f"from {counted(self.emitted, 'operation')} of the plan, {share:.0f} % fewer"))
+        rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
             rows += [("code", self.function.code()), *self.function.registers(self.operations)]
         stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
         return [*rows, ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
+
+
+def _emitted(program: Program) -> int:
+    """Operations of the program's plan before they were rewritten."""
+    tape = emit(program.plan.accumulation)
+    if program.wanted == "jacobian":
+        del tape.outputs[: len(program.linearization.rows)]
+    return plain(tape).operations
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:

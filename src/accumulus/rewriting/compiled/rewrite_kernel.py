@@ -45,10 +45,12 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     CHANGED,
     CHOICES,
     CODES,
+    COEFFICIENTS,
     COMMUTATIVE,
     CONSTANT,
     COOLING,
     COST,
+    CREDIT,
     EVEN,
     FAILED,
     FIELDS,
@@ -57,6 +59,7 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     FREE_COUNT,
     FREED,
     FROZEN,
+    FUSED,
     HEADS,
     INLINE,
     INPUTS,
@@ -96,6 +99,8 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     TABLE_BITS,
     TARGET,
     TEMPERATURE,
+    TERM_COUNT,
+    TERMS,
     THRESHOLD_COUNT,
     THRESHOLDS,
     TOUCHED,
@@ -254,6 +259,7 @@ def intern(block: int, code: int, a: int, b: int, c: int) -> int:
     put(get(block, USES), n, 0)
     put(get(block, HEADS), n, 0)
     put(get(block, FROZEN), n, 0)
+    put(get(block, FUSED), n, 0)
     put(get(block, QUEUED), n, 0)
     write(block, get(block, TABLE) + 8 * place, n)
     touch(block, n)
@@ -348,7 +354,8 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
                 return sign * b
             if at(block, whole(CODES), a) == SQRT and at(block, whole(ARGUMENTS), 3 * a) == b:
                 a, b = whole(ONE), a
-        if is_constant(block, b):
+        # operations that have to stay as they are come as they are
+        if get(block, MODE) != BUILD and is_constant(block, b):
             value = 1.0 / number(block, b)
             if is_finite(value):
                 if a == ONE:
@@ -424,11 +431,47 @@ def pop(block: int) -> int:
 
 
 @compiled
+def fuse(block: int, n: int) -> None:
+    """Let a sum take up a product that nothing else uses, if it has one; for when arguments or their uses change."""
+    found = 0
+    for k in range(2):
+        m = abs(at(block, whole(ARGUMENTS), 3 * n + k))
+        found |= at(block, whole(CODES), m) == MULTIPLY and at(block, whole(USES), m) == 1
+    was = at(block, whole(FUSED), n)
+    if found != was:
+        set_(block, whole(FUSED), n, whole(found))
+        put(block, COST, get(block, COST) + (was - found) * get(block, CREDIT))
+
+
+@compiled
+def release(block: int, n: int) -> None:
+    """A node is no sum any more, or dies: it takes up nothing."""
+    if at(block, whole(FUSED), n):
+        set_(block, whole(FUSED), n, whole(0))
+        put(block, COST, get(block, COST) + get(block, CREDIT))
+
+
+@compiled
+def fuse_users(block: int, m: int) -> None:
+    """Look again at the sums that use a product, when it has come to one use or to two."""
+    if get(block, CREDIT) == 0 or at(block, whole(CODES), m) != MULTIPLY:
+        return
+    place = at(block, whole(HEADS), m)
+    for _ in range(2):
+        if place:
+            user = place // 3
+            if at(block, whole(CODES), user) == ADD and at(block, whole(USES), user):
+                fuse(block, user)
+            place = at(block, whole(NEXTS), place)
+
+
+@compiled
 def hold(block: int, n: int) -> None:
     """One use more; the first one brings a node, and what it needs, to life."""
     uses = at(block, whole(USES), n)
     set_(block, whole(USES), n, uses + 1)
     if uses:
+        fuse_users(block, n)
         return
     base = get(block, STACKED)
     push(block, n)
@@ -443,6 +486,10 @@ def hold(block: int, n: int) -> None:
             set_(block, whole(USES), m, uses + 1)
             if uses == 0:
                 push(block, m)
+            else:
+                fuse_users(block, m)
+        if code == ADD and get(block, CREDIT):
+            fuse(block, p)
 
 
 @compiled
@@ -451,6 +498,7 @@ def drop(block: int, n: int) -> None:
     uses = at(block, whole(USES), n) - 1
     set_(block, whole(USES), n, uses)
     if uses:
+        fuse_users(block, n)
         return
     base = get(block, STACKED)
     push(block, n)
@@ -458,6 +506,7 @@ def drop(block: int, n: int) -> None:
         p = pop(block)
         code = at(block, whole(CODES), p)
         put(block, COST, get(block, COST) - at(block, whole(WEIGHTS), code))
+        release(block, p)
         take_out(block, p)
         touch(block, p)
         for k in range(at(block, whole(ARITIES), code)):
@@ -467,6 +516,8 @@ def drop(block: int, n: int) -> None:
             set_(block, whole(USES), m, uses)
             if uses == 0:
                 push(block, m)
+            else:
+                fuse_users(block, m)
 
 
 @compiled
@@ -488,6 +539,7 @@ def define(block: int, n: int, v: int) -> None:
     for k in range(at(block, whole(ARITIES), old)):
         unlink(block, 3 * n + k, abs(get(row, k)))
     put(block, COST, get(block, COST) + at(block, whole(WEIGHTS), code) - at(block, whole(WEIGHTS), old))
+    release(block, n)
     set_(block, whole(CODES), n, code)
     set_(block, whole(SIGNS), n, sign * at(block, whole(SIGNS), m))
     for k in range(3):
@@ -506,6 +558,16 @@ def define(block: int, n: int, v: int) -> None:
         drop(block, abs(b))
     if arity > 2:
         drop(block, abs(c))
+    if get(block, CREDIT):
+        if code == ADD:
+            fuse(block, n)
+        # what uses n may take it up now, or no longer
+        place = at(block, whole(HEADS), n)
+        while place:
+            user = place // 3
+            if at(block, whole(CODES), user) == ADD and at(block, whole(USES), user):
+                fuse(block, user)
+            place = at(block, whole(NEXTS), place)
 
 
 @compiled
@@ -534,10 +596,13 @@ def merge(block: int, n: int, v: int) -> None:
         set_(block, whole(ARGUMENTS), place, sign_of(old) * v)
         link(block, place, m)
         set_(block, whole(USES), m, at(block, whole(USES), m) + 1)
+        if get(block, CREDIT) and code == ADD:
+            fuse(block, user)
         if at(block, whole(USES), n) > 1:
             set_(block, whole(USES), n, at(block, whole(USES), n) - 1)
     drop(block, n)
     drop(block, m)
+    fuse_users(block, m)
 
 
 @compiled
@@ -871,16 +936,101 @@ def common_factor(block: int, count: int) -> int:
 
 @compiled
 def distribute(block: int, tree: int, count: int) -> int:
-    """A sum among the factors of a product is multiplied out; the value of that, in two terms on the stack, or 0."""
+    """A sum among the factors of a product is multiplied out; the value of that, in two terms on the stack, or 0.
+
+    Sums with a number stay whole: x - 1 is often exact where its terms times a factor are not, and numbers that have
+    been added to others are not told apart again.
+    """
     i = leaf(block, tree, count)
     n = field(block, tree, i, whole(NODE))
     if field(block, tree, i, whole(SIGN)) < 0 or at(block, whole(CODES), n) != ADD:
         return 0
+    x, y = at(block, whole(ARGUMENTS), 3 * n), at(block, whole(ARGUMENTS), 3 * n + 1)
+    if is_constant(block, x) or is_constant(block, y):
+        return 0
     set_field(block, tree, i, whole(REMOVED), whole(1))
     rest = rebuild(block, tree, count, False) * at(block, whole(SIGNS), n)
-    push(block, times(block, at(block, whole(ARGUMENTS), 3 * n), rest))
-    push(block, times(block, at(block, whole(ARGUMENTS), 3 * n + 1), rest))
+    push(block, times(block, x, rest))
+    push(block, times(block, y, rest))
     return 1
+
+
+@compiled
+def combine_terms(block: int, n: int) -> int:
+    """A sum as a linear combination: what counts several times is added up, terms of one coefficient have it once.
+
+    Sums and multiples that are used elsewhere, too, are sometimes looked into. The first half of TERMS is what was
+    found, the second what is still to be looked into.
+    """
+    terms, coefficients = get(block, TERMS), get(block, COEFFICIENTS)
+    waiting, scales = terms + 8 * TERM_COUNT, coefficients + 8 * TERM_COUNT
+    put(waiting, 0, n)
+    put_float(scales, 0, 1.0)
+    left, count, merged = 1, 0, False
+    while left:
+        left -= 1
+        m, scale = get(waiting, left), get_float(scales, left)
+        code = at(block, whole(CODES), m)
+        opened = m == n
+        if not opened and code in (ADD, MULTIPLY):
+            opened = at(block, whole(USES), m) == 1
+            if not opened:
+                opened = (shifted_right(random_bits(block + RANDOM * 8), 20) & 1023) < get(block, INLINE)
+        if opened and left + 2 > TERM_COUNT:
+            return 0
+        a, b = at(block, whole(ARGUMENTS), 3 * m), at(block, whole(ARGUMENTS), 3 * m + 1)
+        if opened and code == ADD:
+            scale *= at(block, whole(SIGNS), m)
+            put(waiting, left, abs(a))
+            put_float(scales, left, scale * sign_of(a))
+            put(waiting, left + 1, abs(b))
+            put_float(scales, left + 1, scale * sign_of(b))
+            left += 2
+            continue
+        if opened and code == MULTIPLY and is_constant(block, a) != is_constant(block, b):
+            if is_constant(block, b):
+                a, b = b, a
+            put(waiting, left, b)
+            put_float(scales, left, scale * number(block, a) * at(block, whole(SIGNS), m))
+            left += 1
+            continue
+        if code == CONSTANT:
+            scale *= number(block, m)
+            m = ONE
+        k = 0
+        while k < count and get(terms, k) != m:
+            k += 1
+        if k == count:
+            if count == TERM_COUNT:
+                return 0
+            put(terms, k, m)
+            put_float(coefficients, k, scale)
+            count += 1
+        else:
+            merged = merged or m != ONE
+            put_float(coefficients, k, get_float(coefficients, k) + scale)
+            if get_float(coefficients, k) == 0.0:  # what cancels is left alone, see `common_factor`
+                return 0
+    if not merged:
+        return 0
+    total = ZERO
+    for k in range(count):
+        m, scale = get(terms, k), get_float(coefficients, k)
+        if m == 0:
+            continue
+        if m == ONE:
+            total = make(block, whole(ADD), total, constant(block, scale), whole(0))
+            continue
+        inner = ZERO
+        for t in range(k, count):
+            other = get(terms, t)
+            if other > ONE and abs(get_float(coefficients, t)) == abs(scale):
+                value = other if get_float(coefficients, t) == scale else -other
+                inner = make(block, whole(ADD), inner, value, whole(0))
+                put(terms, t, 0)
+        scaled = make(block, whole(MULTIPLY), constant(block, scale), inner, whole(0))
+        total = make(block, whole(ADD), total, scaled, whole(0))
+    return total
 
 
 @compiled
@@ -965,8 +1115,15 @@ def move(block: int, n: int) -> int:
     sums = code == ADD
     if get(block, CHOICES) and pick(block, whole(48)) == 0:
         return select_within(block, n)
-    count = gather(block, whole(0), n, sums)
     kind = pick(block, whole(16))
+    if sums and kind == 0 and pick(block, whole(2)):
+        return combine_terms(block, n)
+    count = gather(block, whole(0), n, sums)
+    if count == 3:  # two terms or factors make one pair: there is nothing to try but identities
+        if sums and 7 <= kind < 14:
+            kind = 0
+        if not sums and kind < 8:
+            kind = 15
     if sums:
         if kind < 7:
             return common_factor(block, count)
@@ -1054,6 +1211,8 @@ def build(block: int) -> None:
         if at(block, whole(USES), n) == 0:
             touch(block, n)
             settle(block)
+    put(block, LOGGED, 0)
+    put(block, TOUCHED_COUNT, 0)
     keep(block)
 
 

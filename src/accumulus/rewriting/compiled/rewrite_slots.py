@@ -28,7 +28,11 @@ PROGRAM, MEANINGS, OUTPUTS, NUMBERS, BEST_CODES, BEST_ARGUMENTS, BEST_SIGNS = ra
 #: Integers: sizes of the program, numbers of nodes of the best, the first output's;
 #: whether there are choices.
 INPUTS, LENGTH, OUTPUT_COUNT, BEST_NEXT, FIRST_OUTPUT, CHOICES = range(51, 57)
-SLOTS: Final = 57
+#: Addresses: nodes of a linear combination, and their coefficients.
+TERMS, COEFFICIENTS = range(57, 59)
+#: Address: whether a sum takes up a product. Integer: by how much less both cost then.
+FUSED, CREDIT = range(59, 61)
+SLOTS: Final = 61
 #: Numbers for each operation of a program: its code, three references, and whether it has to stay as it is.
 PROGRAM_FIELDS: Final = 5
 
@@ -46,4 +50,6 @@ FIELDS: Final = 6
 #: Entries of a tree, at most, and number of trees.
 TREE_SIZE: Final = 64
 TREE_COUNT: Final = 3
+#: Terms of a linear combination, at most.
+TERM_COUNT: Final = 48
 THRESHOLD_COUNT: Final = 1024

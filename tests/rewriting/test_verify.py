@@ -1,0 +1,248 @@
+"""What `verify` accepts, and what it refuses: every change of one operation that exact arithmetic sees."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import pytest
+from expressions import written
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from programs import RATIONAL, programs
+from strategies import tapes
+
+from accumulus.errors import VerificationError
+from accumulus.rewriting.optimise import optimise
+from accumulus.rewriting.plain import plain
+from accumulus.rewriting.verify import verify
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.live import needed
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.tape import Tape
+
+ADD, SUBTRACT, MULTIPLY, DIVIDE = (BY_NAME[name].code for name in ("add", "subtract", "multiply", "divide"))
+NEGATIVE, SELECT = BY_NAME["negative"].code, BY_NAME["select"].code
+
+
+def sum_of(order, numbers=False) -> Tape:
+    """A sum of many terms in some order; of numbers, too, if wanted."""
+    tape = Tape(40)
+    terms = [tape.multiply(k, tape.constant(1.0 + k / 7)) if numbers else k for k in order]
+    tape.outputs = [tape.sum(terms)]
+    return tape
+
+
+def test_accepts_what_rounding_explains():
+    rng = random.Random(3)
+    orders = [rng.sample(range(40), 40) for _ in range(5)]
+    for order in orders:
+        verify(sum_of(range(40)), sum_of(order))
+        verify(sum_of(range(40), True), sum_of(order, True))
+
+
+EQUAL = {
+    "folded numbers": ("((a + 0.1) + 0.2) * 3 / 7", "(a + (0.1 + 0.2)) * (3 / 7)"),
+    "quotients": ("a / b / c", "a / (b * c)"),
+    "cancelling": ("(a + 100000000) - (b + 100000000)", "a - b"),
+    "cancelling more": ("((a + 10000000000) * b - 10000000000 * b) * c", "a * b * c"),
+    "cancelling in squares": ("(a + b) * (a - b)", "a * a - b * b"),
+    "cancelling in a function": ("exp((a + 100000) - 100000)", "exp(a)"),
+    "squares of sine and cosine": ("sin(a) * sin(a) + cos(a) * cos(a)", "1"),
+    "one branch": ("select(less(a, b), c * d, c + d)", "select(less(a, b), d * c, d + c)"),
+    "odd and even functions": ("sinh(a - b) + atan(b - a) * cosh(b - a)", "-sinh(b - a) - atan(a - b) * cosh(a - b)"),
+    "minimum": ("minimum(a, b) + maximum(c, d)", "maximum(d, c) + minimum(b, a)"),
+    "powers": ("power(a, 5)", "a * a * a * a * a"),
+    "tiny numbers": ("a * 1e-200 * 1e-90", "a * (1e-200 * 1e-90)"),
+}
+DIFFERENT = {
+    "sign": ("a * b + c", "a * b - c"),
+    "sign of an output": ("a - b", "b - a"),
+    "operands of a difference": ("exp(a - b)", "exp(b - a)"),
+    "operands of a quotient": ("a / b + c", "b / a + c"),
+    "number": ("a * 3 + b", "a * 3.000003 + b"),
+    "added number": ("a + 0.25", "a + 0.2500003"),
+    "missing term": ("a + b + c", "a + b"),
+    "missing factor": ("a * b * c", "a * b"),
+    "another output": ("a, b", "b, a"),
+    "exchanged branches": ("select(less(a, b), c, d)", "select(less(a, b), d, c)"),
+    "condition": ("select(less(a, b), c, d)", "select(less(b, a), c, d)"),
+    "sine for cosine": ("sin(a)", "cos(a)"),
+    "odd for even": ("sinh(a - b)", "sinh(b - a)"),
+    "another function": ("asin(a) + b", "atan(a) + b"),
+    "arguments of atan2": ("atan2(a, b)", "atan2(b, a)"),
+    "minimum for maximum": ("minimum(a, b)", "maximum(a, b)"),
+    "product for sum": ("(a + b) * c", "(a * b) * c"),
+    "power": ("power(a, 0.3)", "power(a, 0.31)"),
+    "identity that does not hold": ("sqrt(a * a)", "abs(a)"),
+}
+
+
+#: Functions at arguments as they come with physical units, and numbers at the end of the range.
+LARGE = {
+    "an activation energy": ("exp(-7500 / a) * b", "exp(-7500 / a) * c"),
+    "its argument": ("b * exp(-7500 / a)", "b * exp(-7510 / a)"),
+    "a large exponential": ("exp(7500 * a) + b", "exp(7500 * a) + c"),
+    "a large exponent": ("exp(7500 * a)", "exp(7500 * b)"),
+    "odd functions": ("cbrt(a + 1000000) + b", "cbrt(a + 1000000) - b"),
+    "their arguments": ("cbrt(a + 1000000)", "cbrt(b + 1000000)"),
+    "a hyperbolic function": ("tanh(5000 * a) * b", "tanh(5000 * a) / b"),
+    "even functions": ("abs(3000 * a) + b", "abs(3000 * a) + c"),
+    "a logarithm": ("log(a * 1e300) + b", "log(a * 1e300) + c"),
+}
+OVERFLOWING = [
+    "cbrt(a + 1000000)",
+    "a * 1e308 * b * 1e308",
+    "exp(exp(exp(a + 5)))",
+    "a * 1e308 - b * 1e308",
+    "a / 1e-308 * 1e-10",
+]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_refuses_at_large_arguments(name):
+    first, second = map(written, LARGE[name])
+    verify(first, first)
+    with pytest.raises(VerificationError):
+        verify(first, second)
+
+
+@pytest.mark.parametrize("text", OVERFLOWING)
+def test_overflow_raises_nothing(text):
+    for seed in range(5):
+        verify(written(text), written(text), seed)
+
+
+#: What becomes a number, or a tie that rounding decided, only by rewriting.
+DECIDED = [
+    "expm1(a / a)",
+    "atan2(sin(a) * sin(a) + cos(a) * cos(a), b)",
+    "cosh((a * b) / b - a)",
+    "select(equal((a + b) + c, a + (b + c)), a, b)",
+    "select(less((a * b) * c, (a * c) * b), a, b)",
+    "maximum((a + b) + c, (a + c) + b) * d",
+    "select(not_equal((a * c) * d, c * (a * d)), a, b)",
+]
+
+
+@pytest.mark.parametrize("text", DECIDED)
+def test_accepts_what_the_optimiser_decides(text):
+    for seed in range(10):
+        optimise(written(text), seed=seed)
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_accepts(name):
+    first, second = map(written, EQUAL[name])
+    for seed in range(5):
+        verify(first, second, seed)
+        verify(second, first, seed)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_refuses(name):
+    first, second = map(written, DIFFERENT[name])
+    for seed in range(5):
+        with pytest.raises(VerificationError, match="output 0 "):
+            verify(first, second, seed)
+
+
+def test_refuses_other_shapes():
+    with pytest.raises(VerificationError, match="4 inputs and 1 outputs became one of 4 "):
+        verify(written("a"), written("a, b"))
+    with pytest.raises(VerificationError, match="became one of 3 "):
+        verify(Tape(2), Tape(3))
+
+
+def mutants(tape: Tape) -> list[tuple[str, Tape]]:
+    """The tape with one operation changed, in all ways and at all places that outputs depend on."""
+    found = []
+    marks = needed(tape)
+    for r in range(tape.inputs, len(tape)):
+        if not marks[r]:
+            continue
+        code, a, b = tape.codes[r], tape.first[r], tape.second[r]
+        row = OPERATIONS[code]
+
+        def changed(what: str, r: int = r, **fields: int) -> None:
+            other = tape.copy()
+            for name, value in fields.items():
+                getattr(other, name)[r] = value
+            found.append((f"{what} at t{r}", other))
+
+        if row.arity == 2 and not row.commutative:
+            changed("exchanged arguments", first=b, second=a)
+        if code in (ADD, SUBTRACT):
+            changed("sign", codes=ADD + SUBTRACT - code)
+        if code in (ADD, SUBTRACT, MULTIPLY):
+            changed("product for sum", codes=ADD if code == MULTIPLY else MULTIPLY)
+        if code in (MULTIPLY, DIVIDE):
+            changed("quotient for product", codes=MULTIPLY + DIVIDE - code)
+        if code == SELECT:
+            changed("exchanged branches", second=tape.third[r], third=b)
+        if row.result == "real" and row.arity == 1 and code != NEGATIVE:
+            changed("another function", codes=BY_NAME["sign"].code)
+        for name, argument in (("first", a), ("second", b))[: row.arity]:
+            if row.arguments[("first", "second").index(name)] != "real":
+                continue
+            if argument < 0:
+                other = tape.copy()
+                value = tape.value_of(argument)
+                number = other.constant(value * (1 + 1e-6) if value else 1e-6)
+                getattr(other, name)[r] = number
+                found.append((f"number at t{r}", other))
+            changed("another argument", **{name: 0 if argument else tape.inputs - 1})
+    for k in range(len(tape.outputs)):
+        other = tape.copy()
+        other.outputs[k] = 0 if tape.outputs[k] else tape.inputs - 1
+        found.append((f"output {k}", other))
+    return found
+
+
+rational = tapes(3, 14, names=("add", "subtract", "multiply", "divide", "negative", "less", "select", "abs"))
+
+
+def exact(tape: Tape, point) -> list[Fraction] | None:
+    try:
+        return evaluate(tape, point, RATIONAL, Fraction)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return None
+
+
+def refused(tape: Tape, mutant: Tape, seed: int) -> bool:
+    try:
+        verify(tape, mutant, seed)
+    except VerificationError:
+        return True
+    return False
+
+
+@settings(max_examples=200)
+@given(tape=rational, seed=st.integers(0, 100))
+def test_what_exact_arithmetic_sees_is_refused(tape, seed):
+    assume(tape.inputs and tape.outputs)
+    tape = optimise(tape, effort="fast")
+    assume(all(map(math.isfinite, tape.constants)))
+    rng = random.Random(seed)
+    # where the points of `verify` have their real parts, so that comparisons fall the same way there
+    points = [[Fraction(rng.randint(50, 150), 100) for _ in range(tape.inputs)] for _ in range(8)]
+    for what, mutant in mutants(tape):
+        differing = 0
+        for point in points:
+            before, after = exact(tape, point), exact(mutant, point)
+            if before is None or after is None:
+                break
+            # visible beside what the numbers of the program are: 1e-6 of a summand may be far below the result
+            if any(abs(x - y) > Fraction(1, 10**9) * (abs(x) + abs(y)) for x, y in zip(before, after, strict=True)):
+                differing += 1
+        else:
+            if differing == len(points):
+                assert refused(tape, mutant, seed), f"{what}:\n{tape}\nis not\n{mutant}"
+
+
+@given(program=programs(("add", "subtract", "multiply", "divide", "select", "less", "sin", "exp"), steps=12))
+def test_a_tape_is_equal_to_itself_and_to_its_plain_form(program):
+    tape = program.tape()
+    verify(tape, tape)
+    verify(tape, plain(tape))

@@ -1,0 +1,60 @@
+"""The last stage of a thorough search: orders scored by what the tape's optimiser makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.accumulate.emit import emit
+from accumulus.rewriting.optimise import preview
+from accumulus.search.joint import cheapest_program
+from accumulus.search.methods import get
+from accumulus.search.options import Options
+
+
+def gravity(x):
+    """Accelerations of three bodies in a plane: the fewest operations of a plan do not make the shortest program."""
+    place = x.reshape(3, 2)
+    pull = np.zeros((3, 2))
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                apart = place[j] - place[i]
+                pull[i] += apart / np.sqrt(apart @ apart) ** 3
+    return pull.ravel()
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return acc.trace(gravity, np.arange(6.0)).linearize()
+
+
+@pytest.mark.parametrize("objective", ["operations", "time"])
+def test_the_cheapest_of_all_candidates_is_taken(graph, objective):
+    options = Options(objective=objective, effort="thorough", time_limit=60.0)
+    best = get("reverse")(graph, options)
+    found = cheapest_program(graph, options, best)
+    assert preview(emit(found.accumulation), objective) <= preview(emit(best.accumulation), objective)
+    for name in ("markowitz", "forward"):
+        other = get(name)(graph, options).accumulation
+        assert preview(emit(found.accumulation), objective) <= preview(emit(other), objective)
+    found.accumulation.verify()
+
+
+def test_plans_say_which_method_won(graph):
+    plan = acc.plan(graph, objective="operations", effort="thorough", cache=False)
+    plan.verify()
+    assert plan.method in acc.methods()
+    assert plan.cost == plan.costs["operations"]
+
+
+def test_other_objectives_are_not_concerned(graph):
+    plans = [acc.plan(graph, objective="multiplications", effort=e, cache=False) for e in ("balanced", "thorough")]
+    assert plans[1].cost <= plans[0].cost
+
+
+def test_without_time_the_best_so_far_is_kept(graph):
+    options = Options(objective="operations", effort="thorough", time_limit=0.0)
+    best = get("reverse")(graph, options)
+    assert cheapest_program(graph, options, best) is best

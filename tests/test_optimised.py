@@ -1,0 +1,99 @@
+"""Programs with and without the tape's optimiser, as users call them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.accumulate.emit import emit
+from accumulus.rewriting.plain import plain
+from accumulus.tape.weights import weights
+
+
+def camera(x):
+    """A point seen by a turned camera: products, quotients and roots that derivatives share."""
+    angle = np.sqrt(x[0] ** 2 + x[1] ** 2 + x[2] ** 2)
+    axis = x[:3] / angle
+    point = x[3:6]
+    turned = point * np.cos(angle) + np.cross(axis, point) * np.sin(angle)
+    turned = turned + axis * (axis @ point) * (1 - np.cos(angle))
+    return turned[:2] / turned[2] * x[6]
+
+
+POINT = np.array([0.3, -0.2, 0.5, 1.0, -2.0, 4.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def points():
+    return POINT + np.random.default_rng(0).uniform(-0.1, 0.1, (50, 7))
+
+
+@pytest.fixture(scope="module")
+def plainly():
+    return acc.value_and_jacobian(camera, optimise=False)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"objective": "time"}, {"exact_order": True}, {"effort": "fast"}, {"target": "numpy"}]
+)
+def test_fewer_operations_and_the_same_numbers(options, points, plainly):
+    optimised = acc.value_and_jacobian(camera, **options)
+    assert optimised.compile(POINT).operations < plainly.compile(POINT).operations
+    for one, other in zip(optimised.batch(points), plainly.batch(points), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_without_the_optimiser_the_program_is_the_plan_s_own(plainly):
+    program = plainly.compile(POINT)
+    assert program.operations == plain(emit(program.plan.accumulation)).operations
+    assert "rewritten" not in str(program.report())
+
+
+def test_time_is_what_is_minimised(plainly):
+    program = acc.value_and_jacobian(camera, objective="time").compile(POINT)
+    assert program.plan.objective == "time"
+    assert program.plan.cost == weights().cost(plain(emit(program.plan.accumulation)))
+    assert weights().cost(program.tape) < weights().cost(plainly.compile(POINT).tape)
+    assert "ps a point" in str(program.report())
+
+
+def test_the_report_says_what_was_won():
+    program = acc.jacobian(camera).compile(POINT)
+    report = program.report()
+    assert report.operations == program.operations < report.emitted
+    assert f"from {report.emitted} operations of the plan" in str(report)
+
+
+def test_the_same_function_gives_the_same_program():
+    tapes = [str(acc.jacobian(camera).compile(POINT).tape) for _ in range(2)]
+    assert tapes[0] == tapes[1]
+
+
+def test_functions_alone_are_rewritten_too(points):
+    tape = acc.trace(camera, POINT).tape
+    assert acc.optimise(tape).operations < plain(tape).operations
+    with pytest.raises(acc.errors.ArgumentError, match="expected a Tape, such as trace"):
+        acc.optimise(camera)
+    with pytest.raises(acc.errors.UnknownNameError, match="hurried"):
+        acc.optimise(tape, effort="hurried")
+    with pytest.raises(acc.errors.UnknownNameError, match="memory"):
+        acc.optimise(tape, "memory")
+    with pytest.raises(acc.errors.ArgumentError, match="the tape has 2 outputs"):
+        acc.optimise(tape, kept_outputs=3)
+
+
+def test_weights_are_there_under_their_name():
+    assert callable(acc.weights)
+    assert "weights" in dir(acc)
+
+
+def test_what_cannot_be_verified_is_not_used(monkeypatch):
+    def refuse(*_):
+        raise acc.errors.VerificationError("output 0 of the optimised tape is off")
+
+    monkeypatch.setattr("accumulus.rewriting.optimise.verify", refuse)
+    tape = acc.trace(camera, POINT).tape
+    with pytest.warns(acc.errors.RewritingWarning, match="output 0 .* is used as it was before"):
+        result = acc.optimise(tape)
+    assert str(result) == str(plain(tape))
