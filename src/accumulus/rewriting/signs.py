@@ -39,13 +39,16 @@ _KIND: Final = [
     )
     for row in OPERATIONS
 ]
-#: Visits of each node; of all together, at least, and at most if that leaves each a few.
-VISITS: Final = 400
-FEWEST: Final = 20_000
+#: Rounds of annealing, of which the best counts; one, if there are so many nodes.
+ROUNDS: Final = 6
+LARGE: Final = 20_000
+#: Visits of each node in a round; of all together, at least, and at most if that leaves each a few.
+VISITS: Final = 80
+FEWEST: Final = 4_000
 MOST: Final = 4_000_000
 FEW: Final = 3
-HOT: Final = 0.6
-COLD: Final = 0.08
+HOT: Final = 0.8
+COLD: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -133,12 +136,19 @@ def _signs(network: Definitions, order: Sequence[int]) -> list[int]:
     middles = (np.arange(signs_slots.THRESHOLD_COUNT) + 0.5) / signs_slots.THRESHOLD_COUNT
     block.point(signs_slots.THRESHOLDS, -np.log(middles))
     visits = min(max(VISITS * count, FEWEST), max(MOST, FEW * count))
-    block.integers[[signs_slots.NODES, signs_slots.ALL]] = count, count + outputs
-    block.integers[[signs_slots.VISITS, signs_slots.RANDOM]] = visits, 0x9E3779B97F4A7C1
-    block.floats[[signs_slots.TEMPERATURE, signs_slots.COOLING]] = HOT, (COLD / HOT) ** (1 / visits)
-    if count:
-        kernel("rewriting.signs")(block.address)
-    for n, spin in zip(order, spins[1:].tolist(), strict=False):
+    integers, floats = block.integers, block.floats
+    integers[[signs_slots.NODES, signs_slots.ALL]] = count, count + outputs
+    integers[[signs_slots.VISITS, signs_slots.RANDOM]] = visits, 0x9E3779B97F4A7C1
+    floats[signs_slots.COOLING] = (COLD / HOT) ** (1 / visits)
+    best, fewest = spins.copy(), len(kinds)
+    for _ in range((ROUNDS if count < LARGE else 1) if count else 0):
+        floats[signs_slots.TEMPERATURE] = HOT
+        changes = kernel("rewriting.signs")(block.address)
+        if changes < fewest:
+            best, fewest = spins.copy(), changes
+        if fewest == 0:
+            break
+    for n, spin in zip(order, best[1:].tolist(), strict=False):
         signs[n] = spin
     return signs
 

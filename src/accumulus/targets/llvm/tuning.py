@@ -5,7 +5,8 @@ log₂(lanes) shuffles a variable, and to store results, structural zeros among 
 chain of operations of which each needs the one before; elementary functions, square roots and divisions make long
 chains.
 
-* Where the chain takes longer than the rest, two blocks at a time fill the gaps.
+* Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
+  registers: with shorter chains, that costs more than it wins.
 * Where it takes a good part of it, operations come in the order of urgency.
 * Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
   caches like better.
@@ -42,7 +43,7 @@ CALL_LATENCY: Final = 80
 TIMES: Final[Mapping[str, int]] = {"divide": 18, "sqrt": 30}
 CALL_TIME: Final = 25
 #: The longest chain as a part of all other work, from which on blocks are twice as wide, and operations urgent.
-WIDE_FROM: Final = 0.5
+WIDE_FROM: Final = 0.72
 URGENT_FROM: Final = 0.3
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
 #: are stored as there are variables.
