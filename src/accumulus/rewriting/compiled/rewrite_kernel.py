@@ -668,7 +668,7 @@ def gather(block: int, tree: int, root: int, sums: bool) -> int:
     """
     count = 1
     enter(block, tree, whole(0), root, whole(1))
-    entry = 0
+    entry = whole(0)
     while entry < count and count + 2 <= TREE_SIZE:
         n = field(block, tree, entry, whole(NODE))
         code = at(block, whole(CODES), n)
@@ -902,7 +902,7 @@ def common_factor(block: int, count: int) -> int:
     set_field(block, whole(1), f, whole(REMOVED), whole(1))
     every = pick(block, whole(2))
     start = pick(block, count)
-    inner = 0
+    inner = whole(0)
     for t in range(count):
         j = start + t
         if j >= count:
@@ -1013,7 +1013,7 @@ def combine_terms(block: int, n: int) -> int:
                 return 0
     if not merged:
         return 0
-    total = ZERO
+    total = whole(ZERO)
     for k in range(count):
         m, scale = get(terms, k), get_float(coefficients, k)
         if m == 0:
@@ -1021,7 +1021,7 @@ def combine_terms(block: int, n: int) -> int:
         if m == ONE:
             total = make(block, whole(ADD), total, constant(block, scale), whole(0))
             continue
-        inner = ZERO
+        inner = whole(ZERO)
         for t in range(k, count):
             other = get(terms, t)
             if other > ONE and abs(get_float(coefficients, t)) == abs(scale):
