@@ -97,3 +97,24 @@ def test_what_cannot_be_verified_is_not_used(monkeypatch):
     with pytest.warns(acc.errors.RewritingWarning, match="output 0 .* is used as it was before"):
         result = acc.optimise(tape)
     assert str(result) == str(plain(tape))
+
+
+def test_float32_keeps_its_range_unless_asked():
+    h, k = 6.6e-34, 1.4e-23
+
+    def f(x):
+        return np.array([x[0] * h * (x[1] * k), (x[0] * h + x[1] * h) * k * x[2]])
+
+    x = np.array([1e30, 1e25, 1e10])
+    value, slope = acc.value_and_jacobian(f, dtype="float32")(x)
+    assert np.all(value > 0)
+    np.testing.assert_allclose(value, f(x), rtol=1e-4)
+    assert slope[0, 0] > 0
+    single = acc.value_and_jacobian(camera, dtype="float32", optimise=True).compile(POINT)
+    assert single.operations < acc.value_and_jacobian(camera, dtype="float32").compile(POINT).operations
+
+
+@pytest.mark.parametrize("given", ["no", 2])
+def test_optimise_is_a_choice(given):
+    with pytest.raises(acc.errors.ArgumentError, match="expected True, False or None"):
+        acc.jacobian(camera, optimise=given)

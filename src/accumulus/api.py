@@ -234,7 +234,7 @@ def jacobian(
     target: str = "llvm",
     dtype: str = "float64",
     check_finite: bool = False,
-    optimise: bool = True,
+    optimise: bool | None = None,
     exact_order: bool = False,
     cache: bool = True,
     executor: Any = None,
@@ -260,7 +260,8 @@ def jacobian(
         target: "llvm" or "numpy".
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
-        optimise: whether the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`.
+        optimise: whether the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`. By
+            default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
         cache: whether a plan that was found before, for the same function and options, is taken from disk.

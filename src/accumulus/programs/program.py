@@ -115,10 +115,10 @@ class Program:
 
     def _find_plan(self) -> Plan:
         options = self.settings
-        if options.optimise:  # side by side, where they have to be compiled
+        if options.rewrites:  # side by side, where they have to be compiled
             prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs")
         effort = options.effort
-        if options.optimise and effort == "balanced" and options.objective in ON_TAPE and self._is_small():
+        if options.rewrites and effort == "balanced" and options.objective in ON_TAPE and self._is_small():
             effort = "fast"
         return plan(
             self.linearization.graph,
@@ -134,7 +134,7 @@ class Program:
     def _is_small(self) -> bool:
         """Whether the optimiser wins back what a brief search for the order leaves, so that its time is better spent.
 
-        Of thirty functions, value and Jacobian take as many operations in the end, to 0.1 per cent in the mean.
+        On graphs larger than that, a brief search for the order leaves more than algebra is given time for.
         """
         return len(self.linearization.graph.sources) <= SMALL
 
@@ -145,7 +145,7 @@ class Program:
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
             del tape.outputs[:values]
-        if not options.optimise:
+        if not options.rewrites:
             tape = plain(tape, kept)
         else:
             tape = optimise(

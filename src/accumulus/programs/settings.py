@@ -34,7 +34,7 @@ class Settings:
     dtype: str = "float64"
     threads: int = 1
     check_finite: bool = False
-    optimise: bool = True
+    optimise: bool | None = None
     exact_order: bool = False
     cache: bool = True
     executor: Any = None
@@ -57,12 +57,19 @@ class Settings:
         if settings.sparse is not None and settings.sparse not in FORMATS:
             raise unknown_name("sparse format", settings.sparse, FORMATS)
         check_objective(settings.objective)
+        if settings.optimise not in (True, False, None):
+            raise ArgumentError(f"optimise is {settings.optimise!r}; expected True, False or None")
         check_options(settings.method, settings.time_limit, settings.effort, settings.seed)
         check_cache(settings.cache)
         check_executor(settings.executor)
         check_target(settings.target)
         check_threads(settings.threads)
         return settings
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the tape is rewritten; by default where products in another order hardly leave the range."""
+        return self.dtype == "float64" if self.optimise is None else self.optimise
 
 
 def check_threads(threads: object) -> int:

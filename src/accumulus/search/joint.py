@@ -1,7 +1,7 @@
 """The last stage of a search for the cheapest tape: orders are scored by what the tape's optimiser makes of them.
 
-Algebra on the tape wins back much of what a poor order costs, and sometimes more than a good one had: of 30 functions,
-for two the program from another order than that of the fewest operations was five per cent shorter or more.
+Algebra on the tape wins back much of what a poor order costs, and sometimes more than a good one had: the order of the
+fewest operations is not always that of the shortest program.
 """
 
 from __future__ import annotations
