@@ -1,0 +1,97 @@
+"""One deadline for everything that searches: made when a user's call begins, and handed down from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["LOOK", "Deadline", "OutOfTimeError"]
+
+#: Seconds of work after which a search looks at its deadline, at most; kernels are called for half as long.
+LOOK: Final = 0.02
+
+
+class OutOfTimeError(Exception):
+    """A deadline has passed; whoever knows a plan by then catches it."""
+
+
+class _Clock:
+    """A clock that can be stopped: for what has to be done anyway, such as compiling a kernel."""
+
+    __slots__ = ("_read", "_stopped", "_waited")
+
+    def __init__(self, read: Callable[[], float]) -> None:
+        self._read = read
+        self._waited = 0.0
+        self._stopped: float | None = None
+
+    def now(self) -> float:
+        return (self._read() if self._stopped is None else self._stopped) - self._waited
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        if self._stopped is not None:
+            yield
+            return
+        self._stopped = self._read()
+        try:
+            yield
+        finally:
+            since, self._stopped = self._stopped, None
+            self._waited += self._read() - since
+
+
+class Deadline:
+    """The moment at which a search has to end.
+
+    Deadlines made from one another share a clock, so that stopping it for one stops it for all.
+
+    Args:
+        seconds: from now on; infinite for a search that ends by itself.
+        clock: returns seconds that never go back.
+
+    >>> Deadline(0.0).passed
+    True
+    >>> Deadline(60.0).part(0.5).left <= 30.0
+    True
+    """
+
+    __slots__ = ("_clock", "_until")
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = _Clock(clock)
+        self._until = self._clock.now() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, never less than none."""
+        return max(0.0, self._until - self._clock.now())
+
+    @property
+    def passed(self) -> bool:
+        """Whether no time is left."""
+        return self._clock.now() >= self._until
+
+    def check(self) -> None:
+        """Raise `OutOfTimeError` if no time is left."""
+        if self.passed:
+            raise OutOfTimeError
+
+    def part(self, share: float) -> Deadline:
+        """A deadline after that share of what is left now."""
+        return self.within(share * self.left)
+
+    def within(self, seconds: float) -> Deadline:
+        """A deadline so many seconds from now, or this one if it is earlier."""
+        sooner = Deadline.__new__(Deadline)
+        sooner._clock = self._clock
+        sooner._until = min(self._until, self._clock.now() + seconds)
+        return sooner
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock meanwhile: what is done has to be done anyway, and is no search."""
+        with self._clock.stopped():
+            yield
