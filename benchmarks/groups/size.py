@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ import numpy as np
 import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.machine import cache_directory, prepare
+from accumulus.native.machine import prepare
 from accumulus.search.greedy import forward_order, reverse_order
 from accumulus.search.large import large_cost
 from groups import Settings
@@ -131,8 +130,6 @@ def _run(name: str, edges: int, seed: int) -> _Run:
     graph = GRAPHS[name](edges)
     with tempfile.TemporaryDirectory() as folder:
         prepare("search.order")
-        for kernel in cache_directory().glob("*.bin"):
-            shutil.copy(kernel, folder)
         known = {key: os.environ.get(key) for key in ("ACCUMULUS_CACHE", "ACCUMULUS_CACHE_PLANS")}
         os.environ |= {"ACCUMULUS_CACHE": folder, "ACCUMULUS_CACHE_PLANS": "1"}
         start = time.perf_counter()

@@ -67,7 +67,7 @@ class VerificationError(AccumulusError, AssertionError):
 
 
 class CacheWarning(UserWarning):
-    """Something cannot be kept for the next time; what was asked for is there all the same."""
+    """Others can write the cache, so it is not used; what was asked for is there all the same."""
 
 
 class ExecutorWarning(UserWarning):

@@ -12,14 +12,14 @@ from accumulus.native import machine
 from accumulus.native.machine import kernel, prepare
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def code():
-    return prepare("search.order")[0]
+    return machine._stored("search.order") or machine._compiled_apart(["search.order"])[0]
 
 
 @pytest.fixture
 def empty_cache(code, monkeypatch, tmp_path):
-    """A cache of its own, and the kernels that were compiled for it."""
+    """A cache of its own, a process that has no kernels, and those that were compiled for it."""
     compiled = []
 
     def compile_kernel(subjects):
@@ -28,30 +28,45 @@ def empty_cache(code, monkeypatch, tmp_path):
 
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(machine, "_compiled_apart", compile_kernel)
+    monkeypatch.setattr(machine, "_LOADED", {})
     return compiled
 
 
-def test_what_is_compiled_is_kept(empty_cache, code, tmp_path):
-    assert prepare("search.order") == [code]
-    assert prepare("search.order") == [code]
+def anew(monkeypatch, *subjects):
+    """As a new process prepares them."""
+    monkeypatch.setattr(machine, "_LOADED", {})
+    prepare(*subjects)
+    assert set(subjects) == machine._LOADED.keys()
+
+
+def test_what_is_compiled_is_kept(empty_cache, code, monkeypatch):
+    anew(monkeypatch, "search.order", "search.order")
+    assert machine._stored("search.order") == code
+    anew(monkeypatch, "search.order")
     assert empty_cache == ["search.order"]
-    assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", None])
-def test_damaged_files_are_made_again(empty_cache, code, tmp_path, damage):
+def test_what_is_loaded_is_not_read_again(empty_cache, monkeypatch):
     prepare("search.order")
-    (file,) = (tmp_path / "cache").iterdir()
+    monkeypatch.setattr(machine, "_stored", None)
+    prepare("search.order")
+    assert kernel("search.order") is kernel("search.order")
+
+
+def test_damaged_files_are_made_again(empty_cache, tmp_path, monkeypatch):
+    prepare("search.order")
+    (file,) = (tmp_path / "cache" / "kernels").iterdir()
     whole = file.read_bytes()
-    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
-    assert prepare("search.order") == [code]
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    anew(monkeypatch, "search.order")
     assert empty_cache == ["search.order", "search.order"]
     assert file.read_bytes() == whole
 
 
-def test_where_nothing_can_be_written_it_is_compiled_each_time(empty_cache, code, tmp_path):
+def test_where_nothing_can_be_written_it_is_compiled_each_time(empty_cache, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the folder should be")
-    assert prepare("search.order") == prepare("search.order") == [code]
+    anew(monkeypatch, "search.order")
+    anew(monkeypatch, "search.order")
     assert empty_cache == ["search.order", "search.order"]
 
 
@@ -74,7 +89,7 @@ def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
     monkeypatch.setattr(machine, "_compiled_apart", wait_for_the_line)
     prepare("search.order")
     assert announced == [machine._NOTICE]
-    prepare("search.order")
+    anew(monkeypatch, "search.order")
     assert capsys.readouterr().err == ""
 
 

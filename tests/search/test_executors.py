@@ -335,7 +335,7 @@ def test_what_is_no_executor(executor):
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
     monkeypatch.setenv(store.SWITCH, "1")
-    monkeypatch.setattr(store, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     return {**BUDGET, "cache": True}
 
 

@@ -239,7 +239,7 @@ def test_ctrl_c_hands_back_what_the_windows_gained(large_graph):
 
 def test_a_plan_of_a_large_graph_is_kept(large_graph, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCUMULUS_CACHE_PLANS", "1")
-    monkeypatch.setattr("accumulus.search.kept.store.cache_directory", lambda: tmp_path)
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
     first = acc.plan(large_graph, effort="fast")
     again = acc.plan(large_graph, effort="fast")
     assert again.recalled

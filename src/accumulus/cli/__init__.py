@@ -1,9 +1,10 @@
-"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``, ``weights``.
+"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``, ``weights``, ``cache``.
 
 Standard output carries what was asked for, the error stream everything else. Exit codes: 0 done, 1 an error of
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
+import accumulus.cli.cache  # registers its command
 import accumulus.cli.generate  # registers its command
 import accumulus.cli.research  # registers its commands
 import accumulus.cli.weights  # noqa: F401  # registers its command

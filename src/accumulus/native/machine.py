@@ -1,8 +1,8 @@
 """Machine code of kernels: compiled by Numba once a machine, loaded without Numba from then on.
 
 Importing Numba takes longer than most searches do, and compiling takes seconds. A kernel needs none of it when it runs,
-so its object code is kept in the user's cache directory (``ACCUMULUS_CACHE``, or the system's place for caches) under
-a key of its source, the compiler's version and the processor, and loaded with llvmlite. Where there is none yet, the
+so its object code is kept (`accumulus.cache`) under a key of its source, the compiler's version and the processor, and
+loaded with llvmlite. Where there is none yet, the
 kernels that are wanted are compiled side by side, in processes of their own.
 
 A file that is damaged is compiled again. Where nothing can be written, or no process be started, each process compiles
@@ -18,15 +18,15 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Kernel", "cache_directory", "kernel", "prepare"]
+from accumulus.cache import load, store
+
+__all__ = ["Kernel", "kernel", "prepare"]
 
 #: A kernel: a function of the address of its block. It runs without the GIL.
 Kernel = Callable[[int], int]
@@ -54,45 +54,42 @@ _DEFINITION: Final = re.compile(
 
 # engines own the code that kernels run; dropping one would free it
 _ENGINES: Final[list[Any]] = []
+_LOADED: Final[dict[str, Kernel]] = {}
 
 
-@cache
 def kernel(subject: str) -> Kernel:
     """The function `anneal`, `prove` or `perform` of a kernel as machine code.
 
     Args:
         subject: "room.name" for the module ``accumulus.room.compiled.name_kernel``.
     """
-    return _load(_stored(subject) or prepare(subject)[0])
+    found = _LOADED.get(subject)
+    if found is None:
+        prepare(subject)
+        found = _LOADED[subject]
+    return found
 
 
-def prepare(*subjects: str) -> list[bytes]:
-    """Machine code of kernels; what is not stored yet is compiled, and stored if that is possible."""
-    codes = [_stored(subject) for subject in subjects]
-    missing = [subject for subject, code in zip(subjects, codes, strict=True) if code is None]
+def prepare(*subjects: str) -> None:
+    """Load kernels; those that are not stored yet are compiled side by side, and stored if that is possible."""
+    wanted = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
+    codes = {subject: code for subject in wanted if (code := _stored(subject)) is not None}
+    missing = [subject for subject in wanted if subject not in codes]
     if missing:
         with _announced():
             compiled = dict(zip(missing, _compiled_apart(missing), strict=True))
         for subject, code in compiled.items():
-            _write(_path(subject), code)
-        codes = [compiled.get(subject, code) for subject, code in zip(subjects, codes, strict=True)]
-    return [code for code in codes if code is not None]
+            store("kernels", _key(subject), code)
+        codes |= compiled
+    for subject, code in codes.items():
+        _LOADED[subject] = _load(code)
 
 
-def cache_directory() -> Path:
-    """Where this package keeps what it can make again."""
-    given = os.environ.get("ACCUMULUS_CACHE")
-    if given:
-        return Path(given)
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "accumulus" / "cache"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "accumulus"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "accumulus"
+def _stored(subject: str) -> bytes | None:
+    return load("kernels", _key(subject))
 
 
-def _path(subject: str) -> Path:
+def _key(subject: str) -> str:
     import llvmlite
     import llvmlite.binding as llvm
 
@@ -104,32 +101,11 @@ def _path(subject: str) -> Path:
         digest.update(path.read_bytes())
     features = llvm.get_host_cpu_features().flatten()
     digest.update(f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}".encode())
-    return cache_directory() / f"{subject}-{digest.hexdigest()[:24]}.bin"
-
-
-def _stored(subject: str) -> bytes | None:
-    """What `_write` wrote completely, if it is there."""
-    try:
-        return _checked(_path(subject).read_bytes())
-    except OSError:
-        return None
+    return f"{subject}-{digest.hexdigest()[:32]}"
 
 
 def _checked(code: bytes) -> bytes | None:
     return code if code[:32] == hashlib.sha256(code[32:]).digest() else None
-
-
-def _write(path: Path, code: bytes) -> None:
-    """Write the file as a whole or not at all; whoever reads it meanwhile sees the old one or the new one."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(code)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
 
 
 def _compiled_apart(subjects: Sequence[str]) -> list[bytes]:

@@ -168,7 +168,7 @@ def plan(
             many workers there are, unless the time limit ends the search. See ``docs/search.md``.
 
     Warns:
-        CacheWarning: if the plan cannot be kept.
+        CacheWarning: if the cache could have been written by others, so that it is not used.
         ExecutorWarning: if the executor fails; the plan is there all the same.
 
     Raises:

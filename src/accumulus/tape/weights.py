@@ -22,17 +22,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.cache import load, store
 from accumulus.errors import ArgumentError
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -230,47 +229,25 @@ def weights() -> Weights:
     return kept() or typical()
 
 
-_KNOWN: Final[dict[Path, Weights]] = {}
+#: What was read or measured, by cache directory.
+_KNOWN: Final[dict[str | None, Weights]] = {}
 
 
 def kept() -> Weights | None:
     """What `keep` wrote completely, on this machine, with this version; None if there is nothing."""
-    path = _path()
-    found = _KNOWN.get(path)
+    place = os.environ.get("ACCUMULUS_CACHE")
+    found = _KNOWN.get(place)
     if found is None:
-        with suppress(OSError, ValueError, KeyError, TypeError, ArgumentError):
-            data = json.loads(path.read_bytes())
-            if data["sha256"] == _digest(data["weights"]):
-                found = _KNOWN[path] = Weights.from_dict(data["weights"])
+        with suppress(ValueError, RecursionError):
+            found = Weights.from_dict(json.loads(load("weights", _machine()) or b""))
+            _KNOWN[place] = found
     return found
 
 
 def keep(measured: Weights) -> None:
     """Use these weights from now on, and write them to the user's cache directory if that is possible."""
-    path = _path()
-    _KNOWN[path] = measured
-    data = measured.to_dict()
-    text = json.dumps({"weights": data, "sha256": _digest(data)}, indent=1)
-    # as a whole or not at all: whoever reads it meanwhile sees the old file or the new one
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-
-
-def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def _path() -> Path:
-    from accumulus.native.machine import cache_directory
-
-    return cache_directory() / f"weights-{_machine()}.json"
+    _KNOWN[os.environ.get("ACCUMULUS_CACHE")] = measured
+    store("weights", _machine(), json.dumps(measured.to_dict()).encode())
 
 
 @cache

@@ -1,0 +1,296 @@
+"""What is kept on disk between processes: bytes under a kind and a key, found again whole or not at all.
+
+Each kind ("plans", "kernels", …) is a folder of the cache directory, which `ACCUMULUS_CACHE` names, or which is the
+system's place for caches. A file begins with a checksum of everything that it stands for: format, kind, key and
+content. So one that is cut off, changed, renamed, or written by somebody else's program is as good as none. It is
+written beside its place and moved there when it is whole: whoever reads meanwhile, or is killed while writing, finds
+or leaves the old file, the new one, or none.
+
+Some of what is kept is run. So a file is read only if it, its folder and the cache directory belong to the user (or to
+root) and nobody else may write them. That is looked up on what was opened, never by path, so that nothing can be
+exchanged in between. Where it does not hold, a `CacheWarning` says so once, and everything is made anew each time.
+Where nothing can be written, nothing is kept, without a word: ``accumulus cache`` says how things stand.
+
+Reading a file marks it as used. When the files of a kind are together larger than `LIMIT`, those that were not used for
+longest are dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from accumulus.errors import CacheWarning
+
+__all__ = ["LIMIT", "Kind", "clear", "contents", "directory", "load", "state", "store"]
+
+#: What is kept; each has a folder of its own.
+Kind = Literal["kernels", "plans", "weights"]
+
+#: Of the files, not of what is in them. A change that an older version would misread raises it.
+FORMAT: Final = 1
+#: Bytes that all files of a kind may take on disk together.
+LIMIT = 256 << 20
+#: Of the limit, what is left when files are dropped.
+_KEPT: Final = 0.75
+#: What a file takes on disk is a multiple of this.
+_BLOCK: Final = 4096
+#: Seconds after which a file that somebody began to write is taken for left behind.
+_ABANDONED: Final = 3600.0
+#: Part of the limit that a process writes before it looks at the folder again.
+_UNSEEN: Final = 1 / 16
+_UNFINISHED: Final = ".part"
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,127}", re.ASCII)
+#: Never through a link, and never waiting for the other end of a pipe; none of these exist on every system.
+_SAFELY: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+#: Bytes that this process has written to each folder since it looked at all of its files.
+_written: dict[Path, int] = {}
+#: What this process has been warned of.
+_warned: set[str] = set()
+
+
+class _UntrustedError(OSError):
+    """Others could have written what is kept."""
+
+
+def directory() -> Path:
+    """Where everything is kept.
+
+    Raises:
+        OSError: if neither the environment nor the system names a place.
+    """
+    given = os.environ.get("ACCUMULUS_CACHE")
+    if given:
+        return Path(given).absolute()
+    try:
+        home = Path.home()
+    except RuntimeError as error:  # the user has none
+        raise OSError(str(error)) from None
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "accumulus" / "cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "accumulus"
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # as the specification of these directories says, one that is not absolute is ignored
+    return (Path(given) if os.path.isabs(given) else home / ".cache") / "accumulus"
+
+
+def load(kind: Kind, key: str) -> bytes | None:
+    """What was stored under a kind and a key; None if nothing was, or if it cannot be trusted to be that.
+
+    Args:
+        key: at most 128 letters, digits, "_", "." and "-".
+    """
+    with _without(), _folder(kind) as folder:
+        content = folder.read(_checked(key))
+        head, payload = content[:_HEAD], content[_HEAD:]
+        if head == _head(kind, key, payload):
+            return payload
+    return None
+
+
+def store(kind: Kind, key: str, payload: bytes) -> None:
+    """Keep bytes under a kind and a key, if that is possible; what was there before is replaced."""
+    size = _occupied(len(payload))
+    if size > LIMIT * _KEPT:
+        return
+    with _without(), _folder(kind, create=True) as folder:
+        folder.write(_checked(key), _head(kind, key, payload) + payload)
+        folder.make_room(size)
+
+
+def contents() -> dict[Kind, list[int]]:
+    """Bytes that each file of each kind takes on disk.
+
+    Raises:
+        OSError: if there is no place for a cache.
+    """
+    found: dict[Kind, list[int]] = {}
+    for kind in get_args(Kind):
+        found[kind] = []
+        with suppress(FileNotFoundError), os.scandir(directory() / kind) as entries:
+            found[kind] = [_occupied(entry.stat(follow_symlinks=False).st_size) for entry in entries]
+    return found
+
+
+def state() -> str:
+    """ "usable", or why nothing is kept, for people.
+
+    Raises:
+        OSError: if there is no place for a cache.
+    """
+    for kind in get_args(Kind):
+        path = directory() / kind
+        try:
+            with _folder(kind, create=True):
+                if not os.access(path, os.W_OK | os.X_OK):
+                    return f"nothing is kept: {str(path)!r} cannot be written"
+        except _UntrustedError as error:
+            return str(error)
+        except OSError as error:
+            return f"nothing is kept: {str(path)!r}: {error.strerror or error}"
+    return "usable"
+
+
+def clear() -> None:
+    """Drop everything that is kept; what is not known to be ours stays.
+
+    Raises:
+        OSError: if there is no place for a cache, or it cannot be written.
+    """
+    for kind in get_args(Kind):
+        folder = directory() / kind
+        with suppress(FileNotFoundError):
+            for path in list(folder.iterdir()):
+                path.unlink(missing_ok=True)
+
+
+def _checked(name: str) -> str:
+    assert _NAME.fullmatch(name), f"{name!r} is no name for what is kept"
+    return name
+
+
+def _head(kind: str, key: str, payload: bytes) -> bytes:
+    digest = hashlib.sha256(f"accumulus {FORMAT}\n{kind}\n{key}\n".encode())
+    digest.update(payload)
+    return digest.digest()
+
+
+_HEAD: Final = hashlib.sha256().digest_size
+
+
+class _Folder:
+    """An open folder; whatever is done in it is done in this one, whoever moves it meanwhile.
+
+    Systems without descriptors of folders (Windows) go by its path.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def read(self, name: str) -> bytes:
+        descriptor = os.open(self._at(name), os.O_RDONLY | _SAFELY, dir_fd=self._descriptor)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
+                raise OSError("this is not a file that was stored")
+            _check_owner(self._path / name, status)
+            content = file.read()
+        with suppress(OSError):
+            os.utime(self._at(name), dir_fd=self._descriptor)
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        temporary = self._at(f"{name}.{secrets.token_hex(8)}{_UNFINISHED}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
+        descriptor = os.open(temporary, flags, 0o600, dir_fd=self._descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(temporary, self._at(name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        except BaseException:
+            self._remove(temporary)
+            raise
+
+    def make_room(self, written: int) -> None:
+        """Drop the files that were not used for longest, if all together are too large.
+
+        A process looks at all files when it writes its first one, and then after each sixteenth of the limit.
+        """
+        unseen = _written.get(self._path)
+        if unseen is not None and unseen + written < LIMIT * _UNSEEN:
+            _written[self._path] = unseen + written
+            return
+        _written[self._path] = 0
+        known: list[tuple[int, int, str]] = []
+        now = time.time()
+        with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
+            for entry in entries:
+                # another process may drop the same files
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if not entry.name.endswith(_UNFINISHED):
+                        known.append((status.st_mtime_ns, _occupied(status.st_size), entry.path))
+                    elif now - status.st_mtime > _ABANDONED:
+                        self._remove(entry.path)
+        total = sum(size for _, size, _ in known)
+        if total <= LIMIT:
+            return
+        for _, size, path in sorted(known):
+            if total <= LIMIT * _KEPT:
+                break
+            self._remove(path)
+            total -= size
+
+    def _at(self, name: str) -> str:
+        return str(self._path / name) if self._descriptor is None else name
+
+    def _remove(self, path: str) -> None:
+        with suppress(OSError):
+            os.unlink(path, dir_fd=self._descriptor)
+
+
+@contextmanager
+def _without() -> Iterator[None]:
+    """Go without what cannot be read or written; if others could have written it, say so once."""
+    try:
+        yield
+    except _UntrustedError as error:
+        if (message := str(error)) not in _warned:
+            _warned.add(message)
+            warnings.warn(message, CacheWarning, stacklevel=4)
+    except OSError:
+        pass
+
+
+@contextmanager
+def _folder(kind: Kind, create: bool = False) -> Iterator[_Folder]:
+    """The folder of a kind; an `OSError` if it is not there, or cannot be trusted."""
+    top = directory()
+    path = top / kind
+    if create:
+        top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    opened: list[int] = []
+    try:
+        if os.open in os.supports_dir_fd:
+            # the directory may be a link that the user made; nothing in it may be
+            opened.append(os.open(top, os.O_RDONLY | os.O_DIRECTORY))
+            _check_owner(top, os.fstat(opened[0]))
+            opened.append(os.open(kind, os.O_RDONLY | os.O_DIRECTORY | _SAFELY, dir_fd=opened[0]))
+            _check_owner(path, os.fstat(opened[1]))
+        yield _Folder(path, opened[1] if opened else None)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if sys.platform == "win32":  # the user's folder of local data is the user's alone
+        return
+    reason = ""
+    if status.st_uid not in (os.geteuid(), 0):
+        reason = f"belongs to another user (number {status.st_uid}, you are {os.geteuid()})"
+    elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        reason = f"can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w mends it)"
+    if reason:
+        raise _UntrustedError(
+            f"nothing is taken from the cache or kept there, since {str(path)!r} {reason}. What is kept is run; name "
+            "a directory of your own in ACCUMULUS_CACHE"
+        )
+
+
+def _occupied(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK

@@ -1,0 +1,37 @@
+"""``accumulus cache``: where things are kept, how much of what, and how to be rid of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from accumulus.cli.commands import AsJson, _note, _print, _print_json, app, reported
+from accumulus.show.tables import amount, table
+
+__all__ = ["cache"]
+
+
+@app.command()
+@reported
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is kept.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say where plans, kernels and measured weights are kept, and how large they are."""
+    from accumulus.cache import clear as drop
+    from accumulus.cache import contents, directory, state
+
+    if clear:
+        drop()
+    where, how, found = str(directory()), state(), contents()
+    if as_json:
+        kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in found.items()}
+        _print_json({"directory": where, "state": how, "kinds": kinds})
+        return
+    rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
+    _print(Group(Text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
+    if how != "usable":
+        _note(how, style="red")
