@@ -12,7 +12,7 @@ from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots as slot
 from accumulus.rewriting.costs import FUSED
 from accumulus.rewriting.signs import Definitions, write
-from accumulus.tape.live import needed
+from accumulus.tape.live import as_written
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -151,9 +151,7 @@ class Network:
         program[:length, 2] = np.frombuffer(tape.second, np.int32)[inputs:]
         for reference, third in tape.third.items():
             program[reference - inputs, 3] = third
-        if kept_outputs:
-            marks = needed(tape, tape.outputs[:kept_outputs])
-            program[:length, 4] = np.frombuffer(marks, np.uint8)[inputs:]
+        program[:length, 4] = np.frombuffer(as_written(tape, kept_outputs), np.uint8)[inputs:]
         block.point(slot.MEANINGS, np.zeros(len(tape) + 1, np.int64))
         block.point(slot.OUTPUTS, np.array([*tape.outputs, 0], np.int64))
         block.point(slot.NUMBERS, np.array([*tape.constants, 0.0]))

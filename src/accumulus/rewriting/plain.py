@@ -8,6 +8,8 @@ Forward passes rebuild what the outputs need, until nothing changes, with these 
 * division by a constant becomes a product with its reciprocal;
 * ``attach(x, d)`` is x, the derivative having been taken.
 
+What reaches floor, ceil, sign or a comparison is not rewritten: it has to be rounded as it was written.
+
 Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
 negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in
 magnitude, whose reciprocal overflows, is not supported by the shared form. The square root of -∞ is NaN, so halves of
@@ -20,7 +22,7 @@ import math
 from collections import defaultdict
 from typing import Final
 
-from accumulus.tape.live import needed
+from accumulus.tape.live import as_written, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -41,7 +43,7 @@ def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
     """
     marks = needed(tape)
-    kept = needed(tape, tape.outputs[:kept_outputs]) if kept_outputs else bytes(len(tape))
+    kept = as_written(tape, kept_outputs)
     live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
     inverted = {
         tape.second[r]
@@ -60,15 +62,15 @@ def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
         code = tape.codes[r]
         arguments = tape.arguments(r)
         new = [moved[a] if a >= 0 else a for a in arguments]
-        if kept[r]:
+        if code == _ATTACH:
+            moved[r] = new[0]
+        elif kept[r]:
             moved[r] = result.apply_code(code, new)
             continue
-        if code == _DIVIDE:
+        elif code == _DIVIDE:
             moved[r] = _quotient(result, new[0], new[1], arguments[1] in inverted)
         elif code == _POWER and arguments[1] < 0:
             moved[r] = _power(result, new[0], tape.value_of(arguments[1]), exponents[arguments[0]])
-        elif code == _ATTACH:
-            moved[r] = new[0]
         else:
             moved[r] = result.apply_code(code, new)
             continue

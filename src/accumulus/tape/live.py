@@ -1,15 +1,16 @@
-"""What of a tape its outputs need."""
+"""What of a tape its outputs need, and what of it has to be rounded as it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["needed", "unattached"]
+__all__ = ["as_written", "needed", "unattached"]
 
+_JUMPS: Final = bytes(operation.jumps for operation in OPERATIONS)
 _ATTACH: Final = BY_NAME["attach"].code
 
 
@@ -30,6 +31,24 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
             if c > 0:
                 marks[c] = 1
     return marks
+
+
+def as_written(tape: Tape, kept_outputs: int = 0) -> bytes | bytearray:
+    """1 for every operation that has to be done by itself, on its own operands, else 0; of inputs it says nothing.
+
+    They are all that some argument of floor, ceil, sign or a comparison is computed from: where such an argument is
+    rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step.
+
+    Args:
+        kept_outputs: that many of the first outputs, and all that they need, are done as written, too.
+    """
+    jumping = {code for code in set(tape.codes) if _JUMPS[code]}
+    roots = tape.outputs[:kept_outputs]
+    if jumping:
+        marks = needed(tape)
+        jumps = (r for r in range(tape.inputs, len(tape)) if marks[r] and tape.codes[r] in jumping)
+        roots = [*roots, *(argument for r in jumps for argument in tape.arguments(r))]
+    return needed(tape, roots) if roots else bytes(len(tape))
 
 
 def unattached(tape: Tape) -> tuple[Tape, list[int]]:

@@ -69,6 +69,11 @@ class Operation:
         """The number of arguments."""
         return len(self.arguments)
 
+    @property
+    def jumps(self) -> bool:
+        """Whether a number that is rounded otherwise may change the result by a whole step: floor, sign, comparisons."""
+        return self.arguments[:1] == ("real",) and set(self.partials) == {None}
+
     def evaluate(self, *arguments: Any) -> Any:
         """The value, by NumPy, elementwise and without warnings."""
         with np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, Literal
 
 from accumulus.errors import unknown_name
+from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import DTYPES, Kernel, Segment, check_segments
 
@@ -79,8 +80,8 @@ def compile_tape(
         segments: the result arrays, and which output goes where in them.
         target: a registered name, see `targets`.
         dtype: in which points are given, computed and returned.
-        exact: references of operations that are rounded by themselves, as IEEE 754 says. A target may fuse any other
-            product with the sum that it goes into.
+        exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
+            sign or a comparison are in any case. A target may fuse any other product with the sum that it goes into.
 
     Raises:
         UnknownNameError: for an unknown target or dtype.
@@ -99,7 +100,8 @@ def compile_tape(
            [ 2.,  0.,  1.]])
     """
     compiler, _ = _TARGETS[check_target(target)]
-    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), frozenset(exact))
+    written = frozenset(reference for reference, mark in enumerate(as_written(tape)) if mark)
+    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), written.union(exact))
 
 
 def emit_source(tape: Tape, segments: Sequence[Segment], target: str, name: str = "f", dtype: str = "float64") -> str:
