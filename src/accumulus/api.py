@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
 from accumulus.programs.settings import Settings
 from accumulus.programs.sparse import SparseFormat
+from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.plan import Plan
 from accumulus.show.report import Report
 from accumulus.targets import Call
@@ -77,18 +79,31 @@ class Trace:
     ) -> Program:
         """Compile the Jacobian by `plan`, with the function's values before it if `values`.
 
+        The plan is verified first, wherever it comes from.
+
         Raises:
-            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned.
+            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one.
+            VerificationError: if it does not compute the Jacobian of that graph.
         """
-        found = [item for item in self._linearizations.items() if item[1].graph is plan.graph]
-        if not found:
-            raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
-        argnums, linearization = found[0]
+        argnums, linearization = self._linearization_of(plan)
+        plan.verify()
         sparse = None if output == "dense" else output
         settings = Settings.of(sparse=sparse, target=target, dtype=dtype, threads=threads)
         positions = argnums[0] if len(argnums) == 1 else argnums
         wanted: Wanted = "value_and_jacobian" if values else "jacobian"
         return Program(self.recording, wanted, positions, settings, given=(linearization, plan), name=self.name)
+
+    def _linearization_of(self, plan: Plan) -> tuple[tuple[int, ...], Linearization]:
+        """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
+        graph = plan.accumulation.graph
+        for argnums, linearization in self._linearizations.items():
+            if graph is linearization.graph:
+                return argnums, linearization
+        wanted = graph_hash(graph)
+        for argnums, linearization in self._linearizations.items():
+            if graph_hash(linearization.graph) == wanted:
+                return argnums, linearization
+        raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
 
     def _argnums(self, argnums: int | Sequence[int] | None) -> tuple[int, ...]:
         shapes = self.recording.argument_shapes
@@ -100,7 +115,9 @@ class Trace:
 class Derivative:
     """A function that returns derivatives of another; what `jacobian`, `value_and_jacobian` and `gradient` return.
 
-    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program.
+    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program. Copied or
+    pickled, it takes its programs along, to be compiled again where they are called; what it belongs to, `f`, has to be
+    picklable then.
     """
 
     def __init__(
@@ -128,6 +145,19 @@ class Derivative:
         self._batch_by_shape: dict[tuple[int, ...], Callable[[Any, Any], Any]] = {}
         self._last: Program | None = None
         self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        process_bound = ("_by_shape", "_batch_by_shape", "_lock")
+        state = {name: value for name, value in vars(self).items() if name not in process_bound}
+        # what shares in a search belongs to this process
+        return state | {"_settings": replace(self._settings, executor=None), "_programs": dict(self._programs)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._by_shape, self._batch_by_shape = {}, {}
+        self._lock = threading.RLock()
+        for key, program in self._programs.items():
+            self._keep(key, program)
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
@@ -177,6 +207,27 @@ class Derivative:
         self._last = program
         return program
 
+    def nonzeros(self, *arguments: Any) -> Any:
+        """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
+
+        See `Program.nonzeros`; `pattern` says where they belong.
+
+        >>> import numpy as np
+        >>> jac = jacobian(lambda x: x[1:] * x[:-1], sparse="csr")
+        >>> x = np.array([1.0, 2.0, 3.0])
+        >>> A = jac(x)
+        >>> A.data[:] = jac.nonzeros(2.0 * x)  # the matrix at another point, in the memory of the first
+        >>> print(A.toarray())
+        [[4. 2. 0.]
+         [0. 6. 4.]]
+        """
+        return self.compile(*arguments).nonzeros(*arguments)
+
+    @property
+    def pattern(self) -> Any:
+        """Where the structural nonzeros of the last compiled program are, see `Program.pattern`."""
+        return self._program().pattern
+
     @property
     def operations(self) -> int:
         """Operations of the last compiled program."""
@@ -205,12 +256,16 @@ class Derivative:
         positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
         program = Program(recording, self._wanted, positions, self._settings, first=first, name=name)
         program.seconds = {"trace": seconds, **program.seconds}
-        self._programs[key] = program
-        if len(examples) == 1 and recording.argument_shapes[0] is not None:
-            self._by_shape[recording.argument_shapes[0]] = program.quick
-            if program.quick_batch is not None:
-                self._batch_by_shape[recording.argument_shapes[0]] = program.quick_batch
+        self._keep(key, program)
         return program
+
+    def _keep(self, key: Hashable, program: Program) -> None:
+        self._programs[key] = program
+        shapes = program.recording.argument_shapes
+        if len(shapes) == 1 and shapes[0] is not None:
+            self._by_shape[shapes[0]] = program.quick
+            if program.quick_batch is not None:
+                self._batch_by_shape[shapes[0]] = program.quick_batch
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
         return _positions(self._static, len(arguments), "static_argnums")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from accumulus.accumulate.cost import ON_TAPE
 from accumulus.accumulate.emit import emit
+from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
@@ -100,12 +102,26 @@ class Program:
             dtype=dtype,
         )
         self.kernel: Kernel = self._timed("compile", lambda: self._compile(first))
-        direct = self._results.is_single and len(recording.argument_shapes) == 1 and not settings.check_finite
+        self._shorten()
+
+    def _shorten(self) -> None:
+        """Set up the short ways through a call; they belong to this process and are not pickled."""
+        is_one = len(self.recording.argument_shapes) == 1
+        direct = self._results.is_single and is_one and not self.settings.check_finite
         #: For one array argument of the compiled shape: the result, with as little in between as there can be.
         self.quick: Callable[[NDArray[Any]], Any]
-        self.quick = self._quick(dtype) if direct and settings.sparse is None else self.__call__
+        self.quick = self._quick(self.kernel.dtype) if direct and self.settings.sparse is None else self.__call__
         #: The same for a batch of points on one thread, and an array to write to: None if it has to be checked first.
         self.quick_batch: Callable[[NDArray[Any], Any], Any] | None = self._quick_batch() if direct else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name not in ("quick", "quick_batch")}
+        # what shares in a search belongs to this process
+        return state | {"settings": replace(self.settings, executor=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._shorten()
 
     def _timed(self, stage: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -175,6 +191,35 @@ class Program:
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
         return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None)
+
+    def nonzeros(self, *arguments: Any) -> Any:
+        """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
+
+        An array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most: a solver
+        that keeps one only has to write these values into it.
+
+        Raises:
+            ArgumentError: if the program was not compiled for sparse results.
+        """
+        self._sparse_pattern()
+        return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None, matrices=False)
+
+    @property
+    def pattern(self) -> Any:
+        """Where the structural nonzeros are: a `SparsePattern`, or several in the structure of the derivatives.
+
+        Raises:
+            ArgumentError: if the program was not compiled for sparse results.
+        """
+        return self._sparse_pattern()
+
+    def _sparse_pattern(self) -> Any:
+        if self.settings.sparse is None:
+            raise ArgumentError(
+                f"the derivatives of {self.name} are dense arrays, which have no pattern; ask for sparse ones, with "
+                "sparse='csr'"
+            )
+        return self._results.pattern
 
     def _quick(self, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
         kernel, shape = self.kernel, self._results.shapes[0]

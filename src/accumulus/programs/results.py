@@ -7,7 +7,8 @@ derivative of each leaf by each argument, either dense or the structural nonzero
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,38 @@ __all__ = ["Results", "Wanted"]
 #: What a program returns: the derivatives alone, or the values of the function, too.
 Wanted = Literal["jacobian", "value_and_jacobian"]
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Nonzeros:
+    """Structural nonzeros of a matrix, row by row: place, and position among the accumulation's entries."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    outputs: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> _Nonzeros:
+        """Of all results by all inputs; results that are equal share the entries of a root."""
+        pairs = np.array(entries, np.intp).reshape(-1, 2)
+        roots = np.array(linearization.rows, np.intp)
+        starts = np.searchsorted(pairs[:, 0], roots)
+        counts = np.searchsorted(pairs[:, 0], roots, side="right") - starts
+        # entry k of the whole is entry k - (entries of the rows above) of its row
+        outputs = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        columns = np.array(linearization.columns, np.intp)[pairs[outputs, 1]]
+        return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
+
+    def block(self, rows: range, columns: range) -> _Nonzeros:
+        """Those of a block, whose own rows and columns count from 0."""
+        first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
+        chosen = slice(first, last)
+        inside = (self.columns[chosen] >= columns.start) & (self.columns[chosen] < columns.stop)
+        return _Nonzeros(
+            self.rows[chosen][inside] - rows.start,
+            self.columns[chosen][inside] - columns.start,
+            self.outputs[chosen][inside],
+        )
 
 
 class Results:
@@ -64,38 +97,31 @@ class Results:
                 self._add(Segment(size, tuple(range(start, start + size)), tuple(range(size))), shape)
 
         first = len(linearization.rows) if wanted == "value_and_jacobian" else 0
-        columns_of: dict[int, dict[int, int]] = {}
-        for output, (root, terminal) in enumerate(entries, start=first):
-            columns_of.setdefault(root, {})[linearization.columns[terminal]] = output
+        nonzeros = _Nonzeros.of(linearization, entries)
         for start, size, shape in leaves:
-            rows = [columns_of.get(root, {}) for root in linearization.rows[start : start + size]]
+            rows = range(start, start + size)
             for argument in argnums:
                 columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
                 shape_in = recording.argument_shapes[argument]
                 assert shape_in is not None
-                self._add_derivative(rows, columns, (*shape, *shape_in), sparse)
+                block = nonzeros.block(rows, columns)
+                self._add_derivative(block, first, (size, len(columns)), (*shape, *shape_in), sparse)
 
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
         self.shapes.append(shape)
 
     def _add_derivative(
-        self, rows: Sequence[Mapping[int, int]], columns: range, shape: Shape, fmt: SparseFormat | None
+        self, nonzeros: _Nonzeros, first: int, size: tuple[int, int], shape: Shape, fmt: SparseFormat | None
     ) -> None:
-        output_at = {
-            (i, column - columns.start): output
-            for i, row in enumerate(rows)
-            for column, output in sorted(row.items())
-            if column in columns
-        }
         if fmt is None:
-            places = tuple(i * len(columns) + j for i, j in output_at)
-            self._add(Segment(len(rows) * len(columns), tuple(output_at.values()), places), shape)
-        else:
-            pattern = SparsePattern.of(output_at, (len(rows), len(columns)), fmt)
-            outputs = tuple(output_at[place] for place in pattern.places())
-            self._patterns.append(pattern)
-            self._add(Segment(len(outputs), outputs, tuple(range(len(outputs)))), (len(outputs),))
+            outputs, places = nonzeros.outputs + first, nonzeros.rows * size[1] + nonzeros.columns
+            self._add(Segment(size[0] * size[1], tuple(outputs.tolist()), tuple(places.tolist())), shape)
+            return
+        pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
+        outputs = nonzeros.outputs[order] + first
+        self._patterns.append(pattern)
+        self._add(Segment(len(outputs), tuple(outputs.tolist()), tuple(range(len(outputs)))), (len(outputs),))
 
     @property
     def is_single(self) -> bool:
@@ -107,23 +133,38 @@ class Results:
         """Results at many points in C order if there is one array of them, of its right shape."""
         return SparseBatch(array, self._patterns[0]) if self._patterns else array
 
-    def rebuild(self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False) -> Any:
-        """The structure of results from one flat array for each segment; `points` is None for one point."""
+    @property
+    def pattern(self) -> Any:
+        """The structure of the derivatives with a `SparsePattern` for each; None if they are dense."""
+        return self._by_leaf(self._patterns) if self._patterns else None
+
+    def rebuild(
+        self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
+    ) -> Any:
+        """The structure of results from one flat array for each segment; `points` is None for one point.
+
+        Args:
+            matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
+        """
         shaped: list[Any] = [
             array.reshape(shape)[()] for array, shape in zip(arrays, self._shapes_of(points, transposed), strict=True)
         ]
         derivatives = shaped[len(shaped) - self._leaves * self._derivatives :]
-        if self._patterns:
+        if self._patterns and matrices:
             derivatives = [
                 pattern.matrix(data) if points is None else SparseBatch(data, pattern, transposed)
                 for data, pattern in zip(derivatives, self._patterns, strict=True)
             ]
-        step = self._derivatives
-        by_leaf = [derivatives[k * step : (k + 1) * step] for k in range(self._leaves)]
-        jacobian = self._unflatten([row[0] if self._single else tuple(row) for row in by_leaf])
+        jacobian = self._by_leaf(derivatives)
         if self._wanted == "jacobian":
             return jacobian
         return self._unflatten(shaped[: self._leaves]), jacobian
+
+    def _by_leaf(self, derivatives: Sequence[Any]) -> Any:
+        """The structure of the function's result with the derivatives of each leaf, a tuple if there are several."""
+        step = self._derivatives
+        by_leaf = [derivatives[k * step : (k + 1) * step] for k in range(self._leaves)]
+        return self._unflatten([row[0] if self._single else tuple(row) for row in by_leaf])
 
     def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""

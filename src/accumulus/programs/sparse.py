@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array, csr_array
@@ -18,46 +20,87 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SparsePattern:
     """Where the structural nonzeros of a matrix are, in the order in which their values are stored.
+
+    All arrays are read-only: the program and all its results go by them. Matrices get copies.
 
     Args:
         shape: of the matrix: entries of the result × entries of the argument, both in C order.
         rows, columns: of each nonzero; row by row, for csc column by column.
         format: of the SciPy matrices that are made.
+
+    >>> SparsePattern.ordered([1, 0, 1], [0, 2, 2], (2, 3), "csr")[0].matrix(np.array([1.0, 2.0, 3.0])).toarray()
+    array([[0., 0., 1.],
+           [2., 0., 3.]])
     """
 
     shape: tuple[int, int]
     rows: NDArray[np.int32]
     columns: NDArray[np.int32]
     format: SparseFormat
-    indptr: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for array in (self.rows, self.columns):
+            array.flags.writeable = False
 
     @classmethod
-    def of(cls, entries: Iterable[tuple[int, int]], shape: tuple[int, int], fmt: SparseFormat) -> SparsePattern:
-        """Pattern of the given places (row, column), in the order in which the format stores them."""
-        by_column = fmt == "csc"
-        places = sorted(entries, key=lambda place: place[::-1] if by_column else place)
-        rows = np.array([row for row, _ in places], np.int32)
-        columns = np.array([column for _, column in places], np.int32)
-        major, size = (columns, shape[1]) if by_column else (rows, shape[0])
-        indptr = np.searchsorted(major, np.arange(size + 1)).astype(np.int32)
-        return cls(shape, rows, columns, fmt, indptr)
+    def ordered(
+        cls, rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int], fmt: SparseFormat
+    ) -> tuple[SparsePattern, NDArray[np.intp]]:
+        """Pattern of the given places, and which of them comes first, second, … in the order of the format."""
+        rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
+        order = np.lexsort((rows, columns) if fmt == "csc" else (columns, rows))
+        return cls(shape, rows[order], columns[order], fmt), order
 
-    def places(self) -> list[tuple[int, int]]:
-        """(row, column) of each nonzero, in order."""
-        return list(zip(self.rows.tolist(), self.columns.tolist(), strict=True))
+    def __len__(self) -> int:
+        """Number of structural nonzeros."""
+        return len(self.rows)
+
+    @cached_property
+    def indptr(self) -> NDArray[np.int32]:
+        """Where the nonzeros of each row begin, for csc of each column; one entry more at the end."""
+        major, size = (self.columns, self.shape[1]) if self.format == "csc" else (self.rows, self.shape[0])
+        pointers = np.searchsorted(major, np.arange(size + 1)).astype(np.int32)
+        pointers.flags.writeable = False
+        return pointers
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """Column of each nonzero, for csc its row: what belongs beside `indptr`."""
+        return self.rows if self.format == "csc" else self.columns
 
     def matrix(self, data: NDArray[Any]) -> csr_array | csc_array | coo_array:
-        """SciPy matrix with these values; the data are not copied."""
+        """SciPy matrix with these values, which are not copied, and index arrays of its own.
+
+        SciPy changes all three in place (``eliminate_zeros``, ``sort_indices``, ``sum_duplicates``).
+        """
+        # a copy of a matrix that has been checked takes a fraction of the time of the constructor, which checks again
+        matrix: Any = copy.copy(self._template)
+        matrix.data = data
+        if self.format == "coo":
+            matrix.coords = (self.rows.copy(), self.columns.copy())
+        else:
+            matrix.indices, matrix.indptr = self.indices.copy(), self.indptr.copy()
+        return matrix  # type: ignore[no-any-return]
+
+    @cached_property
+    def _template(self) -> Any:
         from scipy.sparse import coo_array, csc_array, csr_array
 
+        data = np.zeros(len(self))
+        matrix: Any
         if self.format == "coo":
-            return coo_array((data, (self.rows, self.columns)), shape=self.shape)
-        if self.format == "csc":
-            return csc_array((data, self.rows, self.indptr), shape=self.shape)
-        return csr_array((data, self.columns, self.indptr), shape=self.shape)
+            matrix = coo_array((data, (self.rows.copy(), self.columns.copy())), shape=self.shape)
+        else:
+            kind = csc_array if self.format == "csc" else csr_array
+            matrix = kind((data, self.indices.copy(), self.indptr.copy()), shape=self.shape)
+        matrix.has_canonical_format = True  # sorted, each place once
+        return matrix
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparsePattern, (self.shape, self.rows, self.columns, self.format)
 
 
 @dataclass(slots=True, eq=False)  # frozen would take three times as long to make, once a batch
@@ -82,7 +125,8 @@ class SparseBatch(Sequence[Any]):
         if isinstance(point, slice):
             chosen = self.data[:, point] if self.transposed else self.data[point]
             return SparseBatch(chosen, self.pattern, self.transposed)
-        return self.pattern.matrix(self.data[:, point] if self.transposed else self.data[point])
+        values = self.data[:, point] if self.transposed else self.data[point]
+        return self.pattern.matrix(values.copy())  # what is done to one matrix leaves the others alone
 
     def __iter__(self) -> Iterator[Any]:
         return (self[point] for point in range(len(self)))

@@ -98,6 +98,7 @@ class NumPyKernel(Kernel):
     def __init__(self, tape: Tape, segments: tuple[Segment, ...], dtype: str) -> None:
         start = time.perf_counter()
         self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
+        self._tape = tape
         self.source = source(tape, segments, dtype)
         written = time.perf_counter()
         scope: dict[str, Any] = {}
@@ -105,6 +106,9 @@ class NumPyKernel(Kernel):
         self._function: Callable[[NDArray[Any]], tuple[NDArray[Any], ...]] = scope["f"]
         self.seconds = {"write": written - start, "compile": time.perf_counter() - written}
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(tape) + 1)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NumPyKernel, (self._tape, self.segments, str(self.dtype))
 
     def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""

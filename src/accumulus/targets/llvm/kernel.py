@@ -80,6 +80,7 @@ class LLVMKernel(Kernel):
         self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
         self.seconds = {"write": 0.0, "compile": 0.0}
         self._tape = tape
+        self._exact = exact
         self._lock = threading.RLock()
         suited = Variant.of(tape, segments, dtype) if variant is None else variant
         self._variant = replace(suited, exact=suited.exact | exact)
@@ -87,6 +88,10 @@ class LLVMKernel(Kernel):
         self._in_rows: _Compiled | None = None
         self._lengths = [segment.length for segment in segments]
         self._one_point: Callable[[NDArray[Any]], tuple[NDArray[Any], ...]] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
+        return LLVMKernel, (self._tape, self.segments, str(self.dtype), self._exact)
 
     @property
     def source(self) -> str:  # type: ignore[override]
