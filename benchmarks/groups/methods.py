@@ -22,7 +22,7 @@ from typing import Any, Final
 import accumulus as acc
 from accumulus.errors import AccumulusError
 from accumulus.graph.generators import bat, layered, lion
-from accumulus.search.options import Effort
+from accumulus.options import Effort
 from groups import Settings
 from tables import Goal, Row, Table
 

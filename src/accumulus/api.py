@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +13,9 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording, record
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
+from accumulus.options import Options
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
-from accumulus.programs.settings import Settings
 from accumulus.programs.sparse import SparseFormat
 from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.plan import Plan
@@ -74,24 +73,37 @@ class Trace:
         output: Literal["dense", "csr", "csc", "coo"] = "dense",
         *,
         values: bool = False,
-        dtype: str = "float64",
-        threads: int = 1,
+        **options: Any,
     ) -> Program:
         """Compile the Jacobian by `plan`, with the function's values before it if `values`.
 
         The plan is verified first, wherever it comes from.
 
+        Args:
+            plan: of a graph that `linearize` returned, or of an equal one.
+            target: "llvm" or "numpy".
+            output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
+            values: whether the function's values are returned, too, before the Jacobian.
+            options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed
+                and time limit: what was planned for "time" is rewritten for "time".
+
         Raises:
-            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one.
-            VerificationError: if it does not compute the Jacobian of that graph.
+            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one; or if
+                an option is out of range, or would choose another plan.
+            UnknownNameError: for an option, or a name given for one, that does not exist.
+            VerificationError: if the plan does not compute the Jacobian of that graph.
         """
+        planned = sorted({"method", "iterations", "executor"}.intersection(options))
+        if planned:
+            raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
         argnums, linearization = self._linearization_of(plan)
         plan.verify()
         sparse = None if output == "dense" else output
-        settings = Settings.of(sparse=sparse, target=target, dtype=dtype, threads=threads)
+        own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
+        chosen = Options.of(**{"sparse": sparse, "target": target, **own, **options})
         positions = argnums[0] if len(argnums) == 1 else argnums
         wanted: Wanted = "value_and_jacobian" if values else "jacobian"
-        return Program(self.recording, wanted, positions, settings, given=(linearization, plan), name=self.name)
+        return Program(self.recording, wanted, positions, chosen, given=(linearization, plan), name=self.name)
 
     def _linearization_of(self, plan: Plan) -> tuple[tuple[int, ...], Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
@@ -126,7 +138,7 @@ class Derivative:
         wanted: Wanted,
         argnums: int | Sequence[int],
         static: int | Sequence[int],
-        settings: Settings,
+        options: Options,
         *,
         scalar: bool = False,
     ) -> None:
@@ -138,7 +150,7 @@ class Derivative:
         self._wanted: Wanted = wanted
         self._given_argnums = argnums if isinstance(argnums, int) else tuple(argnums)
         self._static = static if isinstance(static, int) else tuple(static)
-        self._settings = settings
+        self._options = options
         self._scalar = scalar
         self._programs: dict[Hashable, Program] = {}
         self._by_shape: dict[tuple[int, ...], Callable[[Any], Any]] = {}
@@ -150,7 +162,7 @@ class Derivative:
         process_bound = ("_by_shape", "_batch_by_shape", "_lock")
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
-        return state | {"_settings": replace(self._settings, executor=None), "_programs": dict(self._programs)}
+        return state | {"_options": self._options.alone, "_programs": dict(self._programs)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -254,7 +266,7 @@ class Derivative:
                 f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
             )
         positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-        program = Program(recording, self._wanted, positions, self._settings, first=first, name=name)
+        program = Program(recording, self._wanted, positions, self._options, first=first, name=name)
         program.seconds = {"trace": seconds, **program.seconds}
         self._keep(key, program)
         return program
@@ -335,7 +347,7 @@ def jacobian(
     >>> jac.batch(np.ones((1000, 2))).shape
     (1000, 2, 2)
     """
-    settings = Settings.of(
+    options = Options.of(
         sparse=sparse,
         method=method,
         objective=objective,
@@ -351,7 +363,7 @@ def jacobian(
         cache=cache,
         executor=executor,
     )
-    return Derivative(f, "jacobian", argnums, static_argnums, settings)
+    return Derivative(f, "jacobian", argnums, static_argnums, options)
 
 
 def value_and_jacobian(
@@ -363,7 +375,7 @@ def value_and_jacobian(
     >>> float(value), float(slope)
     (9.0, 6.0)
     """
-    return Derivative(f, "value_and_jacobian", argnums, static_argnums, Settings.of(**options))
+    return Derivative(f, "value_and_jacobian", argnums, static_argnums, Options.of(**options))
 
 
 def gradient(
@@ -378,7 +390,7 @@ def gradient(
     >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return Derivative(f, "jacobian", argnums, static_argnums, Settings.of(**options), scalar=True)
+    return Derivative(f, "jacobian", argnums, static_argnums, Options.of(**options), scalar=True)
 
 
 def _checked_argnums(argnums: int | Sequence[int], recording: Recording, name: str) -> tuple[int, ...]:

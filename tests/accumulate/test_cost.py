@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import NUMPY, programs
 
-from accumulus.accumulate.cost import OBJECTIVES, check_objective, count
+from accumulus.accumulate.cost import count
 from accumulus.accumulate.emit import emit
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize
+from accumulus.objective import Objective
 from accumulus.rewriting.plain import plain
 from accumulus.tape.evaluate import evaluate
 
@@ -122,7 +123,7 @@ def test_a_sum_of_units_is_a_constant_and_minus_one_squared_is_one():
 
 
 def test_unknown_objective():
-    assert [check_objective(objective) for objective in OBJECTIVES] == list(OBJECTIVES)
+    assert [Objective.of(objective.value) for objective in Objective] == list(Objective)
     graph = DifferentiationGraph([("y", "x")])
     with pytest.raises(UnknownNameError, match=r"unknown objective 'multiplication'; did you mean 'multiplications'\?"):
         count(eliminate_vertices(graph, []), "multiplication")

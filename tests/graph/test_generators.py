@@ -19,6 +19,7 @@ from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
 from accumulus.graph.generators.draws import Draws
 from accumulus.graph.graph import Kind
+from accumulus.objective import Objective
 from accumulus.search.greedy import markowitz_order
 
 NAMES = tuple(graphs.generators())
@@ -207,12 +208,12 @@ def test_matrix_chains_cost_what_dynamic_programming_says(seed):
 @given(st.integers(1, 60), st.integers(0, 10**6))
 def test_series_parallel_graphs_cost_a_product_a_vertex(edges, seed):
     graph = graphs.series_parallel(edges, seed=seed)
-    assert markowitz_order(graph, "fma")[0][0] == len(graph.intermediates)
+    assert markowitz_order(graph, Objective.FMA)[0][0] == len(graph.intermediates)
 
 
 def test_noise_spoils_them():
     graph = graphs.series_parallel(100, noise=30, seed=1)
-    assert markowitz_order(graph, "fma")[0][0] > len(graph.intermediates)
+    assert markowitz_order(graph, Objective.FMA)[0][0] > len(graph.intermediates)
 
 
 def test_labels():

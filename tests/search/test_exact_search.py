@@ -21,6 +21,8 @@ from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact import eliminations
 from accumulus.search.exact.bounds import least_costs, lower_bound, unmerged
@@ -30,12 +32,11 @@ from accumulus.search.exact.proof import Proof
 from accumulus.search.exact.subsets import SubsetSearch
 from accumulus.search.greedy import forward_order
 from accumulus.search.methods import get, methods
-from accumulus.search.options import Options
 from accumulus.search.plan import plan
 from accumulus.search.reductions import parts
 
 DATA = Path(__file__).parents[1] / "data"
-COUNTED = st.sampled_from(["fma", "multiplications"])
+COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 FOR_EVER = 1e9
 #: Half a second of a search; a few graphs of seven vertices would take hours.
 MOVES = 500_000
@@ -99,7 +100,7 @@ def small_graph(seed: int) -> DifferentiationGraph:
     return DifferentiationGraph(edges, known & set(range(roots)), known & set(range(roots + inner, count)), sizes=sizes)
 
 
-@pytest.mark.parametrize("objective", ["fma", "multiplications"])
+@pytest.mark.parametrize("objective", [Objective.FMA, Objective.MULTIPLICATIONS])
 def test_optima_and_bounds_of_small_graphs(objective):
     looked_at = 0
     for seed in range(60):
@@ -143,19 +144,19 @@ def test_bounds_of_vertices(graph, objective):
 @pytest.mark.parametrize("name", ["HumanHeartDipole", "RobotArm_6DOF"])
 def test_forests_give_bounds_below_those_of_flows(graph_folder, name):
     graph = load_graph(graph_folder / f"{name}.json")
-    for objective in ("fma", "multiplications"):
+    for objective in (Objective.FMA, Objective.MULTIPLICATIONS):
         assert 0 < lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective)
 
 
 def test_nothing_is_proven_about_operations():
     graph = lion()
-    assert lower_bound(graph, "operations") is None
+    assert lower_bound(graph, Objective.OPERATIONS) is None
     for level in ("vertex", "edge", "face"):
         assert get(f"exact-{level}")(graph, Options(objective="operations")).lower_bound is None
 
 
 def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
-    state = Elimination(bat(), "fma")
+    state = Elimination(bat(), Objective.FMA)
     everything = chosen_paths(state, state.intermediates, 10**6)
     assert len(everything) == len(set(everything)) == 20
     for columns in (0, 5, 20):
@@ -209,7 +210,7 @@ def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications)
 
 @pytest.mark.parametrize("edges", [True, False])
 def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
-    state = Elimination(bat(), "fma")
+    state = Elimination(bat(), Objective.FMA)
     search = LineSearch(state, state.intermediates, 24, edges=edges, moves=500)
     assert list(search.run())
     assert 500 <= search.tried < 1_000
@@ -219,7 +220,7 @@ def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
 
 def test_a_part_that_is_too_large_is_not_searched():
     graph = DifferentiationGraph([(j, i) for j in range(30) for i in range(j + 1, 30)])
-    state = Elimination(graph, "fma")
+    state = Elimination(graph, Objective.FMA)
     assert list(SubsetSearch(state, 10**9).run()) == []
     assert SubsetSearch(state, 10**9).failed
     search = LineSearch(state, state.intermediates, 10**9, edges=False)
@@ -257,7 +258,7 @@ def test_large_graphs_get_the_bound_that_flows_give(monkeypatch, graph_folder):
     graph = load_graph(graph_folder / "RoeFlux_1d.json")
     monkeypatch.setattr(eliminations, "_LARGEST", 100)
     made = plan(graph, "exact-face", "fma", time_limit=FOR_EVER, iterations=100, cache=False)
-    assert made.lower_bound == lower_bound(graph, "fma") == 223
+    assert made.lower_bound == lower_bound(graph, Objective.FMA) == 223
     assert made.cost >= 295
     assert plan(graph, "exact-face", "fma", time_limit=1e-3, cache=False).lower_bound is None
 

@@ -13,10 +13,12 @@ import pytest
 import accumulus as acc
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
+from accumulus.options import Options
 from accumulus.search.kept import store
-from accumulus.search.methods import Options, get
+from accumulus.search.methods import get
 from accumulus.search.parallel import PARTS, members
 from accumulus.search.plan import plan
+from accumulus.search.workers import Workers
 
 #: Small enough for many parts, and improved by other seeds.
 GRAPH = generators.layered(layers=8, width=8, degree=3, seed=1)
@@ -307,7 +309,7 @@ def test_ctrl_c_in_the_part_that_is_done_here():
         raise KeyboardInterrupt
 
     executor = AtOnce()
-    options = Options(**{**_options_of(BUDGET), "progress": stop, "executor": executor})
+    options = Options(**{**_options_of(BUDGET), "progress": stop, "executor": Workers(executor)})
     stopped = get("vertex")(GRAPH, options)
     assert stopped.interrupted
     # what the others have found until then is not lost

@@ -7,10 +7,10 @@ import pytest
 
 import accumulus as acc
 from accumulus.accumulate.emit import emit
+from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.joint import cheapest_program
 from accumulus.search.methods import get
-from accumulus.search.options import Options
 
 
 def gravity(x):

@@ -23,13 +23,14 @@ from accumulus.graph.generators import (
     with_labels,
     with_sizes,
 )
+from accumulus.objective import Objective
 from accumulus.search import elimination, large, passes, windows
 from accumulus.search.elimination import cost_of_order
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
 from accumulus.search.large import LargeElimination, accumulation_of, large_cost, large_markowitz
 from accumulus.search.windows import Windows
 
-OBJECTIVES = ["fma", "multiplications"]
+OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 
 
 def _parallel_and_dead():
@@ -159,11 +160,13 @@ def test_an_order_that_is_none_is_refused():
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_a_rewritten_order_costs_the_same(graph):
     for order in _orders(graph, "fma"):
-        state = LargeElimination(graph, "fma")
+        state = LargeElimination(graph, Objective.FMA)
         given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
         arranged, cost = state.arranged(given, given[::-1].copy())
         assert sorted(arranged.tolist()) == sorted(given.tolist())
-        assert cost == cost_of_order(graph, arranged.tolist(), "fma") == cost_of_order(graph, order, "fma")
+        assert (
+            cost == cost_of_order(graph, arranged.tolist(), Objective.FMA) == cost_of_order(graph, order, Objective.FMA)
+        )
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -185,8 +188,8 @@ def test_windows_gain_what_they_say(graph, objective, monkeypatch):
 def test_windows_improve_a_poor_order():
     graph = layered(60, 16, 2)
     order = forward_order(graph)
-    start = cost_of_order(graph, order, "fma")
-    search = Windows(graph, "fma", order, start)
+    start = cost_of_order(graph, order, Objective.FMA)
+    search = Windows(graph, Objective.FMA, order, start)
     for _ in search.run("balanced", 0):
         pass
     assert search.cost[0] < 0.9 * start[0]
@@ -195,9 +198,9 @@ def test_windows_improve_a_poor_order():
 def test_iterations_limit_windows():
     graph = layered(60, 8, 3)
     order = forward_order(graph)
-    start = cost_of_order(graph, order, "fma")
-    few = sum(1 for _ in Windows(graph, "fma", order, start).run("balanced", 0, iterations=1))
-    many = sum(1 for _ in Windows(graph, "fma", order, start).run("balanced", 0))
+    start = cost_of_order(graph, order, Objective.FMA)
+    few = sum(1 for _ in Windows(graph, Objective.FMA, order, start).run("balanced", 0, iterations=1))
+    many = sum(1 for _ in Windows(graph, Objective.FMA, order, start).run("balanced", 0))
     assert few == 2 < many
 
 

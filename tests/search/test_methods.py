@@ -11,16 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
-from accumulus.accumulate.cost import OBJECTIVES, count
+from accumulus.accumulate.cost import count
 from accumulus.accumulate.local_jacobians import local_jacobians
 from accumulus.accumulate.pages import pages
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.objective import Objective
+from accumulus.options import EFFORTS, Options
 from accumulus.search import auto
-from accumulus.search.methods import Options, get, methods
-from accumulus.search.options import EFFORTS
+from accumulus.search.methods import get, methods
 from accumulus.search.plan import plan as planned
 from accumulus.search.workload import Workload
 
@@ -43,18 +44,18 @@ def found(graph, method, objective, **options):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES))
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective))
 def test_plans_are_verified_and_cost_what_they_claim(method, graph, objective):
     made = found(graph, method, objective)
     made.verify()
     assert made.cost == count(made.accumulation, objective) == made.costs[objective]
     if made.order is not None:
         assert sorted(made.order) == sorted(graph.intermediates)
-        for other in ("fma", "multiplications"):
+        for other in (Objective.FMA, Objective.MULTIPLICATIONS):
             assert made.costs[other] == SlowCosts(graph, other).of(made.order)
 
 
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), seed=st.integers(-3, 2**70))
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers(-3, 2**70))
 def test_auto_is_never_worse_than_any_other(graph, objective, seed):
     best = found(graph, "auto", objective, seed=seed)
     for method in METHODS:
@@ -63,7 +64,7 @@ def test_auto_is_never_worse_than_any_other(graph, objective, seed):
 
 
 @settings(max_examples=20)
-@given(graph=graphs(vertices=16), objective=st.sampled_from(OBJECTIVES))
+@given(graph=graphs(vertices=16), objective=st.sampled_from(Objective))
 def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective):
     assume(found(graph, "face", objective).costs["fma"] <= auto.SMALL)
     best = found(graph, "auto", objective)
@@ -89,7 +90,7 @@ def test_known_optima(edges, method, least):
 
 
 @settings(max_examples=25)
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), effort=st.sampled_from(EFFORTS))
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), effort=st.sampled_from(EFFORTS))
 def test_faces_are_never_worse_than_edges_and_these_than_vertices(graph, objective, effort):
     vertices, edges, faces = (
         found(graph, method, objective, effort=effort).cost for method in ("vertex", "edge", "face")
@@ -175,7 +176,7 @@ def test_auto_leaves_out_what_does_not_pay_on_large_graphs(effort, run, monkeypa
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), seed=st.integers())
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
 def test_same_seed_same_plan(method, graph, objective, seed):
     once, again = (found(graph, method, objective, seed=seed) for _ in range(2))
     assert once.order == again.order
@@ -212,7 +213,7 @@ def test_unknown_methods_are_named_with_the_known_ones():
 
 def test_methods_are_called_with_a_graph_and_options():
     graph = DifferentiationGraph([("y", "a"), ("a", "x")])
-    assert get("reverse")(graph, Options()).order == (1,)
+    assert get("reverse")(graph, Options(objective=Objective.MULTIPLICATIONS)).order == (1,)
 
 
 @given(graph=graphs(), literal=st.booleans())
@@ -233,4 +234,6 @@ def test_products_with_units_are_formed_or_not(graph, literal):
 def test_local_jacobians_form_products_with_units_under_fma():
     graph = DifferentiationGraph([("y", "a", 1), ("y", "b"), ("a", "x"), ("a", "z"), ("b", "x"), ("b", "z")])
     for method in ("local-jacobians", "pages"):
-        assert [plan(graph, method, objective).costs["fma"] for objective in ("fma", "multiplications")] == [4, 2]
+        assert [
+            plan(graph, method, objective).costs["fma"] for objective in (Objective.FMA, Objective.MULTIPLICATIONS)
+        ] == [4, 2]

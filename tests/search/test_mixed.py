@@ -12,12 +12,13 @@ from accumulus.accumulate.cost import count
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search import mixed, sequences
 from accumulus.search.elimination import Elimination
 from accumulus.search.mixed import MixedAnnealing
 from accumulus.search.plan import plan
 
-OBJECTIVES = ("fma", "multiplications")
+OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 
 
 def annealing(graph: DifferentiationGraph, objective: str, faces: bool) -> MixedAnnealing:
@@ -42,7 +43,7 @@ def test_sequences_are_verified_and_cost_what_the_kernel_says(graph, objective, 
     made = search.accumulation(graph)
     made.verify()
     assert count(made, objective) == search.least
-    other = "multiplications" if objective == "fma" else "fma"
+    other = Objective.MULTIPLICATIONS if objective is Objective.FMA else Objective.FMA
     assert count(made, other) == search.best[0][1]
 
 
@@ -104,7 +105,7 @@ def test_edges_improve_on_the_best_order_known_of_a_public_graph(graph_folder):
 def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):
     monkeypatch.setattr(mixed, "_ROOM", (0.0, 0))
     graph = random_graph("dense", 12, 1)
-    search = annealed(graph, "fma", faces=True)
+    search = annealed(graph, Objective.FMA, faces=True)
     made = search.accumulation(graph)
     made.verify()
     assert count(made, "fma") == search.least

@@ -14,13 +14,14 @@ from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search import annealing
 from accumulus.search.annealing import Annealing
 from accumulus.search.elimination import Elimination, cost_of_order
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
 from accumulus.search.plan import plan
 
-COUNTED = st.sampled_from(["fma", "multiplications"])
+COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 
 
 def big_graph(vertices: int, seed: int, reach: int = 30) -> DifferentiationGraph:
@@ -51,13 +52,13 @@ def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, 
     if len(state.intermediates) >= 2:
         (cost, tie), kept = Annealing(state, objective, order).best
         accumulation = eliminate_vertices(graph, order)
-        other = "multiplications" if objective == "fma" else "fma"
+        other = Objective.MULTIPLICATIONS if objective is Objective.FMA else Objective.FMA
         assert (cost, tie) == (count(accumulation, objective), count(accumulation, other))
         assert kept == tuple(v for v in order if v not in state.dead)
 
 
 @pytest.mark.parametrize("vertices", [70, 140, 300])
-@pytest.mark.parametrize("objective", ["fma", "multiplications"])
+@pytest.mark.parametrize("objective", [Objective.FMA, Objective.MULTIPLICATIONS])
 def test_annealed_costs_of_graphs_of_several_words(vertices, objective):
     graph = big_graph(vertices, vertices)
     state = Elimination(graph, objective)
@@ -112,11 +113,11 @@ def test_greedy_orders(graph, objective):
 @pytest.mark.parametrize("slice_", [1, 1_000, 10**9])
 def test_slices_do_not_change_a_run(monkeypatch, slice_):
     graph = big_graph(60, 3)
-    state = Elimination(graph, "fma")
-    expected = Annealing(state, "fma", state.intermediates)
+    state = Elimination(graph, Objective.FMA)
+    expected = Annealing(state, Objective.FMA, state.intermediates)
     list(expected.run(state.intermediates, 300, (7,)))
     monkeypatch.setattr(annealing, "SLICE", slice_)
-    search = Annealing(state, "fma", state.intermediates)
+    search = Annealing(state, Objective.FMA, state.intermediates)
     list(search.run(state.intermediates, 300, (7,)))
     assert search.best == expected.best
 

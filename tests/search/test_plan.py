@@ -17,7 +17,6 @@ from accumulus.errors import ArgumentError, OrderError, UnknownNameError, Verifi
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import vertex
-from accumulus.search.methods import check_options
 from accumulus.search.plan import plan
 from accumulus.search.registry import Found
 
@@ -95,14 +94,6 @@ def test_unknown_names_come_with_the_known_ones(arguments, known):
 def test_what_is_not_a_graph(graph):
     with pytest.raises(ArgumentError, match="expected a DifferentiationGraph"):
         plan(graph)
-
-
-def test_options_are_checked_before_there_is_a_graph():
-    check_options("auto", 1.0, "fast", 0)
-    with pytest.raises(UnknownNameError):
-        check_options("autto", 1.0, "fast", 0)
-    with pytest.raises(ArgumentError):
-        check_options("auto", -1.0, "fast", 0)
 
 
 @pytest.mark.parametrize("limit", [0, 0.0, np.float32(0.0), np.int64(0)])

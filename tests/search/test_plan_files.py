@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search.kept.files import VERSION, load_plan
 from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.methods import methods
@@ -41,7 +41,7 @@ def same(first, second):
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), seed=st.integers())
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
 def test_round_trip(method, graph, objective, seed, tmp_path):
     made = plan(graph, method, objective, seed=seed, iterations=50, time_limit=1e9)
     made.save(tmp_path / "plan.json")
@@ -304,7 +304,7 @@ def test_no_file(tmp_path):
 @given(data=st.data(), of_function=st.booleans(), as_steps=st.booleans())
 def test_no_change_makes_a_wrong_plan(data, of_function, as_steps, tmp_path):
     """Any one number or word of a file is changed: it is refused, or what is read is a right plan."""
-    made = plan(FUNCTION if of_function else CHAIN, "reverse", data.draw(st.sampled_from(OBJECTIVES)))
+    made = plan(FUNCTION if of_function else CHAIN, "reverse", data.draw(st.sampled_from(Objective)))
     file = written(steps_of(made) if as_steps else made, tmp_path)
     places = list(leaves(file))
     place = data.draw(st.sampled_from(places))

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination, cost_of_order
 from accumulus.search.reductions import Part, parts, reduced
 
-COUNTED = ("fma", "multiplications")
+COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")
 
 
@@ -78,12 +79,12 @@ def price(graph: DifferentiationGraph, objective: str, part: Part, order: tuple[
 @pytest.mark.parametrize(("roots", "inner", "terminals"), [(1, 3, 1), (2, 2, 2), (2, 2, 1)])
 def test_nothing_is_lost_on_all_small_graphs(roots, inner, terminals):
     for graph in every_graph(roots, inner, terminals, (None, "a")):
-        check(graph, "fma")
+        check(graph, Objective.FMA)
 
 
 def test_nothing_is_lost_on_all_small_graphs_with_kinds():
     for graph in every_graph(1, 2, 1, LABELS):
-        check(graph, "multiplications")
+        check(graph, Objective.MULTIPLICATIONS)
 
 
 @pytest.mark.parametrize("objective", COUNTED)
@@ -119,16 +120,16 @@ def test_nothing_is_lost_on_odd_graphs(graph, objective):
 
 def test_series_ends_and_twins():
     chain = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
-    assert [reduced(Elimination(chain, "fma"), (1, 2)).cost] == [2]
+    assert [reduced(Elimination(chain, Objective.FMA), (1, 2)).cost] == [2]
     twins = DifferentiationGraph(
         [(j, v) for j in ("r", "s", "q") for v in ("a", "b")] + [(v, i) for v in ("a", "b") for i in ("x", "z", "w")]
     )
-    state = Elimination(twins, "fma")
+    state = Elimination(twins, Objective.FMA)
     assert len(parts(state)) == 2
     edges = [("r", "u"), ("s", "u"), ("q", "u"), ("u", "a"), ("u", "b"), ("a", "w"), ("b", "w"), ("r", "w")]
     edges += [("w", "x"), ("w", "z"), ("q", "a"), ("q", "b"), ("u", "c"), ("c", "z")]
     joined = DifferentiationGraph(edges)
-    state = Elimination(joined, "fma")
+    state = Elimination(joined, Objective.FMA)
     (part,) = parts(state)
     smaller = reduced(state, part)
     names = [{joined.vertices[v] for v in members} for members in smaller.members]
@@ -138,7 +139,7 @@ def test_series_ends_and_twins():
 
 def test_independent_parts():
     graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x"), ("b", "c"), ("c", "x"), ("y", "x")])
-    state = Elimination(graph, "fma")
+    state = Elimination(graph, Objective.FMA)
     assert [{graph.vertices[v] for v in part} for part in parts(state)] in (
         [{"a"}, {"b", "c"}],
         [{"b", "c"}, {"a"}],

@@ -15,6 +15,7 @@ from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
+from accumulus.objective import Objective
 from accumulus.search import sharing
 from accumulus.search.elimination import Elimination, cost_of_order
 from accumulus.search.plan import plan
@@ -23,9 +24,9 @@ from accumulus.tape.tape import Tape
 
 
 def model(graph: DifferentiationGraph) -> Sharing:
-    state = Elimination(graph, "operations")
+    state = Elimination(graph, Objective.OPERATIONS)
     order = (*state.intermediates, *state.dead)
-    products, _ = cost_of_order(graph, order, "fma")
+    products, _ = cost_of_order(graph, order, Objective.FMA)
     return Sharing(graph, state, eliminate_vertices(graph, order).entries, 4 * products)
 
 
@@ -49,7 +50,7 @@ def test_the_model_is_off_by_the_same_for_all_orders(graph, data):
     names = graph.vertices
     ends = [names[v] for v in graph.roots], [names[v] for v in graph.terminals]
     plain = DifferentiationGraph(edges, *ends, sizes=dict.fromkeys(names, 1))  # ends without edges are meant
-    assume(len(Elimination(plain, "operations").intermediates) >= 2)
+    assume(len(Elimination(plain, Objective.OPERATIONS).intermediates) >= 2)
     agrees_on_differences(plain, [data.draw(orders(plain)) for _ in range(3)])
 
 
@@ -97,7 +98,7 @@ def test_no_greedy_order_of_a_function_takes_fewer_operations(program, seed):
 @pytest.mark.parametrize("slice_", [1, 7, 10**6])
 def test_slices_do_not_change_a_run(monkeypatch, slice_):
     graph = rotation_chain(5)
-    start = Elimination(graph, "operations").intermediates
+    start = Elimination(graph, Objective.OPERATIONS).intermediates
     expected = model(graph)
     list(expected.run(start, 200, (3,)))
     monkeypatch.setattr(sharing, "SLICE", slice_)
@@ -109,7 +110,7 @@ def test_slices_do_not_change_a_run(monkeypatch, slice_):
 def test_the_best_order_costs_what_the_search_says():
     graph = rotation_chain(6)
     search = model(graph)
-    start = Elimination(graph, "operations").intermediates
+    start = Elimination(graph, Objective.OPERATIONS).intermediates
     offset = counted(graph, list(start)) - search.count_operations(start)
     for cost in search.run(start, 2_000, (1,)):
         assert cost == search.best[0]
@@ -120,7 +121,7 @@ def test_the_best_order_costs_what_the_search_says():
 def test_orders_of_too_many_products_are_passed_over():
     edges = [(f"y{k}", "a") for k in range(40)] + [("a", "b"), ("b", "c")] + [("c", f"x{k}") for k in range(40)]
     graph = DifferentiationGraph(edges)
-    state = Elimination(graph, "operations")
+    state = Elimination(graph, Objective.OPERATIONS)
     a, b, c = (graph.vertices.index(name) for name in "abc")
     good, bad = (b, a, c), (a, c, b)
     search = Sharing(graph, state, eliminate_vertices(graph, good).entries, products=10)

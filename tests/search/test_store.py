@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus import cache
-from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import ArgumentError
 from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.objective import Objective
+from accumulus.options import OF_PLANS, Options
 from accumulus.search.kept import store
-from accumulus.search.methods import Options, methods
+from accumulus.search.methods import methods
 from accumulus.search.plan import plan
 
 GRAPH = generators.random_dag(seed=1)
@@ -47,6 +49,10 @@ def found(**options):
     return plan(GRAPH, **{"method": "markowitz", **options})
 
 
+def key_of_found(seed):
+    return store.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
+
+
 def test_what_is_found_is_recalled(folder):
     first, again = found(), found()
     assert (first.recalled, again.recalled) == (False, True)
@@ -58,7 +64,7 @@ def test_what_is_found_is_recalled(folder):
 
 @pytest.mark.parametrize("method", tuple(methods()))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), seed=st.integers())
+@given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
 def test_a_recalled_plan_is_the_one_that_would_be_found(method, graph, objective, seed, folder):
     options = {"objective": objective, "seed": seed, "iterations": 50, "time_limit": 1e9}
     kept = plan(graph, method, **options)
@@ -132,18 +138,25 @@ def test_another_version_of_the_search_searches_again(folder, monkeypatch):
     assert not found().recalled
 
 
-def test_every_option_of_a_search_is_part_of_the_key():
-    """Also those that are added later; what cannot be written down is not kept."""
+def test_every_option_that_decides_a_plan_is_part_of_the_key():
+    with ThreadPoolExecutor(1) as executor:
+        others = {
+            "method": "vertex",
+            "objective": Objective.FMA,
+            "time_limit": 2.0,
+            "effort": "fast",
+            "seed": 1,
+            "iterations": 5,
+            "executor": executor,
+        }
+        assert tuple(others) == OF_PLANS
+        keys = {store.key_of(GRAPH, Options(**{name: value})) for name, value in others.items()}
+    assert len(keys | {store.key_of(GRAPH, Options())}) == len(others) + 1
 
-    @dataclass(frozen=True)
-    class More(Options):
-        windows: object = 1
 
-    keys = {store.key_of(GRAPH, "vertex", More(windows=windows)) for windows in (1, 2, "2", None)}
-    assert len(keys) == 4
-    assert None not in keys
-    assert store.key_of(GRAPH, "vertex", More(windows=object())) is None
-    assert store.key_of(GRAPH, "vertex", Options(progress=print)) == store.key_of(GRAPH, "vertex", Options())
+def test_what_is_made_of_a_plan_is_no_part_of_the_key():
+    others = {"progress": print, "cache": False, "dtype": "float32", "target": "numpy", "sparse": "csr", "threads": 2}
+    assert {store.key_of(GRAPH, Options(**{k: v})) for k, v in others.items()} == {store.key_of(GRAPH, Options())}
 
 
 @pytest.mark.parametrize(

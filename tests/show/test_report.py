@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.accumulate.cost import OBJECTIVES, count
+from accumulus.accumulate.cost import count
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, small_enough
 from accumulus.show.report import Report, kind_of, operations_by_kind
 from accumulus.tape.operations import OPERATIONS
@@ -38,7 +39,7 @@ def test_numbers_are_the_program_s(report):
     assert report.function.argument_shapes == ((3,), ())
     assert report.function.result_shapes == ((), (2,))
     assert report.chosen.cost(report.objective) == program.plan.cost
-    for objective in OBJECTIVES:
+    for objective in Objective:
         assert report.chosen.cost(objective) == count(program.plan.accumulation, objective)
 
 

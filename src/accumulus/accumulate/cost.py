@@ -8,35 +8,29 @@ included, before it is rewritten; ``time`` is what they take on this machine, in
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.emit import emit
-from accumulus.errors import unknown_name
 from accumulus.graph.graph import Kind
+from accumulus.objective import Objective
 from accumulus.rewriting.costs import cost_of
 from accumulus.rewriting.plain import plain
 
-__all__ = ["OBJECTIVES", "ON_TAPE", "Objective", "check_objective", "count"]
+__all__ = ["count"]
 
-Objective = Literal["fma", "multiplications", "operations", "time"]
-OBJECTIVES: Final[tuple[Objective, ...]] = get_args(Objective)
-#: Objectives that are counted on the tape, where equal operations are one and values count, too.
-ON_TAPE: Final[tuple[Objective, ...]] = ("operations", "time")
 _UNITS: Final = (Kind.ONE, Kind.MINUS_ONE)
 
 
-def check_objective(objective: str) -> Objective:
-    """The objective of that name, or `UnknownNameError`."""
-    if objective not in OBJECTIVES:
-        raise unknown_name("objective", objective, OBJECTIVES)
-    return objective
+def count(accumulation: Accumulation, objective: str) -> int:
+    """Cost of the accumulation under the objective of that name.
 
-
-def count(accumulation: Accumulation, objective: Objective) -> int:
-    """Cost of the accumulation under the objective."""
-    if check_objective(objective) in ON_TAPE:
-        return cost_of(plain(emit(accumulation)), "time" if objective == "time" else "operations")
+    Raises:
+        UnknownNameError: if there is no such objective.
+    """
+    judged = Objective.of(objective)
+    if judged.on_tape:
+        return cost_of(plain(emit(accumulation)), judged.of_tape)
     graph = accumulation.graph
     kinds: list[int] = graph.kinds.tolist()
     sizes = graph.sizes.tolist()
@@ -55,6 +49,6 @@ def count(accumulation: Accumulation, objective: Objective) -> int:
         rows.append(rows[left])
         columns.append(columns[right])
         free = a in _UNITS or b in _UNITS or (a == b == Kind.CONSTANT)
-        if is_product and (objective == "fma" or not free):
+        if is_product and (judged.every_product or not free):
             total += sizes[rows[left]] * sizes[columns[left]] * sizes[columns[right]]
     return total

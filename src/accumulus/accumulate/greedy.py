@@ -25,11 +25,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import ON_TAPE, Objective, count
+from accumulus.accumulate.cost import count
 from accumulus.accumulate.edge import EdgeElimination, edges_of_vertices
 from accumulus.accumulate.face import FaceElimination, faces_of_edges
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 
 __all__ = ["EdgeChoices", "FaceChoices", "Problem", "Repair", "edge", "face", "run_heap"]
 
@@ -51,7 +52,7 @@ Step = tuple[Any, ...]
 
 def edge(
     graph: DifferentiationGraph,
-    objective: Objective = "multiplications",
+    objective: Objective = Objective.MULTIPLICATIONS,
     *,
     rounds: int = 1000,
     work: int = 80_000,
@@ -75,7 +76,7 @@ def edge(
 
 def face(
     graph: DifferentiationGraph,
-    objective: Objective = "multiplications",
+    objective: Objective = Objective.MULTIPLICATIONS,
     *,
     rounds: int = 1000,
     work: int = 80_000,
@@ -305,7 +306,7 @@ class Repair:
             else:
                 found = state.finish()
                 now = self._keep(found)
-                if self.objective in ON_TAPE:
+                if self.objective.on_tape:
                     work -= _COUNTED * len(found.steps)
                 if now <= cost or (now == cost + 1 and rng.random() < _WORSE):
                     sequence, cost = taken, now

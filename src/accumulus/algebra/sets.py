@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective, count
+from accumulus.accumulate.cost import count
 from accumulus.algebra.expression import (
     Expression,
     Product,
@@ -196,7 +196,7 @@ class ExpressionSet:
             raise unknown_name("way to draw symbols", symbols, drawings)
         return drawings[symbols](self)
 
-    def cost(self, objective: Objective = "fma", graph: DifferentiationGraph | None = None) -> int:
+    def cost(self, objective: str = "fma", graph: DifferentiationGraph | None = None) -> int:
         """Cost of what is written, counted on its accumulation.
 
         Args:

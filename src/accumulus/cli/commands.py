@@ -159,11 +159,9 @@ def compare(
 
     Fixed procedures that would take longer than the time limit, by estimate, are left out.
     """
-    from accumulus.accumulate.cost import check_objective
     from accumulus.show.comparison import Candidate, chosen_because, comparison_table
 
-    cost = check_objective(objective)
-    options = _options("auto", cost, time_limit, seed, effort)
+    options = _options("auto", objective, time_limit, seed, effort)
     what = load(subject, shape or [])
     candidates: list[Candidate] = []
     interrupted = False
@@ -179,13 +177,13 @@ def compare(
         if not candidates:
             raise
         interrupted = True
-    best = min(candidates, key=lambda candidate: candidate.cost(cost))
+    best = min(candidates, key=lambda candidate: candidate.cost(objective))
     if as_json:
         rows = [candidate.to_dict() for candidate in candidates]
-        _print_json({"name": what.name, "objective": cost, "methods": rows, "skipped": skipped})
+        _print_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
-        reason = Text(f"Fewest {cost}: {chosen_because(best, others, cost)}")
+        reason = Text(f"Fewest {objective}: {chosen_because(best, others, objective)}")
         table = comparison_table(candidates, best.method)
         parts: list[RenderableType] = [Text(what.name, style="bold"), "", table, "", reason]
         if skipped:
@@ -246,12 +244,11 @@ def methods(as_json: AsJson = False) -> None:
 
 def _options(method: str, objective: str, time_limit: float, seed: int, effort: str) -> dict[str, Any]:
     """Options of a search, checked before anything slow begins."""
-    from accumulus.accumulate.cost import check_objective
-    from accumulus.search.methods import check_options
+    from accumulus.options import Options
 
-    check_objective(objective)
-    check_options(method, time_limit, effort, seed)
-    return {"method": method, "objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
+    given = {"method": method, "objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
+    Options.of(**given)
+    return given
 
 
 def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:

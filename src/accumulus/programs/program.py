@@ -5,24 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.cost import ON_TAPE
 from accumulus.accumulate.emit import emit
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
+from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.results import Results, Wanted
-from accumulus.programs.settings import Settings, check_threads
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
-from accumulus.search.plan import Plan, plan
+from accumulus.search.plan import Plan, find_plan
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, compile_tape
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from accumulus.show.report import Report
 
 __all__ = ["Program", "linearize_arguments"]
-
-#: Edges of graphs whose order is searched for briefly where the tape is rewritten after that.
-SMALL: Final = 5_000
 
 T = TypeVar("T")
 
@@ -66,7 +62,7 @@ class Program:
         recording: Recording,
         wanted: Wanted,
         argnums: int | tuple[int, ...],
-        settings: Settings,
+        options: Options,
         *,
         given: tuple[Linearization, Plan] | None = None,
         first: Call = "point",
@@ -74,11 +70,11 @@ class Program:
     ) -> None:
         self.name = name
         self.recording = recording
-        self.settings = settings
+        self.options = options
         self.wanted: Wanted = wanted
         self.seconds: dict[str, float] = {}
         positions = (argnums,) if isinstance(argnums, int) else argnums
-        dtype = np.dtype(settings.dtype)
+        dtype = np.dtype(options.dtype)
         if given is None:
             self.linearization = self._timed("linearize", lambda: linearize_arguments(recording, positions, name))
             self.plan = self._timed("plan", self._find_plan)
@@ -90,7 +86,7 @@ class Program:
         self._exact: frozenset[int]
         self.tape, self._exact = self._timed("optimise", lambda: self._optimise(emitted))
         self.operations: int = self.tape.operations
-        self._arguments = Arguments(name, recording.argument_shapes, dtype, settings.check_finite)
+        self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self._results = Results(
             recording,
             self.linearization,
@@ -98,7 +94,7 @@ class Program:
             positions,
             single=isinstance(argnums, int),
             wanted=wanted,
-            sparse=settings.sparse,
+            sparse=options.sparse,
             dtype=dtype,
         )
         self.kernel: Kernel = self._timed("compile", lambda: self._compile(first))
@@ -107,17 +103,17 @@ class Program:
     def _shorten(self) -> None:
         """Set up the short ways through a call; they belong to this process and are not pickled."""
         is_one = len(self.recording.argument_shapes) == 1
-        direct = self._results.is_single and is_one and not self.settings.check_finite
+        direct = self._results.is_single and is_one and not self.options.check_finite
         #: For one array argument of the compiled shape: the result, with as little in between as there can be.
         self.quick: Callable[[NDArray[Any]], Any]
-        self.quick = self._quick(self.kernel.dtype) if direct and self.settings.sparse is None else self.__call__
+        self.quick = self._quick(self.kernel.dtype) if direct and self.options.sparse is None else self.__call__
         #: The same for a batch of points on one thread, and an array to write to: None if it has to be checked first.
         self.quick_batch: Callable[[NDArray[Any], Any], Any] | None = self._quick_batch() if direct else None
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in ("quick", "quick_batch")}
         # what shares in a search belongs to this process
-        return state | {"settings": replace(self.settings, executor=None)}
+        return state | {"options": self.options.alone}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -130,33 +126,15 @@ class Program:
         return result
 
     def _find_plan(self) -> Plan:
-        options = self.settings
+        options = self.options
         if options.rewrites:  # side by side, where they have to be compiled
             prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs")
-        effort = options.effort
-        if options.rewrites and effort == "balanced" and options.objective in ON_TAPE and self._is_small():
-            effort = "fast"
-        return plan(
-            self.linearization.graph,
-            method=options.method,
-            objective=options.objective,
-            time_limit=options.time_limit,
-            seed=options.seed,
-            effort=effort,
-            cache=options.cache,
-            executor=options.executor,
-        )
-
-    def _is_small(self) -> bool:
-        """Whether the optimiser wins back what a brief search for the order leaves, so that its time is better spent.
-
-        On graphs larger than that, a brief search for the order leaves more than algebra is given time for.
-        """
-        return len(self.linearization.graph.sources) <= SMALL
+        graph = self.linearization.graph
+        return find_plan(graph, replace(options, effort=options.effort_of_order(len(graph.sources))))
 
     def _optimise(self, tape: Tape) -> tuple[Tape, frozenset[int]]:
         """What is compiled, and which of its operations are to be left alone there, too."""
-        options, values = self.settings, len(self.linearization.rows)
+        options, values = self.options, len(self.linearization.rows)
         # the function's own operations are told by its outputs, which go only then
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
@@ -166,7 +144,7 @@ class Program:
         else:
             tape = optimise(
                 tape,
-                "time" if options.objective == "time" else "operations",
+                options.objective.of_tape,
                 effort=options.effort,
                 time_limit=options.time_limit,
                 seed=options.seed,
@@ -182,7 +160,7 @@ class Program:
         return tape, own
 
     def _compile(self, first: Call) -> Kernel:
-        options = self.settings
+        options = self.options
         segments = self._results.segments
         kernel = compile_tape(self.tape, segments, target=options.target, dtype=options.dtype, exact=self._exact)
         kernel.prepare(first)
@@ -214,7 +192,7 @@ class Program:
         return self._sparse_pattern()
 
     def _sparse_pattern(self) -> Any:
-        if self.settings.sparse is None:
+        if self.options.sparse is None:
             raise ArgumentError(
                 f"the derivatives of {self.name} are dense arrays, which have no pattern; ask for sparse ones, with "
                 "sparse='csr'"
@@ -235,8 +213,8 @@ class Program:
 
     def _quick_batch(self) -> Callable[[NDArray[Any], Any], Any] | None:
         kernel, (shape,), single = self.kernel, self._results.shapes, self._results.single
-        plain = self.settings.sparse is None
-        if self.settings.threads != 1:
+        plain = self.options.sparse is None
+        if self.options.threads != 1:
             return None
 
         def call(X: NDArray[Any], out: Any) -> Any:
@@ -265,7 +243,7 @@ class Program:
         Raises:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`.
         """
-        count = self.settings.threads if threads is None else check_threads(threads)
+        count = self.options.threads if threads is None else check_threads(threads)
         X, points = self._arguments.pack_batch(arguments, transposed)
         given = None if out is None else self._results.check_out(out, points, transposed)
         arrays = self.kernel.batch(X, out=given, threads=count, transposed=transposed)

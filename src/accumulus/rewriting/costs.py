@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 from accumulus.errors import unknown_name
+from accumulus.objective import TapeObjective
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import weights
 
 __all__ = ["FUSED", "TAPE_OBJECTIVES", "UNIT", "TapeObjective", "cost_of", "search_weights"]
 
-TapeObjective = Literal["operations", "time"]
 TAPE_OBJECTIVES: Final[tuple[TapeObjective, ...]] = get_args(TapeObjective)
 
 #: What an addition weighs in a search.

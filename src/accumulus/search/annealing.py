@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
+from accumulus.objective import Objective
 from accumulus.search.compiled import order_slots as slot
 from accumulus.search.elimination import Cost, Elimination
 from accumulus.search.encoding import BitRows
@@ -68,10 +68,10 @@ class Annealing:
         block.point(slot.SUMS, np.zeros(count + 1))
         block.point(slot.MASK, np.zeros(words, np.int64))
         block.point(slot.TABLE, np.exp(-np.arange(slot.TABLE_LENGTH) / slot.TABLE_STEP))
-        if objective not in ON_TAPE and (sizes != 1).any():  # operations count the entries of vectors as one
+        if not objective.on_tape and (sizes != 1).any():  # operations count the entries of vectors as one
             block.point(slot.SIZES, sizes)
         first, tie = 1 << slot.SHIFT, 1
-        products, multiplications = (first, tie) if objective == "fma" else (tie, first)
+        products, multiplications = objective.ranked(first, tie)
         values = block.integers
         values[[slot.VERTICES, slot.WORDS, slot.WINDOW]] = count, words, WINDOW
         values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = products, multiplications

@@ -28,11 +28,10 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from accumulus.accumulate.cost import ON_TAPE
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.options import Options
 from accumulus.search.exact.eliminations import proven
-from accumulus.search.options import Options
 from accumulus.search.registry import Found, Method, get, methods, register
 from accumulus.search.sequences import face
 from accumulus.search.workload import Workload
@@ -56,11 +55,11 @@ _TAPE: Final = 15e-6
 def auto(graph: DifferentiationGraph, options: Options) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
     start = time.perf_counter()
-    if options.effort != "fast" and options.objective not in ON_TAPE and options.time_limit > 0:
+    if options.effort != "fast" and not options.objective.on_tape and options.time_limit > 0:
         prepare("search.order", "search.mixed", "search.faces")  # side by side, where they have to be compiled
     # whatever `face` covers is begun with there
     best = face(graph, replace(options, time_limit=(1 - _REST) * options.time_limit))
-    if best.interrupted or options.time_limit == 0 or options.iterations == 0:
+    if best.interrupted or not options.searches:
         return best
     covered = {"face", *_covered("face")}
     procedures = [method for method in map(get, methods()) if method.name not in covered and method.seconds is not None]
@@ -95,7 +94,7 @@ def _affordable(
     if len(graph.sources) > _LARGEST and not patient:
         return []
     work = Workload.of(graph)
-    counting = _TAPE * 2 * work.fewest if options.objective in ON_TAPE else 0.0
+    counting = _TAPE * 2 * work.fewest if options.objective.on_tape else 0.0
     estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
     estimates.sort(key=lambda estimate: estimate[1])
     products = best.accumulation.steps.is_product.count(1)

@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.objective import Objective
 
 __all__ = ["LARGE", "LEVELS", "Cost", "Elimination", "cost_of_order", "count_live", "is_large"]
 
@@ -100,7 +100,7 @@ class Elimination:
         fma = (above & _MASK) * (below & _MASK) * self.sizes[k]
         multiplications = variable * (below >> _BITS & _MASK) + constant * (below >> 2 * _BITS)
         multiplications *= self.sizes[k]
-        return (fma, multiplications) if self.objective == "fma" else (multiplications, fma)
+        return self.objective.ranked(fma, multiplications)
 
     def eliminate(self, k: int) -> None:
         """Replace the edges at k by edges from what depends on it to what it depends on."""

@@ -17,12 +17,12 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.accumulate.cost import Objective
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import prepare
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, is_large
-from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 
 __all__ = ["forward_order", "greedy_orders", "markowitz_order", "reverse_order"]

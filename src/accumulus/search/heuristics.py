@@ -37,8 +37,9 @@ from accumulus.accumulate.face import FaceElimination
 from accumulus.accumulate.greedy import EdgeChoices, FaceChoices, Problem, Step, run_heap
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.search.greedy import markowitz, markowitz_order
-from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 
 __all__ = ["HEURISTICS", "Heuristic"]
@@ -284,7 +285,7 @@ def _register(row: Heuristic) -> None:
             run_heap(problem, order, len(graph.vertices))
             return Found(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
-        fewest = markowitz_order(graph, "fma", longest)
+        fewest = markowitz_order(graph, Objective.FMA, longest)
         found = fewest and _sequence(graph, row, min(longest, _MOST[0] * fewest[0][0] + _MOST[1]))
         return found or markowitz(graph, options)
 

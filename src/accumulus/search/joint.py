@@ -12,9 +12,9 @@ from typing import Final
 
 from accumulus.accumulate.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.rewriting.costs import TapeObjective
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
-from accumulus.search.options import Options
 from accumulus.search.registry import Found, get
 
 __all__ = ["cheapest_program"]
@@ -32,9 +32,9 @@ def cheapest_program(graph: DifferentiationGraph, options: Options, best: Found)
     if products > _LARGEST:
         return best
     deadline = time.perf_counter() + options.time_limit
-    objective: TapeObjective = "time" if options.objective == "time" else "operations"
+    objective = options.objective.of_tape
     least = preview(emit(best.accumulation), objective, options.seed)
-    quick = replace(options, objective="multiplications", effort="fast", progress=None, executor=None)
+    quick = replace(options, objective=Objective.MULTIPLICATIONS, effort="fast", progress=None, executor=None)
     for name in _OTHERS:
         if time.perf_counter() > deadline:
             break

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.cost import Objective
 from accumulus.accumulate.vertex import check_order, eliminate_vertices
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
+from accumulus.objective import Objective
 from accumulus.search.compiled import elimination_slots as slot
 from accumulus.search.elimination import LEVELS, Cost, is_large
 
@@ -75,7 +75,7 @@ class LargeElimination:
             block.point(name, np.zeros(2 * count + _FIRST, np.int64))
         self._edges = np.zeros((0, slot.EDGE), np.int64)
         values = block.integers
-        values[slot.EVERY] = objective == "fma"
+        values[slot.EVERY] = objective.every_product
         values[slot.LIMIT] = _NO_LIMIT
         values[slot.HEAPED] = -1
         if steps is not None:
@@ -269,7 +269,7 @@ def accumulation_of(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
         return eliminate_vertices(graph, order)
     check_order(graph, order)
     steps = Steps(len(graph.sources))
-    state = LargeElimination(graph, "fma", steps)
+    state = LargeElimination(graph, Objective.FMA, steps)
     state.follow(np.fromiter(order, np.int64))
     rows = {root: position for position, root in enumerate(graph.roots)}
     columns = {terminal: position for position, terminal in enumerate(graph.terminals)}

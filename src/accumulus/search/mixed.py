@@ -90,7 +90,7 @@ class MixedAnnealing:
         block.point(slot.TOUCHED, np.zeros(words, np.int64))
         values = block.integers
         values[[slot.VERTICES, slot.WORDS, slot.LENGTH, slot.STATE_WORDS]] = vertices, words, length, size
-        values[slot.FMA] = state.objective == "fma"
+        values[slot.FMA] = state.objective.every_product
         values[[slot.BEST, slot.LOGGED]] = np.iinfo(np.int64).max, -1
         block.floats[slot.TIE] = _TIE
         memory[0][0] = self._initial = _initial_state(state, self._lines, numbers, words, size)

@@ -27,12 +27,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.cost import ON_TAPE
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.options import EFFORTS, Effort, Options
 from accumulus.search.annealing import LARGEST, seed_of
-from accumulus.search.options import EFFORTS, Effort, Options
 from accumulus.search.registry import Finder, Found, get
 from accumulus.search.workers import Workers
 from accumulus.search.workload import Workload
@@ -71,7 +70,7 @@ def in_parts(find: Finder) -> Finder:
 
 def _is_worth_sharing(graph: DifferentiationGraph, options: Options) -> bool:
     """Whether parts would search, and not only find greedy orders again and again."""
-    if options.time_limit == 0 or options.iterations == 0 or not 2 <= len(graph.intermediates) <= LARGEST:
+    if not options.searches or not 2 <= len(graph.intermediates) <= LARGEST:
         return False
     return _GREEDY * Workload.of(graph).fewest <= _BEGINNING * options.time_limit
 
@@ -133,7 +132,7 @@ class _Shared:
         # what every worker would have to compile for itself; the first use on a machine is not the search's time
         prepare(
             "search.order",
-            *["search.sharing"] * (options.objective in ON_TAPE),
+            *["search.sharing"] * (options.objective.on_tape),
             *["search.mixed"] * (find.__name__ != "vertex"),
         )
         self._deadline = time.perf_counter() + options.time_limit

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import ON_TAPE, Objective, count
+from accumulus.accumulate.cost import count
 from accumulus.graph.graph import Kind
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
+from accumulus.objective import Objective
 from accumulus.search.compiled import passes_slots as slot
 from accumulus.search.elimination import is_large
 
@@ -43,17 +44,17 @@ def verify(accumulation: Accumulation, seed: int = 0) -> None:
         accumulation.verify(seed)
 
 
-def cost_of(accumulation: Accumulation, objective: Objective) -> int:
+def cost_of(accumulation: Accumulation, objective: str) -> int:
     """Cost of an accumulation, as `accumulus.accumulate.cost.count` counts it."""
-    graph = accumulation.graph
-    if objective in ON_TAPE or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
-        return count(accumulation, objective)
+    graph, judged = accumulation.graph, Objective.of(objective)
+    if judged.on_tape or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
+        return count(accumulation, judged)
     block = Block(slot.SLOTS)
     labels = block.point(slot.VALUES, np.empty(len(graph.sources) + len(accumulation.steps), np.int64))
     kinds, sources = graph.kinds.astype(np.int64), graph.sources.astype(np.int64)
     labels[: len(kinds)] = (kinds << slot.VERTEX_BITS | sources) << slot.VERTEX_BITS | graph.targets
     block.point(slot.SIZES, np.ascontiguousarray(graph.sizes, np.int64))
-    block.integers[slot.EVERY] = objective == "fma"
+    block.integers[slot.EVERY] = judged.every_product
     return sum(_perform(block, slot.PRICE) for _ in _chunks(accumulation, block))
 
 

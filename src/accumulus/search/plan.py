@@ -11,20 +11,21 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import OBJECTIVES, ON_TAPE, Objective
 from accumulus.errors import ArgumentError, ExecutorWarning, OrderError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Effort, Options
 from accumulus.search.joint import cheapest_program
 from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.methods import get
-from accumulus.search.options import Options, check_cache
 from accumulus.search.passes import cost_of, verify
 from accumulus.search.registry import Found
+from accumulus.search.workers import Workers
 
 if TYPE_CHECKING:
     from accumulus.algebra.sets import ExpressionSet
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "find_plan", "plan"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Plan:
         lower_bound: no elimination of the plan's `scope` can cost less; None if nothing is known.
         seconds: that the search took, when the plan was found.
         seed: of the search.
+        effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
         recalled: whether it was not searched for but kept from before, see `accumulus.search.kept.store`.
     """
 
@@ -53,6 +55,8 @@ class Plan:
     lower_bound: int | None = None
     seconds: float = field(default=0.0, compare=False)
     seed: int = 0
+    effort: Effort = field(default="balanced", compare=False)
+    time_limit: float = field(default=1.0, compare=False)
     recalled: bool = field(default=False, compare=False)
 
     @cached_property
@@ -60,7 +64,7 @@ class Plan:
         """Cost under every objective."""
         return {
             objective: self.cost if objective == self.objective else cost_of(self.accumulation, objective)
-            for objective in OBJECTIVES
+            for objective in Objective
         }
 
     @property
@@ -140,7 +144,7 @@ def plan(
     time_limit: float = 1.0,
     seed: int = 0,
     *,
-    effort: str = "balanced",
+    effort: Effort = "balanced",
     iterations: int | None = None,
     order: Iterable[Hashable] | None = None,
     progress: Callable[[int], object] | None = None,
@@ -182,40 +186,61 @@ def plan(
     >>> plan(graph, order=["b", "a"]).cost
     4
     """
-    options: Any = {"objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
-    chosen = Options(iterations=iterations, progress=progress, executor=executor, **options)
-    finder = get(method)
-    check_cache(cache)
+    options = Options(
+        method=method,
+        objective=Objective.of(objective),
+        time_limit=time_limit,
+        seed=seed,
+        effort=effort,
+        iterations=iterations,
+        progress=progress,
+        cache=cache,
+        executor=executor,
+    )
+    return find_plan(graph, options, order)
+
+
+def find_plan(graph: DifferentiationGraph, options: Options, order: Iterable[Hashable] | None = None) -> Plan:
+    """`plan`, with its options in one object."""
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
             "or load_graph(path)"
         )
-    key = key_of(graph, method, chosen) if cache and order is None and is_on() else None
+    key = key_of(graph, options) if options.cache and order is None and is_on() else None
     known = recall(key, graph) if key else None
     if known is not None:
-        return replace(known, recalled=True)
+        return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
     start = time.perf_counter()
+    workers = None if options.executor is None else Workers(options.executor)
+    asked = replace(options, executor=workers)
     if order is not None:
-        if method != "auto":
-            raise ArgumentError(f"both method={method!r} and an order are given; expected one of them")
+        if options.method != "auto":
+            raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
         found = Found(graph, "order", _numbered(graph, order))
     else:
-        found = finder(graph, chosen)
-        if method != "auto":
-            found = replace(found, method=method, _accumulation=found.accumulation)
-        elif effort == "thorough" and objective in ON_TAPE and not found.interrupted and time_limit > 0:
-            found = cheapest_program(graph, chosen, found)
-    accumulation = found.accumulation
-    verify(accumulation)
-    cost = found.cost(chosen.objective)
-    seconds = time.perf_counter() - start
+        found = get(options.method)(graph, asked)
+        if options.method != "auto":
+            found = replace(found, method=options.method, _accumulation=found.accumulation)
+        elif options.effort == "thorough" and options.objective.on_tape and asked.searches and not found.interrupted:
+            found = cheapest_program(graph, asked, found)
+    verify(found.accumulation)
+    cost = found.cost(options.objective)
     made = Plan(
-        graph, accumulation, found.method, chosen.objective, cost, found.order, found.lower_bound, seconds, chosen.seed
+        graph,
+        found.accumulation,
+        found.method,
+        options.objective,
+        cost,
+        found.order,
+        found.lower_bound,
+        time.perf_counter() - start,
+        options.seed,
+        effort=options.effort,
+        time_limit=options.time_limit,
     )
-    workers = chosen.executor
     if workers is not None and workers.failures:
-        warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=2)
+        warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=3)
     if key and not found.interrupted and (workers is None or workers.complete):
         remember(key, made)
     return made

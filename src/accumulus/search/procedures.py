@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.options import Options
+from accumulus.options import Options
 from accumulus.search.registry import Found, register
 from accumulus.search.workload import Workload
 
@@ -84,7 +84,7 @@ def _local_jacobians(graph: DifferentiationGraph, options: Options) -> Found:
     """The best bracketing of every component."""
     from accumulus.accumulate.local_jacobians import local_jacobians
 
-    accumulation = local_jacobians(graph, unit_products=options.objective == "fma")
+    accumulation = local_jacobians(graph, unit_products=options.objective.every_product)
     return _found(graph, "local-jacobians", accumulation)
 
 
@@ -98,4 +98,4 @@ def _pages(graph: DifferentiationGraph, options: Options) -> Found:
     """Parted wherever that is cheaper than one piece."""
     from accumulus.accumulate.pages import pages
 
-    return _found(graph, "pages", pages(graph, unit_products=options.objective == "fma"))
+    return _found(graph, "pages", pages(graph, unit_products=options.objective.every_product))

@@ -138,13 +138,13 @@ def _is_series(state: Elimination, v: int) -> bool:
     ((u, i),) = state.predecessors[v].items()
     ((w, j),) = state.successors[v].items()
     above, size, below = state.sizes[u], state.sizes[v], state.sizes[w]
-    if state.objective != "fma":
+    if not state.objective.every_product:
         return i == j and i > 1 and above == below == 1
     return (above == 1 and below <= size) or (below == 1 and above <= size)
 
 
 def _is_copy(state: Elimination, v: int) -> bool:
-    if state.objective == "fma":
+    if state.objective.every_product:
         return False
     for one, other in ((state.predecessors, state.successors), (state.successors, state.predecessors)):
         if len(one[v]) == 1:
@@ -159,7 +159,7 @@ def _is_at_end(state: Elimination, v: int) -> bool:
         if (
             not any(one[u] for u in one[v])
             and sum(state.sizes[u] for u in one[v]) <= state.sizes[v]
-            and (state.objective == "fma" or min(other[v].values()) == 3)
+            and (state.objective.every_product or min(other[v].values()) == 3)
             and least_costs(state, (v,))[v] == state.cost(v)[0]
         ):
             return True
@@ -175,7 +175,7 @@ def _twins(state: Elimination) -> list[list[int]]:
         if not above and not below:
             continue
         key: object = (frozenset(above), frozenset(below), v in inner)
-        if state.objective != "fma":
+        if not state.objective.every_product:
             levels = {*above.values(), *below.values()}
             key = v if 1 in levels else (frozenset(above.items()), frozenset(below.items()), v in inner)
         groups[key].append(v)

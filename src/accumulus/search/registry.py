@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import Final
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import Objective
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.options import Options
 from accumulus.search.large import accumulation_of
-from accumulus.search.options import Options
 from accumulus.search.passes import cost_of
 from accumulus.search.workload import Workload
 
@@ -43,7 +42,7 @@ class Found:
     lower_bound: int | None = None
     _accumulation: Accumulation | None = field(default=None, repr=False)
     interrupted: bool = False
-    _costs: dict[Objective, int] = field(default_factory=dict, repr=False)
+    _costs: dict[str, int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def accumulation(self) -> Accumulation:
@@ -53,7 +52,7 @@ class Found:
         assert self.order is not None, "a method returns an order or an accumulation"
         return accumulation_of(self.graph, self.order)
 
-    def cost(self, objective: Objective) -> int:
+    def cost(self, objective: str) -> int:
         """Its cost, as `accumulus.accumulate.cost` counts it."""
         if objective not in self._costs:
             self._costs[objective] = cost_of(self.accumulation, objective)

@@ -23,13 +23,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.search.annealing import DEAREST
 from accumulus.search.elimination import Elimination
 from accumulus.search.mixed import MOST_EDGES, MixedAnnealing
-from accumulus.search.options import Options
 from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
 from accumulus.search.restarts import Schedule, until_stalled
@@ -85,7 +85,7 @@ def face(graph: DifferentiationGraph, options: Options) -> Found:
 def _search(graph: DifferentiationGraph, options: Options, levels: tuple[Level, ...]) -> Found:
     started = time.perf_counter()
     start = best = vertex(graph, options)
-    if best.interrupted or options.time_limit == 0 or options.iterations == 0:
+    if best.interrupted or not options.searches:
         return best
     products = best.accumulation.steps.is_product.count(1)
     if products > _EFFORTS[options.effort].most or _is_least(best, options.objective):
@@ -128,16 +128,16 @@ def _is_least(found: Found, objective: Objective) -> bool:
     from accumulus.search.exact.bounds import lower_bound
 
     # nothing is known of operations, but without fewer products there are hardly fewer of them
-    counted: Objective = "multiplications" if objective in ON_TAPE else objective
+    counted = objective.of_eliminations
     bound = lower_bound(found.graph, counted)
     return bound is not None and found.cost(counted) <= bound
 
 
 def _search_from(start: Found, options: Options) -> _Annealed | _Repaired | None:
     """The search that fits the objective; None for what is too large for it."""
-    if options.objective in ON_TAPE and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
+    if options.objective.on_tape and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
         return _Repaired(start, options)
-    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost("fma") < DEAREST:
+    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
     prepare("search.mixed")
     return _Annealed(start, options)
@@ -149,7 +149,7 @@ class _Annealed:
     def __init__(self, start: Found, options: Options) -> None:
         assert start.order is not None
         self._graph, self._options = start.graph, options
-        self._known = start.cost(options.objective) if options.objective in ON_TAPE else None
+        self._known = start.cost(options.objective) if options.objective.on_tape else None
         self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
         #: The order's own items: the best sequence can be hard to leave.
         self._order = self._annealing.best[1]

@@ -19,13 +19,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.objective import Objective
+from accumulus.options import Options
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
 from accumulus.search.elimination import Cost, Elimination, cost_of_order, count_live
 from accumulus.search.greedy import greedy_orders
-from accumulus.search.options import Options
 from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
 from accumulus.search.restarts import Schedule, until_stalled
@@ -81,13 +81,13 @@ def vertex(graph: DifferentiationGraph, options: Options) -> Found:
                         break
         except KeyboardInterrupt:
             interrupted = True
-    on_tape = options.objective in ON_TAPE
+    on_tape = options.objective.on_tape
     found = _cheapest_tape(candidates, options.objective) if on_tape else _cheapest(candidates)
     return replace(found, interrupted=True) if interrupted else found
 
 
 def _searchable(graph: DifferentiationGraph, candidates: list[_Candidate], options: Options) -> bool:
-    if options.time_limit == 0 or options.iterations == 0:
+    if not options.searches:
         return False
     least = min(candidate.cost[0] for candidate in candidates if candidate.cost)
     live = count_live(graph)
@@ -99,7 +99,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[_Candidate], optio
 def _prepared(options: Options) -> float:
     """Have the kernels ready, and return how long that took: the first use on a machine compiles them."""
     start = time.perf_counter()
-    prepare("search.order", *["search.sharing"] * (options.objective in ON_TAPE))
+    prepare("search.order", *["search.sharing"] * (options.objective.on_tape))
     return time.perf_counter() - start
 
 
@@ -111,7 +111,7 @@ def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Can
     start = _cheapest(candidates)
     state = Elimination(graph, options.objective)
     annealing = Annealing(state, options.objective, _order(start))
-    by_operations = options.objective in ON_TAPE
+    by_operations = options.objective.on_tape
     schedule = _ANNEALING["fast" if by_operations else options.effort]
     iterations = options.iterations
     if by_operations and iterations is not None:
@@ -150,14 +150,14 @@ def _search_by_operations(
 ) -> Generator[int]:
     """The second stage, from the order that the model likes best."""
     cheapest = _cheapest(candidates)
-    products = cost_of_order(graph, _order(cheapest), "fma", limit=MOST_PRODUCTS)
+    products = cost_of_order(graph, _order(cheapest), Objective.FMA, limit=MOST_PRODUCTS)
     if products is None:
         return
     sharing = Sharing(graph, state, cheapest.accumulation.entries, products[0])
     for candidate in candidates:
         candidate.modelled = sharing.count_operations(_order(candidate.found))
     start = min(candidates, key=lambda candidate: candidate.modelled or 0).found
-    beside = start.cost("operations") - sharing.best[0]
+    beside = start.cost(Objective.OPERATIONS) - sharing.best[0]
     sweeps = sharing.sweeps_in(min(options.time_limit, _RUN[options.effort]))
     try:
         for modelled in until_stalled(sharing, _SHARING[options.effort], options.seed, sweeps, iterations):

@@ -24,12 +24,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Effort
 from accumulus.search.annealing import DEAREST, Annealing
 from accumulus.search.elimination import Cost, Elimination
 from accumulus.search.large import LargeElimination
-from accumulus.search.options import Effort
 
 __all__ = ["Windows"]
 
@@ -62,7 +62,7 @@ class Windows:
     def __init__(self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int], cost: Cost) -> None:
         self._graph = graph
         # annealing leaves sizes out of operations, greedy orders do not
-        self._objective: Objective = "fma" if objective == "fma" else "multiplications"
+        self._objective = objective.of_eliminations
         state = LargeElimination(graph, self._objective)
         matters = np.zeros(len(graph.vertices), bool)
         matters[state.intermediates] = True

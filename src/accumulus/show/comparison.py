@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from accumulus.accumulate.cost import Objective
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search.plan import Plan, plan
 from accumulus.show.tables import amount, change, duration, table
 
@@ -47,7 +47,7 @@ class Candidate:
         """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
         return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
 
-    def cost(self, objective: Objective) -> int:
+    def cost(self, objective: str) -> int:
         """The cost under one objective."""
         return int(getattr(self, objective))
 
@@ -88,7 +88,7 @@ def comparison_table(candidates: Iterable[Candidate], chosen: str | None = None)
     return table(headings, rows, marked=chosen)
 
 
-def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: Objective) -> str:
+def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: str) -> str:
     """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
 
     >>> chosen = Candidate("vertex", 9, 6, 30, lower_bound=25)
@@ -101,7 +101,7 @@ def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: Ob
         if other.method != chosen.method:
             names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
     phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
-    unit = "ps a point" if objective == "time" else objective
+    unit = "ps a point" if objective == Objective.TIME else objective
     sentence = ", ".join([f"{chosen.method} with {amount(cost)} {unit}", *phrases])
     if chosen.lower_bound is None:
         return f"{sentence}."

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from accumulus.accumulate.cost import Objective
 from accumulus.accumulate.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.rewriting.plain import plain
 from accumulus.show.comparison import (
     SWEEPS,
@@ -82,14 +82,14 @@ class FunctionFacts:
     @classmethod
     def of(cls, program: Program) -> FunctionFacts:
         """The facts of `program`."""
-        recording, settings = program.recording, program.settings
+        recording, options = program.recording, program.options
         pressure = getattr(program.kernel, "pressure", None)
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
             operations=plain(recording.tape).operations,
-            target=settings.target,
-            dtype=settings.dtype,
+            target=options.target,
+            dtype=options.dtype,
             lanes=getattr(program.kernel, "lanes", None),
             pressure=None if pressure is None else pressure(),
         )

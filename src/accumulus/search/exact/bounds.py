@@ -30,8 +30,8 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.objective import Objective
 from accumulus.search.elimination import LEVELS, Elimination
 from accumulus.search.exact.flows import Neighbours, Path, disjoint_paths
 
@@ -43,7 +43,7 @@ FLOW_WORK: Final = 200_000
 _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
 #: Levels of labels in the order in which a flow prefers them.
-_GROUPS: Final = {"fma": ((1, 2, 3),), "multiplications": ((3,), (2,))}
+_GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 
 
 class Ways(NamedTuple):
@@ -60,10 +60,10 @@ def lower_bound(graph: DifferentiationGraph, objective: Objective, flow_work: in
         flow_work: vertices times edges up to which flows are exact.
 
     >>> lion = [("0a", "1"), ("0b", "1"), ("1", "2"), ("1", "5"), ("2", "3a"), ("2", "3b"), ("2", "4"), ("2", "5")]
-    >>> lower_bound(DifferentiationGraph(lion), "fma")
+    >>> lower_bound(DifferentiationGraph(lion), Objective.FMA)
     8
     """
-    if objective in ON_TAPE:
+    if objective.on_tape:
         return None
     return sum(least_costs(unmerged(graph, objective), flow_work=flow_work).values())
 
@@ -104,7 +104,7 @@ def paths_down(state: Elimination, v: int) -> list[Path]:
 
 
 def _groups(state: Elimination) -> tuple[tuple[int, ...], ...]:
-    return _GROUPS["fma" if state.objective == "fma" else "multiplications"]
+    return _GROUPS[state.objective.of_eliminations]
 
 
 def ways(paths: Iterable[Path], objective: Objective) -> Ways:
@@ -112,7 +112,7 @@ def ways(paths: Iterable[Path], objective: Objective) -> Ways:
     variable = nonunit = 0
     for path in paths:
         nonunit += path.width
-        if path.level == 3 or objective == "fma":
+        if path.level == 3 or objective.every_product:
             variable += path.width
     return Ways(variable, nonunit)
 
@@ -154,7 +154,7 @@ def _forest_ways(
     order: Sequence[int], neighbours: Neighbours, state: Elimination, rng: random.Random
 ) -> dict[int, Ways]:
     """Ways from each vertex along a random forest; ends of the graph come first in the order."""
-    sizes, fma = state.sizes, state.objective == "fma"
+    sizes, fma = state.sizes, state.objective.every_product
     tree: dict[int, int] = {}
     width: dict[int, int] = {}
     found = {}

@@ -198,7 +198,7 @@ class _Program:
                 self._row(row | dict.fromkeys(used[ends], -1.0), 0.0, 0.0)
 
     def _costs(self, left: int, right: int) -> bool:
-        return self.state.objective == "fma" or not (left == 1 or right == 1 or left == right == 2)
+        return self.state.objective.every_product or not (left == 1 or right == 1 or left == right == 2)
 
     def _triple(self, u: int, v: int, w: int) -> int:
         if (u, v, w) not in self._triples:

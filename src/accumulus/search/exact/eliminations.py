@@ -18,14 +18,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
-from accumulus.accumulate.cost import ON_TAPE
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.options import Options
 from accumulus.search.exact.bounds import lower_bound
 from accumulus.search.exact.bracketings import MOST_COLUMNS
 from accumulus.search.exact.proof import LEVELS, Level, Proof
 from accumulus.search.exact.subsets import MOST as MOST_VERTICES
-from accumulus.search.options import Options
 from accumulus.search.registry import Found, register
 from accumulus.search.sequences import edge, face
 from accumulus.search.vertex import vertex
@@ -81,7 +80,7 @@ def exact_face(graph: DifferentiationGraph, options: Options) -> Found:
 def _searched(graph: DifferentiationGraph, options: Options, level: Level) -> Found:
     start = time.perf_counter()
     best = _BASES[level](graph, replace(options, time_limit=_SHARE * options.time_limit))
-    if best.interrupted or options.objective in ON_TAPE or options.time_limit == 0 or options.iterations == 0:
+    if best.interrupted or options.objective.on_tape or not options.searches:
         return best
     left = replace(options, time_limit=max(0.0, start + options.time_limit - time.perf_counter()))
     return proven(graph, left, best, level)
@@ -95,7 +94,7 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
         level: of the eliminations that are searched, after all narrower ones.
         brief: whether to stop after some tens of milliseconds.
     """
-    if options.objective in ON_TAPE:
+    if options.objective.on_tape:
         return best
     if len(graph.sources) > _LARGEST:
         if _BOUND * len(graph.sources) > options.time_limit:

@@ -150,7 +150,7 @@ class LineSearch:
         block.point(slot.SCRATCH, np.zeros(4 * slot.MOST + len(numbers), np.int64))
         values = block.integers
         values[[slot.WORDS, slot.VERTICES, slot.TABLE_BITS]] = words, len(numbers), _TABLE_BITS
-        values[[slot.FMA, slot.EDGES]] = state.objective == "fma", self.edges
+        values[[slot.FMA, slot.EDGES]] = state.objective.every_product, self.edges
         values[slot.SERIES] = all(state.sizes[v] == 1 for v in numbers)
         for v, bits in middles.items():
             tracked[numbers[v] * words : (numbers[v] + 1) * words] = _words(bits, words)
@@ -171,7 +171,7 @@ class LineSearch:
         self, state: Elimination, part: Sequence[int]
     ) -> tuple[list[int], dict[tuple[int, int], int], dict[int, int]]:
         """Pairs of disjoint paths that need a product: their weights, which of them use an edge, and by vertex."""
-        fma = state.objective == "fma"
+        fma = state.objective.every_product
         pairs = []
         for v in part:
             below = paths_down(state, v)

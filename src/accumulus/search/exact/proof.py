@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import ON_TAPE, Objective
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact.bounds import least_costs, unmerged
 from accumulus.search.exact.bracketings import bracketing_bound
@@ -73,7 +73,7 @@ class Proof:
     """
 
     def __init__(self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int]) -> None:
-        assert objective not in ON_TAPE
+        assert not objective.on_tape
         self.graph = graph
         self._state = Elimination(graph, objective)
         #: With parallel edges as they are: what holds there holds for every program.

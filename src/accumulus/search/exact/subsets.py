@@ -94,7 +94,7 @@ class SubsetSearch:
         values = block.integers
         values[[slot.VERTICES, slot.WORDS]] = count, words
         values[[slot.LIMIT, slot.NEXT, slot.BUDGET]] = self.cost - 1, 0, _SLICE
-        values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = (1, 0) if state.objective == "fma" else (0, 1)
+        values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = state.objective.ranked(1, 0)
         return block, table
 
     def _order(self, vertices: Sequence[int], table: NDArray[np.int64]) -> tuple[int, ...]:

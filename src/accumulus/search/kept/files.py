@@ -22,9 +22,9 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.cost import OBJECTIVES
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
 from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of, verify
@@ -121,8 +121,9 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")
-    if objective not in OBJECTIVES:
-        raise PlanError(f"'objective' is {shortened(objective)}; expected {' or '.join(map(repr, OBJECTIVES))}")
+    names = [known.value for known in Objective]
+    if objective not in names:
+        raise PlanError(f"'objective' is {shortened(objective)}; expected {' or '.join(map(repr, names))}")
     cost, bound, seed = data.get("cost"), data.get("lower_bound"), data.get("seed")
     if type(cost) is not int:
         raise PlanError(f"'cost' is {shortened(cost)}; expected a whole number")
@@ -142,7 +143,7 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     counted = cost_of(accumulation, objective)
     if counted != cost:
         raise PlanError(f"'cost' is {cost}, but the plan costs {counted} {objective}")
-    return Plan(graph, accumulation, method, objective, cost, order, bound, float(seconds), seed)
+    return Plan(graph, accumulation, method, Objective(objective), cost, order, bound, float(seconds), seed)
 
 
 def _read_accumulation(

@@ -15,15 +15,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from accumulus.cache import load, store
 from accumulus.errors import PlanError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import OF_PLANS, Options
 from accumulus.search.kept.files import VERSION, read_found, written_found
 from accumulus.search.kept.hashing import graph_hash, search_version
-from accumulus.search.options import Options
 from accumulus.tape.weights import weights
 
 if TYPE_CHECKING:
@@ -40,25 +40,18 @@ def is_on() -> bool:
     return os.environ.get(SWITCH) != "0"
 
 
-def key_of(graph: DifferentiationGraph, method: str, options: Options) -> str | None:
-    """The hash under which the plan is kept; None if an option cannot be written down."""
-    given: dict[str, object] = {}
-    for option in fields(options):
-        if option.name == "progress":
-            continue
-        value = getattr(options, option.name)
-        if option.name == "executor":
-            # that a search is shared decides its parts; who does which does not matter
-            value = value is not None
-        # numbers of NumPy are written as the numbers that they are
-        value = value.item() if hasattr(value, "item") else value
-        if not isinstance(value, (str, int, float, type(None))):
-            return None
-        # 1 second and 1.0 are one, as they are equal
-        given[option.name] = float(value) if isinstance(value, int) and option.name == "time_limit" else value
-    if options.objective == "time":  # what was measured on the machine decides
+def key_of(graph: DifferentiationGraph, options: Options) -> str:
+    """The hash under which the plan is kept."""
+    given = {name: getattr(options, name) for name in OF_PLANS}
+    # that a search is shared decides its parts; who does which does not matter
+    given["executor"] = options.executor is not None
+    # 1 second and 1.0 are one, as they are equal
+    given["time_limit"] = float(options.time_limit)
+    # numbers of NumPy are written as the numbers that they are
+    given = {name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
+    if options.objective is Objective.TIME:  # what was measured on the machine decides
         given["weights"] = json.dumps(weights().to_dict(), sort_keys=True)
-    everything = json.dumps([VERSION, search_version(), graph_hash(graph), method, given], sort_keys=True)
+    everything = json.dumps([VERSION, search_version(), graph_hash(graph), given], sort_keys=True)
     return hashlib.blake2b(everything.encode(), digest_size=16).hexdigest()
 
 

@@ -1,0 +1,69 @@
+"""What plans and programs are judged by: the objectives, and all that follows from the choice of one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from accumulus.errors import unknown_name
+
+__all__ = ["Objective", "TapeObjective"]
+
+#: What the tape's optimiser can minimise.
+TapeObjective = Literal["operations", "time"]
+
+
+class Objective(StrEnum):
+    """A cost to minimise; equal to its name, and written as it.
+
+    >>> Objective.of("time").on_tape
+    True
+    >>> Objective.FMA == "fma"
+    True
+    """
+
+    #: Every product, as the literature counts them.
+    FMA = "fma"
+    #: Products but those with ±1 and of two constants.
+    MULTIPLICATIONS = "multiplications"
+    #: Operations of the emitted tape.
+    OPERATIONS = "operations"
+    #: What the operations of the emitted tape take on this machine, in picoseconds a point.
+    TIME = "time"
+
+    @classmethod
+    def of(cls, name: str) -> Objective:
+        """The objective of that name.
+
+        Raises:
+            UnknownNameError: if there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise unknown_name("objective", name, [known.value for known in cls]) from None
+
+    @property
+    def on_tape(self) -> bool:
+        """Whether it is counted on the emitted tape, where equal operations are one and values count, too."""
+        return self in (Objective.OPERATIONS, Objective.TIME)
+
+    @property
+    def of_tape(self) -> TapeObjective:
+        """What the tape's optimiser minimises for it."""
+        return "time" if self is Objective.TIME else "operations"
+
+    @property
+    def of_eliminations(self) -> Objective:
+        """What searches of eliminations, which know no tape, minimise for it."""
+        return Objective.FMA if self is Objective.FMA else Objective.MULTIPLICATIONS
+
+    @property
+    def every_product(self) -> bool:
+        """Whether products that are free, with ±1 or of two constants, count as well."""
+        return self is Objective.FMA
+
+    def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
+        """The counts in the order in which they decide between two eliminations: its own, then the one that breaks
+        ties."""
+        return (fma, multiplications) if self.every_product else (multiplications, fma)

@@ -1,0 +1,171 @@
+"""The options of derivatives and plans: each has its default and is checked here, and nowhere else.
+
+One object goes from the user's call through planning and rewriting to the compiled program. A stage that is to do
+something else, such as a brief search, gets the same object with that option replaced (`dataclasses.replace`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+
+from accumulus.deadline import Deadline
+from accumulus.errors import ArgumentError, unknown_name
+from accumulus.objective import Objective
+
+if TYPE_CHECKING:
+    from accumulus.programs.sparse import SparseFormat
+
+__all__ = ["EFFORTS", "OF_PLANS", "Effort", "Options", "check_threads"]
+
+Effort = Literal["fast", "balanced", "thorough"]
+EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
+DTYPES: Final = ("float64", "float32")
+#: The options that decide which plan is found. All others say what is told, kept, or made of it.
+OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
+
+#: The effort of the search for an order by what was asked for, where the tape is rewritten afterwards: algebra wins
+#: back what a brief search leaves, so that the time is better spent there. Not on graphs of more edges: there it leaves
+#: more than algebra is given time for.
+BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
+SMALL: Final = 5_000
+#: Part of the time limit that planning may take where the tape is rewritten afterwards. What it leaves of it is added
+#: to the rest.
+PLANNING: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to plan, rewrite and compile; each option is documented at `accumulus.jacobian`, `iterations` at
+    `accumulus.plan`.
+
+    Raises:
+        UnknownNameError: for a name that is not among those that there are.
+        ArgumentError: for a value of a wrong type or out of range.
+    """
+
+    method: str = "auto"
+    objective: Objective = Objective.OPERATIONS
+    time_limit: float = 1.0
+    effort: Effort = "balanced"
+    seed: int = 0
+    iterations: int | None = None
+    executor: Any = None
+    progress: Callable[[int], object] | None = None
+    cache: bool = True
+    sparse: SparseFormat | None = None
+    target: str = "llvm"
+    dtype: str = "float64"
+    threads: int = 1
+    check_finite: bool = False
+    optimise: bool | None = None
+    exact_order: bool = False
+
+    def __post_init__(self) -> None:
+        # each registry is asked for its own names, and only then imported
+        from accumulus.programs.sparse import FORMATS
+        from accumulus.search.methods import get
+        from accumulus.search.workers import check_executor
+        from accumulus.targets import check_target
+
+        get(self.method)
+        self._set("objective", Objective.of(self.objective))
+        if self.effort not in EFFORTS:
+            raise unknown_name("effort", self.effort, EFFORTS)
+        _check_seconds("time_limit", self.time_limit)
+        _check_whole("seed", self.seed)
+        if self.iterations is not None:
+            _check_whole("iterations", self.iterations)
+            if self.iterations < 0:
+                raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
+        check_executor(self.executor)
+        if self.progress is not None and not callable(self.progress):
+            raise ArgumentError(f"progress is {self.progress!r}; expected a function of the best cost so far, or None")
+        if not isinstance(self.cache, bool):
+            raise ArgumentError(
+                f"cache is {self.cache!r}; expected True or False (the folder is named by ACCUMULUS_CACHE)"
+            )
+        if isinstance(self.sparse, bool):
+            self._set("sparse", "csr" if self.sparse else None)
+        if self.sparse is not None and self.sparse not in FORMATS:
+            raise unknown_name("sparse format", self.sparse, FORMATS)
+        check_target(self.target)
+        self._set("dtype", _dtype(self.dtype))
+        check_threads(self.threads)
+        if self.optimise not in (True, False, None):
+            raise ArgumentError(f"optimise is {self.optimise!r}; expected True, False or None")
+
+    @classmethod
+    def of(cls, **given: Any) -> Options:
+        """Options from keyword arguments as users give them.
+
+        Raises:
+            UnknownNameError: for an option, or a name given for one, that does not exist.
+            ArgumentError: for a value of a wrong type or out of range.
+        """
+        names = [option.name for option in fields(cls)]
+        unknown = set(given).difference(names)
+        if unknown:
+            raise unknown_name("option", min(unknown), names)
+        return cls(**given)
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the tape is rewritten; by default where products in another order hardly leave the range."""
+        return self.dtype == "float64" if self.optimise is None else self.optimise
+
+    @property
+    def alone(self) -> Options:
+        """The same without what belongs to this process: what shares in a search, and what is told of it."""
+        return replace(self, executor=None, progress=None)
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is time for more than the best greedy plan."""
+        return self.time_limit > 0 and self.iterations != 0
+
+    def effort_of_order(self, edges: int) -> Effort:
+        """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""
+        if not self.rewrites or not self.objective.on_tape or edges > SMALL:
+            return self.effort
+        return BEFORE_REWRITING[self.effort]
+
+    def deadline_of_order(self, deadline: Deadline) -> Deadline:
+        """The end of planning, where that of planning and rewriting together is given."""
+        return deadline.part(PLANNING) if self.rewrites else deadline
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def check_threads(threads: object) -> int:
+    """The number of threads, or `ArgumentError`."""
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads is {threads!r}; expected a whole number of at least 1")
+    return threads
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ArgumentError(f"{name} is {value!r}; expected a number of seconds")
+    if math.isnan(value) or value < 0:
+        raise ArgumentError(f"{name} is {value!r}; expected at least 0 seconds (0: the best greedy plan)")
+
+
+def _check_whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ArgumentError(f"{name} is {value!r}; expected a whole number")
+
+
+def _dtype(dtype: Any) -> str:
+    try:
+        name = str(np.dtype(dtype).name)
+    except TypeError:
+        name = str(dtype)
+    if name not in DTYPES:
+        raise unknown_name("dtype", name, DTYPES)
+    return name

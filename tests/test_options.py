@@ -1,0 +1,157 @@
+"""Options: what is given is checked, reaches where it is used, and is never replaced."""
+
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, UnknownNameError
+from accumulus.objective import Objective
+from accumulus.options import EFFORTS, OF_PLANS, SMALL, Options
+from accumulus.programs import program as programs
+
+#: A value that is not the default, for every option.
+OTHERS = {
+    "method": "vertex",
+    "objective": "time",
+    "time_limit": 0.5,
+    "effort": "fast",
+    "seed": 7,
+    "iterations": 20,
+    "executor": ThreadPoolExecutor(1),
+    "progress": print,
+    "cache": False,
+    "sparse": "csc",
+    "target": "numpy",
+    "dtype": "float32",
+    "threads": 2,
+    "check_finite": True,
+    "optimise": True,
+    "exact_order": True,
+}
+
+
+def swirl(x):
+    return np.array([x[0] * np.sin(x[1]), x[0] * x[1] * x[2]])
+
+
+def test_every_option_is_here():
+    assert [option.name for option in fields(Options)] == list(OTHERS)
+
+
+def test_the_signatures_have_the_defaults_of_the_options():
+    defaults = {option.name: option.default for option in fields(Options)}
+    for function in (acc.jacobian, acc.plan):
+        given = inspect.signature(function).parameters
+        for name in defaults.keys() & given.keys() - {"objective"}:
+            assert given[name].default == defaults[name], f"{function.__name__}, {name}"
+    assert inspect.signature(acc.jacobian).parameters["objective"].default == defaults["objective"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("derivative", [acc.jacobian, acc.value_and_jacobian, acc.gradient])
+def test_what_is_given_for_a_derivative_is_kept(derivative, name):
+    if name in ("iterations", "progress") and derivative is acc.jacobian:
+        pytest.skip("not an option of it by name")
+    function = (lambda x: swirl(x)[0]) if derivative is acc.gradient else swirl
+    made = derivative(function, **{name: OTHERS[name]}).compile(np.ones(3))
+    assert getattr(made.options, name) == OTHERS[name]
+    assert made.options == Options(**{name: OTHERS[name]})
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_given_beside_a_plan_is_kept(name):
+    trace = acc.trace(swirl, np.ones(3))
+    plan = acc.plan(trace.linearize(), objective="operations")
+    if name in ("method", "iterations", "executor"):
+        with pytest.raises(ArgumentError, match=name):
+            trace.compile(plan, **{name: OTHERS[name]})
+        return
+    if name == "sparse":
+        assert trace.compile(plan, output="csc").options.sparse == "csc"
+        return
+    made = trace.compile(plan, **{name: OTHERS[name]})
+    assert getattr(made.options, name) == OTHERS[name]
+
+
+def test_a_program_is_rewritten_for_what_its_plan_was_found_for(monkeypatch):
+    asked = []
+    optimise = programs.optimise
+
+    def watched(tape, objective, **options):
+        asked.append((objective, options["effort"], options["seed"]))
+        return optimise(tape, objective, **options)
+
+    monkeypatch.setattr(programs, "optimise", watched)
+    trace = acc.trace(swirl, np.ones(3))
+    plan = acc.plan(trace.linearize(), objective="time", effort="fast", seed=3)
+    trace.compile(plan)
+    trace.compile(plan, objective="operations", seed=4)
+    assert asked == [("time", "fast", 3), ("operations", "fast", 4)]
+
+
+def test_a_recalled_plan_keeps_what_it_was_asked_with():
+    graph = acc.trace(swirl, np.ones(3)).linearize()
+    for _ in range(2):
+        plan = acc.plan(graph, effort="fast", time_limit=0.25)
+        assert (plan.effort, plan.time_limit) == ("fast", 0.25)
+
+
+def test_the_effort_of_the_order_is_replaced_by_one_rule():
+    """Only where the tape is rewritten under an objective that is counted on it, and only on small graphs."""
+    for effort in EFFORTS:
+        options = Options(effort=effort)
+        assert options.effort_of_order(SMALL) == ("thorough" if effort == "thorough" else "fast")
+        assert options.effort_of_order(SMALL + 1) == effort
+        assert Options(effort=effort, optimise=False).effort_of_order(1) == effort
+        assert Options(effort=effort, dtype="float32").effort_of_order(1) == effort
+        assert Options(effort=effort, objective="fma").effort_of_order(1) == effort
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("objective", "flops"),
+        ("objective", ["fma"]),
+        ("effort", "lazy"),
+        ("method", "autto"),
+        ("target", "fortran"),
+        ("dtype", "float16"),
+        ("sparse", "bsr"),
+        ("efort", "fast"),
+    ],
+)
+def test_names_that_there_are_not(name, value):
+    with pytest.raises(UnknownNameError, match="Known:"):
+        Options.of(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("time_limit", -1.0),
+        ("time_limit", float("nan")),
+        ("time_limit", True),
+        ("time_limit", "1"),
+        ("seed", 1.5),
+        ("iterations", -1),
+        ("threads", 0),
+        ("optimise", "yes"),
+        ("cache", 1),
+        ("progress", 3),
+        ("executor", "processes"),
+    ],
+)
+def test_values_out_of_range(name, value):
+    with pytest.raises(ArgumentError, match=name):
+        Options.of(**{name: value})
+
+
+def test_objectives_are_their_names():
+    assert [str(objective) for objective in Objective] == ["fma", "multiplications", "operations", "time"]
+    assert Options(objective="time").objective is Objective.TIME
+    assert [objective.ranked(1, 2) for objective in Objective] == [(1, 2), (2, 1), (2, 1), (2, 1)]
+    assert set(OF_PLANS) < set(OTHERS)
