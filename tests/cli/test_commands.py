@@ -153,7 +153,7 @@ def test_emitted_numpy_source_runs(model):
     def swirl(x, p):
         return np.array([x[0] * p, np.tanh(x[1]) * x[0], np.exp(x[0] * p)])
 
-    value, by_x, by_p = scope["swirl_jacobian"](np.array([*x, p]))
+    value, by_x, by_p = scope["swirl_jacobian"](x, p)
     np.testing.assert_allclose(value, swirl(x, p), rtol=1e-14)
     np.testing.assert_allclose(by_x.reshape(3, 2), complex_step(swirl, x, p), rtol=1e-13)
     np.testing.assert_allclose(by_p, complex_step(swirl, x, p, argument=1), rtol=1e-13)
@@ -166,7 +166,7 @@ def test_emit_without_values_to_a_file(model, tmp_path):
     assert result.stdout == ""
     scope = {}
     exec(target.read_text(), scope)
-    np.testing.assert_allclose(scope["scalar_jacobian"](np.array([0.4])), [[np.cos(0.4)]], rtol=1e-15)
+    np.testing.assert_allclose(scope["scalar_jacobian"](0.4), [[np.cos(0.4)]], rtol=1e-15)
 
 
 def test_emitted_source_of_a_graph_takes_its_labels(tmp_path):

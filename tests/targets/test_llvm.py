@@ -240,7 +240,7 @@ def test_code_for_other_alignments_is_compiled_when_it_pays(monkeypatch):
     kernel = compile_tape(tape, segments)
     monkeypatch.setattr(llvm_kernel, "ENTRIES_BEFORE_REALIGNMENT", 2 * 100 * 2 * width)
     kernel.prepare("batch")
-    compiled = kernel._compiled[False, False]
+    compiled = kernel._batches[(False,), False, False]
     for turn in range(4):
         guard = Guarded((100, 2 * width), "float64", offset=1)
         kernel.batch(X, out=(guard.array,))
@@ -258,13 +258,14 @@ def test_memory_for_code_is_given_back_with_the_kernel():
     kernel.batch(np.zeros((4, 1)))
     kernel.batch(np.zeros((1, 4)), transposed=True)
     np.testing.assert_array_equal(kernel(np.array([1.0]))[0], [1.0, 2.0, 3.0])
-    one_point = kernel._one_point
-    libraries = [weakref.ref(compiled.library._tracker) for compiled in kernel._compiled.values()]
+    one_point, out = kernel.point(), np.zeros(3)
+    libraries = [weakref.ref(compiled.library._tracker) for compiled in kernel._batches.values()]
     assert len(libraries) == 2
     del kernel
     assert all(library() is None for library in libraries)
     # what calls the code keeps it
-    np.testing.assert_array_equal(one_point(np.array([1.0]))[0], [1.0, 2.0, 3.0])
+    assert one_point(np.array([1.0]), out) is None
+    np.testing.assert_array_equal(out, [1.0, 2.0, 3.0])
 
 
 def test_many_threads_may_use_one_kernel():

@@ -50,15 +50,16 @@ def _from_function(trace: Trace, plan: Plan, target: str, values: bool) -> tuple
             names.append(_numbered(name, k, len(arguments)))
             shapes.append(product_of((*recording.result_shapes[leaf], *(recording.argument_shapes[k] or ()))))
     segments = [replace(segment, name=name) for segment, name in zip(program.kernel.segments, names, strict=True)]
-    inputs = ", ".join(product_of(recording.argument_shapes[k]) for k in arguments)
+    inputs = [recording.argument_shapes[k] or () for k in arguments]
     results = ", ".join(f"{name} ({shape})" for name, shape in zip(names, shapes, strict=True))
     what = "Value and Jacobian" if values else "Jacobian"
     lines = [
         f"{what} of {trace.name}, {counted(program.operations, 'operation')}.",
-        f"Takes the entries of its arguments, one after the other, in C order: {inputs}.",
+        f"Takes its arguments as arrays: {', '.join(map(product_of, inputs))}; points, if there are many, run behind.",
         f"Returns {results}, flat in C order.",
     ]
-    return emit_source(program.tape, segments, target, _identifier(f"{trace.name}_jacobian")), lines
+    name = _identifier(f"{trace.name}_jacobian")
+    return emit_source(program.tape, segments, target, name, arguments=inputs), lines
 
 
 def _from_labels(graph: DifferentiationGraph, plan: Plan, target: str) -> tuple[str, list[str]]:

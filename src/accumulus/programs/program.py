@@ -162,13 +162,20 @@ class Program:
     def _compile(self, first: Call) -> Kernel:
         options = self.options
         segments = self._results.segments
-        kernel = compile_tape(self.tape, segments, target=options.target, dtype=options.dtype, exact=self._exact)
+        kernel = compile_tape(
+            self.tape,
+            segments,
+            target=options.target,
+            dtype=options.dtype,
+            exact=self._exact,
+            arguments=self._arguments.numeric_shapes,
+        )
         kernel.prepare(first)
         return kernel
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
-        return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None)
+        return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None)
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
@@ -180,7 +187,7 @@ class Program:
             ArgumentError: if the program was not compiled for sparse results.
         """
         self._sparse_pattern()
-        return self._results.rebuild(self.kernel(self._arguments.pack(arguments)), None, matrices=False)
+        return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None, matrices=False)
 
     @property
     def pattern(self) -> Any:
@@ -206,7 +213,7 @@ class Program:
         def call(x: NDArray[Any]) -> Any:
             if x.dtype != dtype:
                 return self(x)
-            result = kernel(x if x.ndim == 1 else x.reshape(-1))[0]
+            result = kernel(x)[0]
             return result[0] if whole else result if flat else result.reshape(shape)
 
         return call
@@ -223,7 +230,7 @@ class Program:
                 out = out.reshape(-1, *shape)
             elif type(out) is not np.ndarray or out.shape[1:] != shape:
                 return None
-            if not kernel.attempt(X, out):
+            if not kernel.attempt((X,), (out,), (False,)):
                 return None
             return out if plain else single(out)
 
@@ -244,9 +251,9 @@ class Program:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`.
         """
         count = self.options.threads if threads is None else check_threads(threads)
-        X, points = self._arguments.pack_batch(arguments, transposed)
+        X, shared, points = self._arguments.batch(arguments, transposed)
         given = None if out is None else self._results.check_out(out, points, transposed)
-        arrays = self.kernel.batch(X, out=given, threads=count, transposed=transposed)
+        arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
         return self._results.rebuild(arrays, points, transposed)
 
     def report(self) -> Report:

@@ -1,17 +1,18 @@
 """What every target makes: a kernel, which maps points to result arrays, one for each segment.
 
-A kernel allocates results, checks those that it is given, and shares the points of a batch among threads; how a range
-of points is computed is the target's.
+A kernel takes each argument as an array of its own, which is read where it lies. It allocates results, checks those
+that it is given, and divides the points of a batch among threads; how a range of points is computed is the target's.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 
-__all__ = ["DTYPES", "Call", "Kernel", "Segment", "check_segments"]
+__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "check_arguments", "check_segments"]
+
+Shape = tuple[int, ...]
 
 #: What a kernel is called with: one point, or a batch of them in C order.
 Call = Literal["point", "batch"]
@@ -73,36 +76,70 @@ def check_segments(tape: Tape, segments: Sequence[Segment]) -> tuple[Segment, ..
     return tuple(segments)
 
 
+def check_arguments(tape: Tape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:
+    """Shapes of the arguments that the tape's inputs are, in order and in C order; by default one row of them all.
+
+    Raises:
+        ArgumentError: if they do not hold as many entries as the tape has inputs.
+    """
+    shapes = ((tape.inputs,),) if arguments is None else tuple(map(tuple, arguments))
+    entries = sum(map(math.prod, shapes))
+    if entries != tape.inputs:
+        raise ArgumentError(f"arguments of shapes {shapes} have {entries} entries; the tape has {tape.inputs} inputs")
+    return shapes
+
+
 class Kernel(ABC):
-    """Compiled program: inputs of a point → one row in each result array.
+    """Compiled program: the arguments of a point → one row in each result array.
+
+    In a batch, arguments have an axis of points in front, or behind all others if the batch is transposed. Those that
+    are the same at all points, the *shared* ones, have none.
 
     Attributes:
-        inputs: numbers a point.
+        arguments: shape of each argument at one point.
         segments: the result arrays.
         dtype: of points and results.
         source: what was compiled, in the target's language.
         seconds: time that writing the source took, and compiling it.
     """
 
-    inputs: int
+    arguments: tuple[Shape, ...]
     segments: tuple[Segment, ...]
     dtype: np.dtype[Any]
     source: str
     seconds: dict[str, float]
 
-    def prepare(self, call: Call) -> None:
+    def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Do now what the first call of this kind would do: targets compile when they have to."""
         return
 
-    @abstractmethod
-    def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""
+    def point(self) -> Callable[..., Any] | None:
+        """A compiled function of arguments and result arrays, for quick calls at one point; None if there is none.
 
-    def attempt(self, X: NDArray[Any], out: NDArray[Any]) -> bool:
-        """Compute a batch in C order on this thread, if there is one segment, and nothing to be checked in Python.
+        It takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if there is
+        something that has to be looked at in Python; then nothing was written.
+        """
+        return None
+
+    @abstractmethod
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+
+    def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
+        """The arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
+        given = [np.require(entry, self.dtype, ["C", "A", "E"]) for entry in x]
+        if tuple(entry.shape for entry in given) != self.arguments:
+            shapes = ", ".join(str(entry.shape) for entry in given)
+            expected = ", ".join(map(str, self.arguments))
+            raise ArgumentError(f"a point of arguments of shapes {shapes} was given; expected {expected}")
+        return given
+
+    def attempt(self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...]) -> bool:
+        """Compute a batch in C order on this thread, if there is nothing to be checked in Python.
 
         Args:
-            X, out: arrays whose first axis are the points.
+            arguments: arrays, and numbers for arguments of shape () that are shared.
+            out: arrays whose first axis are the points.
 
         Returns:
             Whether the results are there; if not, nothing was written.
@@ -112,19 +149,21 @@ class Kernel(ABC):
     @abstractmethod
     def run(
         self,
-        X: NDArray[Any],
-        out: tuple[NDArray[Any], ...],
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
         first: int,
         last: int,
-        transposed: bool,
-        zeroed: bool,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
     ) -> None:
         """Compute points first … last-1 of a batch; the arrays have been checked."""
 
     def batch(
         self,
-        X: NDArray[Any],
-        out: tuple[NDArray[Any], ...] | None = None,
+        *X: NDArray[Any],
+        shared: Sequence[bool] = (),
+        out: Sequence[NDArray[Any]] | None = None,
         threads: int = 1,
         transposed: bool = False,
         zeroed: bool = False,
@@ -132,10 +171,11 @@ class Kernel(ABC):
         """Results at many points, the GIL released where the target allows it.
 
         Args:
-            X: points, of shape (points, inputs), or (inputs, points) if `transposed`; C-contiguous, of the kernel's
-                dtype.
+            X: arguments, of shape (points, *shape at one point), or (*shape, points) if `transposed`; C-contiguous, of
+                the kernel's dtype.
+            shared: which arguments are the same at all points, and have no axis of them; by default none.
             out: arrays to write to, (points, length) or (length, points) for each segment; none may overlap
-                another, or X.
+                another, or an argument.
             threads: how many threads share the points.
             transposed: points run along the last axis.
             zeroed: the structural zeros of `out` hold zeros already and are not written again.
@@ -146,17 +186,39 @@ class Kernel(ABC):
         Raises:
             ArgumentError: for an array of the wrong shape, dtype or memory order.
         """
-        _check(X, 2, self.dtype, "the points", writable=False)
-        count, inputs = X.shape[::-1] if transposed else X.shape
-        if inputs != self.inputs:
-            raise ArgumentError(f"points of shape {X.shape} hold {inputs} numbers each; the kernel takes {self.inputs}")
+        alike = tuple(map(bool, shared)) or (False,) * len(self.arguments)
+        count = self._points(X, alike, transposed)
         if out is None:
-            out, zeroed = self.allocate(count, transposed), False
+            arrays, zeroed = self.allocate(count, transposed), False
         else:
-            self._check_out(X, out, count, transposed)
+            arrays = self._check_out(X, tuple(out), count, transposed)
         if count:
-            self._share(X, out, count, threads, transposed, zeroed)
-        return out
+            self._divide(X, arrays, count, threads, transposed, zeroed, alike)
+        return arrays
+
+    def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
+        """How many points a batch has."""
+        if not len(X) == len(shared) == len(self.arguments):
+            raise ArgumentError(
+                f"{len(X)} arguments were given, {len(shared)} of them marked as shared or not; the kernel takes "
+                f"{len(self.arguments)}"
+            )
+        count: int | None = None
+        for k, (x, shape, is_shared) in enumerate(zip(X, self.arguments, shared, strict=True)):
+            what = f"argument {k} of the kernel"
+            _check(x, self.dtype, what, writable=False)
+            if is_shared:
+                expected = shape
+            else:
+                if count is None and x.ndim:
+                    count = x.shape[-1 if transposed else 0]
+                points = 0 if count is None else count
+                expected = (*shape, points) if transposed else (points, *shape)
+            if x.shape != expected:
+                raise ArgumentError(f"{what} has shape {x.shape}; expected {expected}")
+        if count is None:
+            raise ArgumentError("all arguments are shared; expected at least one that has an axis of points")
+        return count
 
     def allocate(self, count: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """Uninitialised result arrays for a batch of `count` points."""
@@ -165,47 +227,53 @@ class Kernel(ABC):
             for segment in self.segments
         )
 
-    def _check_out(self, X: NDArray[Any], out: tuple[NDArray[Any], ...], count: int, transposed: bool) -> None:
+    def _check_out(
+        self, X: Sequence[NDArray[Any]], out: tuple[NDArray[Any], ...], count: int, transposed: bool
+    ) -> tuple[NDArray[Any], ...]:
         if len(out) != len(self.segments):
             raise ArgumentError(f"{len(out)} arrays to write to were given, the kernel has {len(self.segments)}")
         for array, segment in zip(out, self.segments, strict=True):
-            _check(array, 2, self.dtype, "an array to write to", writable=True)
+            _check(array, self.dtype, "an array to write to", writable=True)
             shape = (segment.length, count) if transposed else (count, segment.length)
             if array.shape != shape:
                 raise ArgumentError(f"an array to write to has shape {array.shape}; expected {shape}")
-        if any(np.may_share_memory(a, b) for a, b in combinations((X, *out), 2)):
+        if any(np.may_share_memory(a, b) for a, b in (*product(X, out), *combinations(out, 2))):
             raise ArgumentError("an array to write to overlaps another one, or the points; expected memory of its own")
+        return out
 
-    def _share(
+    def _divide(
         self,
-        X: NDArray[Any],
+        X: Sequence[NDArray[Any]],
         out: tuple[NDArray[Any], ...],
         count: int,
         threads: int,
         transposed: bool,
         zeroed: bool,
+        shared: tuple[bool, ...],
     ) -> None:
+        """Compute all points of a batch, divided among threads."""
+
+        def run(first: int, last: int) -> None:
+            self.run(X, out, first, last, transposed, zeroed, shared)
+
         parts = min(threads, -(-count // FEWEST_POINTS))
         if parts <= 1:
-            self.run(X, out, 0, count, transposed, zeroed)
+            run(0, count)
             return
         # whole cache lines of points each, so that two threads never write to the same one
         step = -(-count // parts)
         step += -step % FEWEST_POINTS
-        starts = range(step, count, step)
-        waiting = [
-            _pool().submit(self.run, X, out, start, min(start + step, count), transposed, zeroed) for start in starts
-        ]
-        self.run(X, out, 0, min(step, count), transposed, zeroed)
+        waiting = [_pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
+        run(0, min(step, count))
         for future in waiting:
             future.result()
 
 
-def _check(array: Any, axes: int, dtype: np.dtype[Any], what: str, *, writable: bool) -> None:
+def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> None:
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"{what}: {type(array).__name__} given, expected a numpy.ndarray")
-    if array.dtype != dtype or array.ndim != axes:
-        raise ArgumentError(f"{what}: {array.ndim} axes of {array.dtype} given, expected {axes} axes of {dtype}")
+    if array.dtype != dtype:
+        raise ArgumentError(f"{what}: {array.dtype} given, expected {dtype}")
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned and (flags.writeable or not writable)):
         raise ArgumentError(f"{what}: expected C-contiguous{' and writable' if writable else ''} memory")

@@ -1,7 +1,7 @@
 """The `numpy` target: plain NumPy source, one line an operation. Slow, and readable; it needs nothing but NumPy.
 
-The function takes x of shape (inputs,) or (inputs, points), and returns one array for each segment, of shape (length,)
-or (length, points).
+The function takes every argument as an array of its shape, with one more axis, of points, behind if it differs from
+point to point. It returns one array for each segment, of shape (length,) or (length, points).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import math
 import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Kernel, Segment
+from accumulus.targets.kernel import Kernel, Segment, Shape, check_arguments
 from accumulus.targets.schedule import Group, groups, order
 
 __all__ = ["NumPyKernel", "source"]
@@ -29,8 +30,14 @@ WORKING_MEMORY: Final = 32 << 20
 _TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
 
 
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", name: str = "f") -> str:
-    """A Python module with the function `name`, as text.
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str = "float64",
+    name: str = "f",
+    arguments: Sequence[Shape] | None = None,
+) -> str:
+    """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
@@ -38,11 +45,9 @@ def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", na
     if not name.isidentifier():
         raise ArgumentError(f"{name!r} is not a name that a Python function can have")
     arrays = _array_names(segments)
-    body: list[str] = []
-    if tape.inputs:
-        names = [f"x{i}" for i in range(tape.inputs)]
-        body += _wrapped(f"({', '.join(names)}{',' * (tape.inputs == 1)}) = x")
-    body.append("points = np.shape(x)[1:]")
+    shapes = check_arguments(tape, arguments)
+    parameters = ["x"] if len(shapes) == 1 else [f"a{k}" for k in range(len(shapes))]
+    body = _opened(shapes, parameters)
     for array, segment in zip(arrays, segments, strict=True):
         body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
     constants = [_literal(value) for value in tape.constants]
@@ -66,15 +71,34 @@ def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", na
     imports = "import numpy as np\n"
     if "special." in text:
         imports += "from scipy import special\n"
-    return f"{imports}\n\ndef {name}(x):\n{textwrap.indent(text, '    ')}\n"
+    return f"{imports}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+
+
+def _opened(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
+    """Names for the entries of all arguments, and the axis of points, if there is one."""
+    lines: list[str] = []
+    first = 0
+    for shape, parameter in zip(shapes, parameters, strict=True):
+        size = math.prod(shape)
+        names = [f"x{i}" for i in range(first, first + size)]
+        first += size
+        flat = (
+            parameter if len(shape) < 2 else f"np.reshape({parameter}, ({size}, *np.shape({parameter})[{len(shape)}:]))"
+        )
+        if not shape:
+            lines.append(f"{names[0]} = {parameter}")
+        elif names:
+            lines += _wrapped(f"({', '.join(names)}{',' * (size == 1)}) = {flat}")
+    axes = [f"np.shape({parameter})[{len(shape)}:]" for shape, parameter in zip(shapes, parameters, strict=True)]
+    return [*lines, f"points = {axes[0]}" if len(axes) == 1 else f"points = np.broadcast_shapes({', '.join(axes)})"]
 
 
 def _array_names(segments: Iterable[Segment]) -> list[str]:
     names: list[str] = []
     for segment in segments:
         name = re.sub(r"\W", "_", segment.name)
-        # x3 and t3 are the program's own
-        if not name.isidentifier() or re.fullmatch(r"[xt]\d*|np|special|points", name):
+        # x3, t3 and a3 are the program's own
+        if not name.isidentifier() or re.fullmatch(r"[xta]\d*|np|special|points", name):
             name = f"_{name}"
         names.append(name if name not in names else f"{name}_{len(names)}")
     return names
@@ -95,44 +119,49 @@ def _literal(value: float) -> str:
 class NumPyKernel(Kernel):
     """Kernel that runs the emitted NumPy source."""
 
-    def __init__(self, tape: Tape, segments: tuple[Segment, ...], dtype: str) -> None:
+    def __init__(
+        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, *, arguments: Sequence[Shape] | None = None
+    ) -> None:
         start = time.perf_counter()
-        self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
+        self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
         self._tape = tape
-        self.source = source(tape, segments, dtype)
+        self.source = source(tape, segments, dtype, arguments=arguments)
         written = time.perf_counter()
         scope: dict[str, Any] = {}
         exec(compile(self.source, "<accumulus>", "exec"), scope)
-        self._function: Callable[[NDArray[Any]], tuple[NDArray[Any], ...]] = scope["f"]
+        self._function: Callable[..., tuple[NDArray[Any], ...]] = scope["f"]
         self.seconds = {"write": written - start, "compile": time.perf_counter() - written}
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(tape) + 1)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NumPyKernel, (self._tape, self.segments, str(self.dtype))
+        return partial(NumPyKernel, arguments=self.arguments), (self._tape, self.segments, str(self.dtype))
 
-    def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""
-        x = np.asarray(x, self.dtype)
-        if x.shape != (self.inputs,):
-            raise ArgumentError(f"a point of shape {x.shape} was given; expected ({self.inputs},)")
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        given = self._point(x)
         with np.errstate(all="ignore"):
-            return self._function(x)
+            return self._function(*given)
 
     def run(
         self,
-        X: NDArray[Any],
-        out: tuple[NDArray[Any], ...],
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
         first: int,
         last: int,
-        transposed: bool,
-        zeroed: bool,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
     ) -> None:
         """Compute points first … last-1 of a batch."""
         del zeroed  # the emitted function makes its own arrays
+        alike = shared or (False,) * len(X)
+        points_last = [x if same or transposed else np.moveaxis(x, 0, -1) for x, same in zip(X, alike, strict=True)]
         for start in range(first, last, self._block):
             block = slice(start, min(start + self._block, last))
             with np.errstate(all="ignore"):
-                results = self._function(X[:, block] if transposed else X[block].T)
+                results = self._function(
+                    *(x if same else x[..., block] for x, same in zip(points_last, alike, strict=True))
+                )
             for array, result in zip(out, results, strict=True):
                 if transposed:
                     array[:, block] = result

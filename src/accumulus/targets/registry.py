@@ -8,39 +8,44 @@ from typing import Final, Literal
 from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import DTYPES, Kernel, Segment, check_segments
+from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
 
 __all__ = ["check_target", "compile_tape", "emit_source", "targets"]
 
-#: Tape, segments, dtype, operations that are rounded one by one → kernel.
-Compiler = Callable[[Tape, tuple[Segment, ...], str, frozenset[int]], Kernel]
-#: Tape, segments, dtype, name of the function → source text.
-Emitter = Callable[[Tape, tuple[Segment, ...], str, str], str]
+Shapes = tuple[Shape, ...]
+#: Tape, segments, dtype, operations that are rounded one by one, shapes of the arguments → kernel.
+Compiler = Callable[[Tape, tuple[Segment, ...], str, frozenset[int], Shapes], Kernel]
+#: Tape, segments, dtype, name of the function, shapes of the arguments → source text.
+Emitter = Callable[[Tape, tuple[Segment, ...], str, str, Shapes], str]
 
 
-def _compile_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int]) -> Kernel:
+def _compile_llvm(
+    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes
+) -> Kernel:
     from accumulus.targets.llvm.kernel import LLVMKernel  # llvmlite takes a tenth of a second to import
 
-    return LLVMKernel(tape, segments, dtype, exact)
+    return LLVMKernel(tape, segments, dtype, exact, arguments=arguments)
 
 
-def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str) -> str:
+def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str, arguments: Shapes) -> str:
     from accumulus.targets.llvm.kernel import source
 
-    return source(tape, segments, dtype, name)
+    return source(tape, segments, dtype, name, arguments)
 
 
-def _compile_numpy(tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int]) -> Kernel:
+def _compile_numpy(
+    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes
+) -> Kernel:
     from accumulus.targets.numpy_source import NumPyKernel
 
     del exact  # NumPy rounds every operation
-    return NumPyKernel(tape, segments, dtype)
+    return NumPyKernel(tape, segments, dtype, arguments=arguments)
 
 
-def _emit_numpy(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str) -> str:
+def _emit_numpy(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str, arguments: Shapes) -> str:
     from accumulus.targets.numpy_source import source
 
-    return source(tape, segments, dtype, name)
+    return source(tape, segments, dtype, name, arguments)
 
 
 _TARGETS: Final[dict[str, tuple[Compiler, Emitter]]] = {
@@ -72,6 +77,7 @@ def compile_tape(
     dtype: Literal["float64", "float32"] | str = "float64",
     *,
     exact: Collection[int] = (),
+    arguments: Sequence[Shape] | None = None,
 ) -> Kernel:
     """Compile a tape to code that maps points to one array a segment.
 
@@ -82,10 +88,12 @@ def compile_tape(
         dtype: in which points are given, computed and returned.
         exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
             sign or a comparison are in any case. A target may fuse any other product with the sum that it goes into.
+        arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
 
     Raises:
         UnknownNameError: for an unknown target or dtype.
-        ArgumentError: for a segment that names an output that the tape does not have.
+        ArgumentError: for a segment that names an output that the tape does not have, or arguments that do not hold as
+            many entries as it has inputs.
         CompileError: if the target cannot work on this machine.
 
     >>> from accumulus.tape.tape import Tape
@@ -101,11 +109,20 @@ def compile_tape(
     """
     compiler, _ = _TARGETS[check_target(target)]
     written = frozenset(reference for reference, mark in enumerate(as_written(tape)) if mark)
-    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), written.union(exact))
+    shapes = check_arguments(tape, arguments)
+    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), written.union(exact), shapes)
 
 
-def emit_source(tape: Tape, segments: Sequence[Segment], target: str, name: str = "f", dtype: str = "float64") -> str:
-    """Source text of the program in the target's language, with a function `name`.
+def emit_source(
+    tape: Tape,
+    segments: Sequence[Segment],
+    target: str,
+    name: str = "f",
+    dtype: str = "float64",
+    *,
+    arguments: Sequence[Shape] | None = None,
+) -> str:
+    """Source text of the program in the target's language, with a function `name`; `arguments` as for `compile_tape`.
 
     Raises:
         UnknownNameError: for an unknown target or dtype.
@@ -130,7 +147,8 @@ def emit_source(tape: Tape, segments: Sequence[Segment], target: str, name: str 
     <BLANKLINE>
     """
     _, emitter = _TARGETS[check_target(target)]
-    return emitter(tape, check_segments(tape, segments), _check_dtype(dtype), name)
+    shapes = check_arguments(tape, arguments)
+    return emitter(tape, check_segments(tape, segments), _check_dtype(dtype), name, shapes)
 
 
 def _check_dtype(dtype: str) -> str:

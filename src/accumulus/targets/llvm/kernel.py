@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -14,9 +14,8 @@ import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Call, Kernel, Segment
+from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
 from accumulus.targets.llvm.host import Library, compile_ir
 from accumulus.targets.llvm.program import Variant, module, pressure_of
 from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
@@ -30,15 +29,21 @@ __all__ = ["LLVMKernel", "source"]
 ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 
 
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str = "float64", name: str = "f") -> str:
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str = "float64",
+    name: str = "f",
+    arguments: Sequence[Shape] | None = None,
+) -> str:
     """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
     del name
-    return module(tape, segments, Variant.of(tape, segments, dtype)).text
+    return module(tape, check_arguments(tape, arguments), segments, Variant.of(tape, segments, dtype)).text
 
 
 @dataclass(slots=True)
 class _Compiled:
-    """Code for one memory order.
+    """Code for one kind of batch.
 
     Attributes:
         batch: the function that Python calls.
@@ -55,15 +60,16 @@ class _Compiled:
 
 
 class LLVMKernel(Kernel):
-    """Kernel of machine code, in up to five variants, each compiled when it is first needed.
+    """Kernel of machine code, in several variants, each compiled when it is first needed.
 
     Code for one point has a single lane where that gives the same bits: it takes a fraction of the time to compile, and
     less time to run than filling the other lanes. The other variants are for batches: in C order or transposed,
-    structural zeros written or not. Calls from several threads at a time are safe. Memory for code is given back with
-    the kernel.
+    structural zeros written or not, and by which arguments are shared. Calls from several threads at a time are safe.
+    Memory for code is given back with the kernel.
 
     Args:
         exact: references of operations that are not fused with others.
+        arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
         variant: how to compile batches; by default as suits the machine and the program.
     """
 
@@ -74,29 +80,32 @@ class LLVMKernel(Kernel):
         dtype: str,
         exact: frozenset[int] = frozenset(),
         *,
+        arguments: Sequence[Shape] | None = None,
         variant: Variant | None = None,
     ) -> None:
         check_supported()
-        self.inputs, self.segments, self.dtype = tape.inputs, segments, np.dtype(dtype)
+        self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
         self.seconds = {"write": 0.0, "compile": 0.0}
         self._tape = tape
         self._exact = exact
         self._lock = threading.RLock()
         suited = Variant.of(tape, segments, dtype) if variant is None else variant
         self._variant = replace(suited, exact=suited.exact | exact)
-        self._compiled: dict[tuple[bool, bool], _Compiled] = {}
-        self._in_rows: _Compiled | None = None
+        self._none_shared = (False,) * len(self.arguments)
+        #: By the arguments that are shared, whether it is transposed, and whether structural zeros are in place.
+        self._batches: dict[tuple[tuple[bool, ...], bool, bool], _Compiled] = {}
         self._lengths = [segment.length for segment in segments]
-        self._one_point: Callable[[NDArray[Any]], tuple[NDArray[Any], ...]] | None = None
+        self._one_point: Callable[..., Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
-        return LLVMKernel, (self._tape, self.segments, str(self.dtype), self._exact)
+        remade = partial(LLVMKernel, arguments=self.arguments)
+        return remade, (self._tape, self.segments, str(self.dtype), self._exact)
 
     @property
     def source(self) -> str:  # type: ignore[override]
         """The LLVM IR of the code for batches in C order."""
-        return module(self._tape, self.segments, self._variant).text
+        return module(self._tape, self.arguments, self.segments, self._variant).text
 
     @property
     def lanes(self) -> int:
@@ -107,105 +116,82 @@ class LLVMKernel(Kernel):
         """What the code for batches in C order needs of the registers."""
         return pressure_of(self._tape, self.segments, self._variant)
 
-    def prepare(self, call: Call) -> None:
+    def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Compile the code for one point, or for batches in C order, if that is not done yet."""
-        with self._lock:
-            if call == "batch":
-                self._in_rows = self._order(False, False)
-            elif self._one_point is None:
-                self._one_point = self._compile_one_point()
-
-    def __call__(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Results at one point: array of shape (inputs,) → one array of shape (length,) for each segment."""
-        if self._one_point is None:
-            self.prepare("point")
-            assert self._one_point is not None
-        return self._one_point(x)
-
-    def _compile_one_point(self) -> Callable[[NDArray[Any]], tuple[NDArray[Any], ...]]:
-        """What a call does, with nothing left to look up."""
-        if runs_in_one_lane(self._tape, self._variant.dtype):
-            library = self._compile(replace(self._variant, lanes=1, urgent=False, phases=(), single=True), ("point",))
+        if call == "batch":
+            self._batch(tuple(shared), False, False)
         else:
-            library = self._order(False, False).library
-        compute = builtin("point", library.addresses["point"], library)
-        lengths, inputs, dtype = self._lengths, self.inputs, self.dtype
-        empty = np.empty if dtype == np.float64 else partial(np.empty, dtype=dtype)
+            self.point()
 
-        def general(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-            out = tuple(map(empty, lengths))
-            if compute(x, *out) is NotImplemented:
-                given = np.ascontiguousarray(x, dtype)
-                if given.shape != (inputs,):
-                    raise ArgumentError(f"a point of shape {given.shape} was given; expected ({inputs},)")
-                compute(_plain(given, dtype), *out)
-            return out
+    def point(self) -> Callable[..., Any]:
+        """The compiled function for one point; see `Kernel.point`."""
+        if self._one_point is None:
+            with self._lock:
+                self._one_point = self._one_point or self._compile_one_point()
+        return self._one_point
 
-        # calls with a known number of arguments take half the time
-        if len(lengths) == 1:
-            (length,) = lengths
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        compute = self.point()
+        out = tuple([np.empty(length, self.dtype) for length in self._lengths])
+        if compute(*x, *out) is NotImplemented:
+            compute(*[_plain(entry, self.dtype) for entry in self._point(x)], *out)
+        return out
 
-            def one(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-                result = empty(length)
-                return (result,) if compute(x, result) is None else general(x)
+    def _compile_one_point(self) -> Callable[..., Any]:
+        if runs_in_one_lane(self._tape, self._variant.dtype):
+            variant = replace(self._variant, lanes=1, urgent=False, phases=(), single=True)
+            library = self._compile(variant, ("point",))
+        else:
+            library = self._batch((), False, False).library
+        return builtin("point", library.addresses["point"], library)
 
-            return one
-        if len(lengths) == 2:
-            first_length, second_length = lengths
-
-            def two(x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-                first, second = empty(first_length), empty(second_length)
-                return (first, second) if compute(x, first, second) is None else general(x)
-
-            return two
-        return general
-
-    def attempt(self, X: NDArray[Any], out: NDArray[Any]) -> bool:
+    def attempt(self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...]) -> bool:
         """Compute a batch in C order on this thread; see `Kernel.attempt`."""
-        if self._in_rows is None:
-            self.prepare("batch")
-        compiled = self._in_rows
-        assert compiled is not None
-        answer = compiled.batch(X, out)  # refuses what it cannot take
-        if answer is None:
-            return True
+        compiled = self._batches.get((shared, False, False)) or self._batch(shared, False, False)
+        answer = compiled.batch(*arguments, *out)  # refuses what it cannot take
         if answer is Ellipsis:
-            self._note_misaligned(compiled, (out,), len(X))
-            return True
-        return False
+            self._note_misaligned(compiled, out, len(out[0]))
+        return answer is not NotImplemented
 
     def run(
         self,
-        X: NDArray[Any],
-        out: tuple[NDArray[Any], ...],
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
         first: int,
         last: int,
-        transposed: bool,
-        zeroed: bool,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
     ) -> None:
         """Compute points first … last-1 of a batch."""
-        compiled = self._compiled.get((transposed, zeroed)) or self._order(transposed, zeroed)
-        answer = compiled.batch(X, *out, first, last)
+        compiled = self._batch(shared, transposed, zeroed)
+        answer = compiled.batch(*X, *out, first, last)
         if answer is NotImplemented:
             # a subclass of arrays, such as a memory map, or a second object for the same dtype
-            plain = [_plain(array, self.dtype) for array in (X, *out)]
+            plain = [_plain(array, self.dtype) for array in (*X, *out)]
             answer = compiled.batch(*plain, first, last)
         if answer is Ellipsis:
             self._note_misaligned(compiled, out, last - first)
 
-    def _order(self, transposed: bool, zeroed: bool) -> _Compiled:
+    def _batch(self, shared: tuple[bool, ...], transposed: bool, zeroed: bool) -> _Compiled:
+        """Code for batches of one kind, compiled if it is not there yet."""
+        key = shared or self._none_shared, transposed, zeroed
+        known = self._batches.get(key)
+        if known is not None:
+            return known
         with self._lock:
-            known = self._compiled.get((transposed, zeroed))
-            if known is not None:
-                return known
-            variant = replace(self._variant, transposed=transposed, zeroed=zeroed)
-            library = self._compile(variant, ("batch", "other", *(() if transposed else ("point",))))
-            batch = builtin("batch", library.addresses["batch"], library)
-            return self._compiled.setdefault((transposed, zeroed), _Compiled(batch, library, variant, []))
+            known = self._batches.get(key)
+            if known is None:
+                variant = replace(self._variant, shared=key[0], transposed=transposed, zeroed=zeroed)
+                library = self._compile(variant, ("batch", "other", *(() if transposed else ("point",))))
+                batch = builtin("batch", library.addresses["batch"], library)
+                known = self._batches[key] = _Compiled(batch, library, variant, [])
+            return known
 
     def _compile(self, variant: Variant, exports: tuple[str, ...]) -> Library:
         start = time.perf_counter()
-        written = module(self._tape, self.segments, variant)
+        written = module(self._tape, self.arguments, self.segments, variant)
         middle = time.perf_counter()
         known = objects(self.dtype)
         imports = [(name, known.get(name) or llvm.address_of_symbol(name)) for name in written.imports]
@@ -214,7 +200,7 @@ class LLVMKernel(Kernel):
         self.seconds["compile"] += time.perf_counter() - middle
         return library
 
-    def _note_misaligned(self, compiled: _Compiled, out: tuple[NDArray[Any], ...], points: int) -> None:
+    def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:
         """Count results that lie beside the boundaries of vectors, and compile code for them once that pays."""
         with self._lock:
             compiled.slow_entries += points * max(self._lengths)

@@ -8,9 +8,13 @@ points is first copied to a small tile of its own, computed there, and copied ou
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Callable, Sequence
+from itertools import accumulate
+from math import prod
 from typing import Final
 
+from accumulus.targets.llvm.entries import Signature
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.schedule import Group
 
@@ -22,24 +26,34 @@ ZERO: Final = "zeroinitializer"
 
 
 class Layout(ABC):
-    """Writes the loads and stores of one block of points; %x and %o0, %o1, … point to its first.
+    """Writes the loads and stores of one block of points; %x0, %x1, … and %o0, %o1, … point to its first.
 
     A program that is cut into several functions keeps one layout: results that wait for their neighbours at the end
     of one function are stored in the next.
     """
 
-    def __init__(self, inputs: int, lengths: Sequence[int]) -> None:
-        self.inputs = inputs
-        self.lengths = lengths
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.lengths = signature.lengths
+        self._sizes = [prod(shape) for shape in signature.shapes]
+        self._firsts = [0, *accumulate(self._sizes)]
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
         """Start a function: where its instructions go, and how the vector of a tape's reference is called in it."""
         self.vectors = vectors
         self.value = value
 
-    @abstractmethod
     def load(self, variable: int) -> dict[int, str]:
         """Load an input, and its neighbours where that is cheaper: variable → vector."""
+        argument = bisect(self._firsts, variable) - 1
+        first = self._firsts[argument]
+        if self.signature.shared[argument]:
+            return {variable: self.vectors.splat(f"%x{argument}", variable - first)}
+        return {first + k: vector for k, vector in self.load_entries(argument, variable - first).items()}
+
+    @abstractmethod
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
+        """Load an entry of an argument that is not shared, and its neighbours where that is cheaper."""
 
     @abstractmethod
     def store(self, group: Group) -> None:
@@ -55,16 +69,16 @@ class Rows(Layout):
     were the same. What is left at the ends of a row is stored in parts of vectors.
     """
 
-    def __init__(self, inputs: int, lengths: Sequence[int], lanes: int, zeroed: bool, phases: Sequence[int]) -> None:
-        super().__init__(inputs, lengths)
+    def __init__(self, signature: Signature, lanes: int, zeroed: bool, phases: Sequence[int]) -> None:
+        super().__init__(signature)
         self.zeroed = zeroed
         self.phases = phases
         self._rows: dict[str, list[str]] = {}
         # first column that is not stored yet, for each row of each result array
-        self._starts = [[0] * lanes for _ in lengths]
+        self._starts = [[0] * lanes for _ in self.lengths]
         # references of columns that some row still waits to store; None for structural zeros
-        self._columns: list[dict[int, int | None]] = [{} for _ in lengths]
-        self._merged: list[dict[tuple[int, int, int], str]] = [{} for _ in lengths]
+        self._columns: list[dict[int, int | None]] = [{} for _ in self.lengths]
+        self._merged: list[dict[tuple[int, int, int], str]] = [{} for _ in self.lengths]
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
         """Start a function with pointers to the rows of each array."""
@@ -72,16 +86,20 @@ class Rows(Layout):
         for merged in self._merged:
             merged.clear()
         v = vectors
-        arrays = {"%x": self.inputs, **{f"%o{k}": length for k, length in enumerate(self.lengths)}}
         self._rows = {
-            name: [v.address(name, point * length) for point in range(v.lanes)] for name, length in arrays.items()
+            f"%{name}": [v.address(f"%{name}", point * stride) for point in range(v.lanes)]
+            for name, stride in self.signature.strides.items()
+            if stride
         }
 
-    def load(self, variable: int) -> dict[int, str]:
-        """All variables of the vector that holds this one."""
-        start = variable - variable % self.vectors.lanes
-        count = min(self.vectors.lanes, self.inputs - start)
-        columns = self.vectors.load_columns(self._rows["%x"], start, count)
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
+        """All entries of the vector that holds this one."""
+        v = self.vectors
+        if self._sizes[argument] == 1:
+            return {0: v.load(f"%x{argument}", 0)}
+        start = entry - entry % v.lanes
+        count = min(v.lanes, self._sizes[argument] - start)
+        columns = v.load_columns(self._rows[f"%x{argument}"], start, count)
         return {start + k: column for k, column in enumerate(columns)}
 
     def store(self, group: Group) -> None:
@@ -166,13 +184,14 @@ class Rows(Layout):
 class Columns(Layout):
     """Variables × points, in a tile of `tile` points."""
 
-    def __init__(self, inputs: int, lengths: Sequence[int], tile: int) -> None:
-        super().__init__(inputs, lengths)
+    def __init__(self, signature: Signature, tile: int) -> None:
+        super().__init__(signature)
         self.tile = tile
 
-    def load(self, variable: int) -> dict[int, str]:
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
         """One vector."""
-        return {variable: self.vectors.load("%x", variable * self.tile, self.vectors.lanes * self.vectors.bytes)}
+        v = self.vectors
+        return {entry: v.load(f"%x{argument}", entry * self.tile, v.lanes * v.bytes)}
 
     def store(self, group: Group) -> None:
         """One vector a result; structural zeros nowhere, as the tile is cleared once."""

@@ -184,7 +184,7 @@ def _kernel(case: _Case, steps: int) -> Callable[[], object]:
     kernel = LLVMKernel(tape, (Segment(case.values, positions, positions),), "float64", variant=variant)
     # variables × points need no shuffles, and compile in less time
     out = kernel.allocate(POINTS, transposed=True)
-    return lambda: kernel.run(X, out, 0, POINTS, True, False)
+    return lambda: kernel.run((X,), out, 0, POINTS, transposed=True)
 
 
 def _differences(cases: Mapping[str, _Case]) -> dict[str, float]:

@@ -19,12 +19,12 @@ from typing import Final
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Segment
+from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.llvm.entries import Signature, entry_points, point_entry
 from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
-from accumulus.targets.llvm.python_abi import entry_points, point_entry
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
@@ -69,6 +69,7 @@ class Variant:
         urgent: operations come in the order of urgency.
         steps: operations and results in their order, where that is neither the order of results nor that of urgency.
         single: for one point at a time, and no batch.
+        shared: which arguments are the same at all points; none if empty.
     """
 
     lanes: int
@@ -82,6 +83,7 @@ class Variant:
     urgent: bool = False
     steps: tuple[int | Group, ...] | None = None
     single: bool = False
+    shared: tuple[bool, ...] = ()
 
     @property
     def size(self) -> int:
@@ -111,41 +113,39 @@ class Module:
     imports: tuple[str, ...]
 
 
-def module(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Module:
-    """Write the module of a program."""
+def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], variant: Variant) -> Module:
+    """Write the module of a program whose inputs are the entries of the arguments."""
     lanes, size = variant.lanes, variant.size
-    lengths = [segment.length for segment in segments]
+    lengths = tuple(segment.length for segment in segments)
+    signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
     phases = variant.phases or (0,) * len(lengths)
     functions = Functions(lanes, variant.dtype)
     results = groups(tape, segments, 1)
     pieces, slots = _pieces(tape, results, variant)
-    tile = _tile(tape.inputs, lengths, variant)
+    tile = _tile(signature, lanes)
     layout: Layout
-    if variant.transposed:
-        layout = Columns(tape.inputs, lengths, tile)
-    else:
-        layout = Rows(tape.inputs, lengths, lanes, variant.zeroed, phases)
+    layout = Columns(signature, tile) if variant.transposed else Rows(signature, lanes, variant.zeroed, phases)
     bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
 
-    pointers = ["%x", *(f"%o{k}" for k in range(len(lengths))), "%frame"]
+    pointers = [*(f"%{name}" for name in signature.names), "%frame"]
     text: list[str] = []
     if len(bodies) > 1:
         parameters = ", ".join(f"ptr noalias {pointer}" for pointer in pointers)
         for k, body in enumerate(bodies):
             text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
-        arguments = ", ".join(f"ptr {pointer}" for pointer in pointers)
-        bodies = [[f"call void @part{k}({arguments})" for k in range(len(bodies))]]
-    text += _blocks(bodies[0], tape.inputs, lengths, variant)
+        given = ", ".join(f"ptr {pointer}" for pointer in pointers)
+        bodies = [[f"call void @part{k}({given})" for k in range(len(bodies))]]
+    text += _blocks(bodies[0], signature, variant)
     if variant.single:
-        text += run_one(lengths, slots, lanes, size)
+        text += run_one(signature, slots, lanes)
     elif variant.transposed:
-        text += run_columns(tape.inputs, lengths, results, slots, lanes, size, tile, variant.zeroed)
+        text += run_columns(signature, results, slots, lanes, tile, variant.zeroed)
     else:
-        text += run_rows(tape.inputs, lengths, slots, lanes, size, phases, variant.zeroed)
+        text += run_rows(signature, slots, lanes, phases, variant.zeroed)
     if variant.single:
-        entries, names = point_entry(tape.inputs, lengths)
+        entries, names = point_entry(signature)
     else:
-        entries, names = entry_points(tape.inputs, lengths, variant.transposed, lanes, size, phases)
+        entries, names = entry_points(signature, variant.transposed, lanes, phases)
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"', *functions.text()]
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     # functions of the C library are known only once the text has asked for them
@@ -201,9 +201,10 @@ def _partners(tape: Tape) -> dict[int, int]:
     return partners
 
 
-def _tile(inputs: int, lengths: Sequence[int], variant: Variant) -> int:
-    tile = max(TILE_LINES * 64 // variant.size, variant.lanes)
-    while tile > variant.lanes and tile * variant.size * (inputs + sum(lengths)) > TILE_BYTES:
+def _tile(signature: Signature, lanes: int) -> int:
+    size, entries = signature.size, sum(signature.strides.values())
+    tile = max(TILE_LINES * 64 // size, lanes)
+    while tile > lanes and tile * size * entries > TILE_BYTES:
         tile //= 2
     return tile
 
@@ -219,12 +220,10 @@ def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant:
     return vectors.lines
 
 
-def _blocks(body: list[str], inputs: int, lengths: Sequence[int], variant: Variant) -> list[str]:
+def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str]:
     """Loop over %count points, a whole number of blocks."""
     real = "double" if variant.dtype == "float64" else "float"
-    names = ["x", *(f"o{k}" for k in range(len(lengths)))]
-    strides = [1] * len(names) if variant.transposed else [inputs, *lengths]
-    parameters = ", ".join(f"ptr noalias %all.{name}" for name in names)
+    parameters = ", ".join(f"ptr noalias %all.{name}" for name in signature.names)
     lines = [
         f"define internal void @blocks({parameters}, ptr noalias %frame, i64 %count) {ATTRIBUTES} {{",
         "start:",
@@ -232,8 +231,8 @@ def _blocks(body: list[str], inputs: int, lengths: Sequence[int], variant: Varia
         "loop:",
         "%i = phi i64 [ 0, %start ], [ %next, %loop ]",
     ]
-    for name, stride in zip(names, strides, strict=True):
-        lines.append(f"%at.{name} = mul i64 %i, {stride}")
+    for name, stride in signature.strides.items():
+        lines.append(f"%at.{name} = mul i64 %i, {min(stride, 1) if variant.transposed else stride}")
         lines.append(f"%{name} = getelementptr inbounds {real}, ptr %all.{name}, i64 %at.{name}")
     return [
         *lines,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from accumulus.targets.llvm.python_abi import UNOPTIMISED
+from accumulus.targets.llvm.entries import UNOPTIMISED, Signature
 from accumulus.targets.schedule import Group
 
 __all__ = ["run_columns", "run_one", "run_rows"]
@@ -56,23 +56,18 @@ class _Scratch:
         return ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
 
 
-def _names(lengths: Sequence[int]) -> list[str]:
-    return ["x", *(f"o{k}" for k in range(len(lengths)))]
-
-
-def _head(names: Sequence[str]) -> str:
-    pointers = ", ".join(f"ptr %{name}" for name in names)
+def _head(signature: Signature) -> str:
+    pointers = ", ".join(f"ptr %{name}" for name in signature.names)
     return f"define i32 @run({pointers}, i64 %first, i64 %last, i64 %points) {UNOPTIMISED} {{"
 
 
-def run_one(lengths: Sequence[int], slots: int, lanes: int, size: int) -> list[str]:
+def run_one(signature: Signature, slots: int, lanes: int) -> list[str]:
     """For one point, or as many as a block has lanes; arguments as for `run_rows`."""
-    names = _names(lengths)
     scratch = _Scratch()
-    scratch.take("frame", slots * lanes * size)
-    pointers = ", ".join(f"ptr %{name}" for name in names)
+    scratch.take("frame", slots * lanes * signature.size)
+    pointers = ", ".join(f"ptr %{name}" for name in signature.names)
     return [
-        _head(names),
+        _head(signature),
         *scratch.opening(),
         f"call void @blocks({pointers}, ptr %frame, i64 {lanes})",
         *scratch.closing(),
@@ -81,34 +76,33 @@ def run_one(lengths: Sequence[int], slots: int, lanes: int, size: int) -> list[s
     ]
 
 
-def run_rows(
-    inputs: int, lengths: Sequence[int], slots: int, lanes: int, size: int, phases: Sequence[int], zeroed: bool
-) -> list[str]:
+def run_rows(signature: Signature, slots: int, lanes: int, phases: Sequence[int], zeroed: bool) -> list[str]:
     """For batches in C order.
 
     Args:
-        inputs, lengths: entries a point, of the points and of each result array.
         slots: vectors in the frame through which parts of the program hand on values.
-        lanes, size: entries of a vector, and bytes of an entry.
+        lanes: entries of a vector.
         phases: where in a vector the first entry of each result array is expected to lie.
         zeroed: blocks leave structural zeros out.
     """
-    names = _names(lengths)
-    strides = dict(zip(names, (inputs * size, *(length * size for length in lengths)), strict=True))
+    strides = {name: stride * signature.size for name, stride in signature.strides.items()}
+    arguments = [name for name, shared in zip(signature.arguments, signature.shared, strict=True) if not shared]
+    results = signature.results
     scratch = _Scratch()
-    scratch.take("frame", slots * lanes * size)
-    for name in names:
+    scratch.take("frame", slots * lanes * signature.size)
+    for name in (*arguments, *results):
         scratch.take(f"few.{name}", strides[name] * lanes)
 
     def blocks(prefix: str, count: str) -> str:
-        pointers = ", ".join(f"ptr %{prefix}.{name}" for name in names)
+        moving = {*arguments, *results}
+        pointers = ", ".join(f"ptr %{prefix}.{name}" if name in moving else f"ptr %{name}" for name in signature.names)
         return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
 
     def moved(prefix: str, row: str, source: str = "from.") -> list[str]:
         """Pointers %prefix.x and so on, to a row."""
         return [
             line
-            for name in names
+            for name in (*arguments, *results)
             for line in (
                 f"%{prefix}.by.{name} = mul i64 {row}, {strides[name]}",
                 f"%{prefix}.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{prefix}.by.{name}",
@@ -126,14 +120,14 @@ def run_rows(
         ]
 
     return [
-        _head(names),
+        _head(signature),
         *scratch.opening(),
         "%count = sub i64 %last, %first",
         *moved("from", "%first", ""),
         f"%enough = icmp sge i64 %count, {lanes}",
         "br i1 %enough, label %whole, label %gather",
         "whole:",
-        *_skipped_rows(lengths, lanes, size, phases),
+        *_skipped_rows(signature, lanes, phases),
         "%skips = icmp ne i64 %skip, 0",
         "br i1 %skips, label %begin, label %main",
         "begin:",
@@ -157,21 +151,21 @@ def run_rows(
         "%lane.last = sub i64 %count, 1",
         "%lane.has = icmp slt i64 %lane, %lane.last",
         "%lane.row = select i1 %lane.has, i64 %lane, i64 %lane.last",
-        *copied("gather", "x", "few.", "%lane", "from.", "%lane.row"),
+        *(line for name in arguments for line in copied("gather", name, "few.", "%lane", "from.", "%lane.row")),
         "%lane.next = add i64 %lane, 1",
         f"%lane.more = icmp slt i64 %lane.next, {lanes}",
         "br i1 %lane.more, label %gather, label %few",
         "few:",
         *(
             f"call void @llvm.memset.p0.i64(ptr %few.{name}, i8 0, i64 {strides[name] * lanes}, i1 false)"
-            for name in names[1:]
+            for name in results
             if zeroed
         ),
         blocks("few", str(lanes)),
         "br label %scatter",
         "scatter:",
         "%point = phi i64 [ 0, %few ], [ %point.next, %scatter ]",
-        *(line for name in names[1:] for line in copied("scatter", name, "from.", "%point", "few.", "%point")),
+        *(line for name in results for line in copied("scatter", name, "from.", "%point", "few.", "%point")),
         "%point.next = add i64 %point, 1",
         "%point.more = icmp slt i64 %point.next, %count",
         "br i1 %point.more, label %scatter, label %done",
@@ -182,14 +176,14 @@ def run_rows(
     ]
 
 
-def _skipped_rows(lengths: Sequence[int], lanes: int, size: int, phases: Sequence[int]) -> list[str]:
+def _skipped_rows(signature: Signature, lanes: int, phases: Sequence[int]) -> list[str]:
     """%skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
-    widest = max(range(len(lengths)), key=lambda k: lengths[k]) if lengths else 0
-    if not lengths or lengths[widest] % lanes == 0:
+    widest, lengths = signature.widest, signature.lengths
+    if widest is None or lengths[widest] % lanes == 0:
         return ["%skip = add i64 0, 0"]
     lines = [
         f"%widest.at = ptrtoint ptr %from.o{widest} to i64",
-        f"%widest.entry = udiv i64 %widest.at, {size}",
+        f"%widest.entry = udiv i64 %widest.at, {signature.size}",
         f"%many = icmp sge i64 %count, {4 * lanes}",
     ]
     found = "0"
@@ -205,26 +199,29 @@ def _skipped_rows(lengths: Sequence[int], lanes: int, size: int, phases: Sequenc
 
 
 def run_columns(
-    inputs: int,
-    lengths: Sequence[int],
-    results: Sequence[Group],
-    slots: int,
-    lanes: int,
-    size: int,
-    tile: int,
-    zeroed: bool,
+    signature: Signature, results: Sequence[Group], slots: int, lanes: int, tile: int, zeroed: bool
 ) -> list[str]:
     """For transposed batches, in tiles of `tile` points.
 
     Args:
         results: entries of the result arrays in order; structural zeros are left out if `zeroed`.
     """
-    names = _names(lengths)
+    size, strides = signature.size, signature.strides
+    arguments = [name for name, shared in zip(signature.arguments, signature.shared, strict=True) if not shared]
+    tiled = (*arguments, *signature.results)
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * size)
     cleared = scratch.size
-    for name, count in zip(names, (inputs, *lengths), strict=True):
-        scratch.take(f"tile.{name}", count * tile * size)
+    for name in tiled:
+        scratch.take(f"tile.{name}", strides[name] * tile * size)
+    inward: list[str] = []
+    for name in arguments:
+        inward += [
+            f"call void @copy(ptr %tile.{name}, i64 {tile * size}, ptr %here.{name}, i64 %line, i64 {strides[name]}, "
+            "i64 %bytes)",
+            f"call void @pad(ptr %tile.{name}, i64 {strides[name]}, i64 %used)",
+        ]
+    pointers = ", ".join(f"ptr %tile.{name}" if name in tiled else f"ptr %{name}" for name in signature.names)
     outward: list[str] = []
     for k, (segment, start, count) in enumerate(_runs(results, zeroed)):
         outward += [
@@ -236,7 +233,7 @@ def run_columns(
     return [
         *_copy(tile * size),
         *_pad(tile, "double" if size == 8 else "float"),
-        _head(names),
+        _head(signature),
         *scratch.opening(),
         f"%tiles = getelementptr inbounds i8, ptr %scratch, i64 {cleared}",
         f"call void @llvm.memset.p0.i64(ptr %tiles, i8 0, i64 {scratch.size - cleared}, i1 false)",
@@ -249,12 +246,11 @@ def run_columns(
         f"%used = select i1 %fills, i64 {tile}, i64 %left",
         f"%bytes = mul i64 %used, {size}",
         f"%skip = mul i64 %at, {size}",
-        *(f"%here.{name} = getelementptr inbounds i8, ptr %{name}, i64 %skip" for name in names),
-        f"call void @copy(ptr %tile.x, i64 {tile * size}, ptr %here.x, i64 %line, i64 {inputs}, i64 %bytes)",
-        f"call void @pad(ptr %tile.x, i64 {inputs}, i64 %used)",
+        *(f"%here.{name} = getelementptr inbounds i8, ptr %{name}, i64 %skip" for name in tiled),
+        *inward,
         f"%up = add i64 %used, {lanes - 1}",
         f"%count = and i64 %up, {-lanes}",
-        f"call void @blocks({', '.join(f'ptr %tile.{name}' for name in names)}, ptr %frame, i64 %count)",
+        f"call void @blocks({pointers}, ptr %frame, i64 %count)",
         *outward,
         f"%next = add i64 %at, {tile}",
         "%more = icmp slt i64 %next, %last",

@@ -53,6 +53,13 @@ class Vectors:
         """The vector at `offset`."""
         return self.let(f"load {self.type}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
+    def splat(self, base: str, offset: int) -> str:
+        """The entry at `offset`, in all lanes."""
+        entry = self.let(f"load {self.real}, ptr {self.address(base, offset)}, align {self.bytes}")
+        first = self.let(f"insertelement {self.type} {POISON}, {self.real} {entry}, i32 0")
+        lanes = f"<{self.lanes} x i32> zeroinitializer"
+        return self.let(f"shufflevector {self.type} {first}, {self.type} {POISON}, {lanes}")
+
     def store(self, value: str, base: str, offset: int, align: int = 0) -> None:
         """Store a vector at `offset`."""
         self.lines.append(f"store {self.type} {value}, ptr {self.address(base, offset)}, align {align or self.bytes}")
