@@ -104,7 +104,7 @@ def optimise(
     if search.best is start:
         return start
     try:
-        verify(start, search.best)
+        verify(start, search.best, kept_outputs=kept_outputs)
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start

@@ -1,30 +1,33 @@
 """Whether two tapes compute the same: both run at random complex points, with bounds on what rounding may do.
 
-At complex points nothing is out of its domain, and identities that hold there hold. Functions are given others in their
-place that have the same symmetries, sine and cosine points of the unit circle, and none of them overflows: what holds
-for these holds because of the form of the program alone, and no part of it is out of sight. Beside each value runs a
-bound on its rounding error, so that what is allowed to differ is what rounding explains, and not more.
+At complex points nothing is out of its domain, and identities that hold there hold. Functions have
+`accumulus.rewriting.stand_ins`. Beside each value runs a bound on its rounding error, so that what is allowed to differ
+is what rounding explains, and not more; and the bounds themselves may not differ by much.
 
-Comparisons look at real parts, and take for equal what rounding may have made different: whether a + (b + c) equals
-(a + b) + c is nothing that a program can depend on. Values that are real up to rounding do not depend on the point.
-They may have become numbers, and functions of numbers are folded, so of these it is the functions' own value that
-counts.
+What reaches floor, ceil, sign or a comparison has to be the same to the last bit. Which comparisons hold is chosen: at
+random, and then so that every branch of the tape has been taken (`accumulus.rewriting.branches`).
+
+Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
+are folded, so of these it is the functions' own value that counts.
 
 A mistake passes where the bound of an output is as large as its value, at all points: where the tape's numbers have
-lost all their digits; and where values are infinite or NaN.
+lost all their digits. An output that is infinite, NaN or without a bound at all points has to be the very same
+expression.
 """
 
 from __future__ import annotations
 
-import cmath
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from accumulus.errors import VerificationError
+from accumulus.rewriting.branches import Branches
+from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, comparison, jump, size
+from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -33,96 +36,34 @@ __all__ = ["verify"]
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
 LARGE: Final = 100_000
+#: The same where something has to be the same to the last bit; then as many more as it takes to see every branch, at
+#: most, and how many operations these may be together.
+AT_RANDOM: Final = 6
+MOST: Final = 40
+OPERATIONS_OF_BRANCHES: Final = 1_000_000
 #: By how many units of rounding of the running bound results may differ; first-order bounds hold to a small factor.
 SLACK: Final = 16.0
+#: By how much the bound may grow: over `examples/` and `benchmarks/suite/` it does by 15 at most.
+FAR: Final = 1e3
 UNIT: Final = 2.0**-53
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-6
 
 Function = Callable[..., Any]
 
-
-def _odd(k: float) -> Function:
-    return lambda z: cmath.asinh(k * z)
-
-
-def _even(k: float) -> Function:
-    return lambda z: cmath.asinh(k * z) ** 2
-
-
-def _general(k: float) -> Function:
-    def run(z: Any) -> Any:
-        w = cmath.asinh(k * z)
-        return w + k * (w * w + 1.0)
-
-    return run
-
-
-def _of_two(k: float) -> Function:
-    return lambda y, z: (cmath.asinh(k * y) + 0.3) * (1.0 + k * cmath.asinh(z) ** 2) + cmath.asinh(k * z + 0.2)
-
-
-def _sine(z: Any) -> Any:
-    w = cmath.asinh(0.7 * z)
-    return 2.0 * w / (1.0 + w * w)
-
-
-def _cosine(z: Any) -> Any:
-    w = cmath.asinh(0.7 * z) ** 2
-    return (1.0 - w) / (1.0 + w)
-
-
-#: What stands for itself, or for points of the unit circle; all other functions of one or two numbers get something
-#: with their symmetries. Identities that are no rules must not hold, and no argument may lead to infinity, so that
-#: nothing is lost from sight behind it: they grow like logarithms.
-_OTHERS: Final[dict[str, Function]] = {
-    "sqrt": cmath.sqrt,
-    "sin": _sine,
-    "cos": _cosine,
-    "power": lambda x, y: cmath.exp(y * cmath.log(x)),
-    "logical_and": lambda x, y: bool(x) and bool(y),
-    "logical_or": lambda x, y: bool(x) or bool(y),
-    "logical_not": lambda x: not x,
-    "attach": lambda x, _: x,
-}
-#: Comparisons of real parts, or of values, by how much one is less than the other; a tie is what rounding explains.
-_COMPARISONS: Final[dict[str, Function]] = {
-    "less": lambda x, y, tie: x.real - y.real < -tie,
-    "less_equal": lambda x, y, tie: x.real - y.real <= tie,
-    "equal": lambda x, y, tie: _size(x - y) <= tie,
-    "not_equal": lambda x, y, tie: not _size(x - y) <= tie,
-    "minimum": lambda x, y, tie: x if x.real - y.real < -tie else y,
-    "maximum": lambda x, y, tie: y if x.real - y.real < -tie else x,
-}
-
-
-def _size(z: Any) -> float:
-    """The magnitude; infinite where that of Python raises."""
-    return math.hypot(z.real, z.imag)
-
-
-def _stand_ins() -> dict[int, Function]:
-    found: dict[int, Function] = {}
-    for row in OPERATIONS:
-        k = 0.3 + 0.017 * row.code
-        if row.name in _OTHERS:
-            found[row.code] = _OTHERS[row.name]
-        elif row.name in _COMPARISONS:
-            found[row.code] = _COMPARISONS[row.name]
-        elif row.arity == 2:
-            found[row.code] = _of_two(k)
-        else:
-            found[row.code] = {"odd": _odd, "even": _even, None: _general}[row.parity](k)
-    return found
-
-
-_FUNCTIONS: Final = _stand_ins()
-_COMPARED: Final = {row.code for row in OPERATIONS if row.name in _COMPARISONS}
 _CODES: Final = {row.name: row.code for row in OPERATIONS}
+_SQRT, _POWER = _CODES["sqrt"], _CODES["power"]
+_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE = (_CODES[name] for name in ("add", "subtract", "multiply", "divide"))
+_NEGATIVE, _SELECT = _CODES["negative"], _CODES["select"]
 
 
-def verify(tape: Tape, other: Tape, seed: int = 0) -> None:
+def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
     """Check that two tapes with the same inputs have the same outputs.
+
+    Args:
+        tape: the tape as it was, and `other` as it has become.
+        seed: of the points.
+        kept_outputs: that many of the first outputs have to be the same to the last bit.
 
     Raises:
         VerificationError: naming the first output that differs.
@@ -133,89 +74,189 @@ def verify(tape: Tape, other: Tape, seed: int = 0) -> None:
             f"{len(other.outputs)}"
         )
     rng = random.Random(seed)
-    for _ in range(POINTS if tape.operations < LARGE else 1):
-        point = [complex(rng.uniform(0.5, 1.5), rng.uniform(-0.5, 0.5)) for _ in range(tape.inputs)]
-        for k, ((a, error_a), (b, error_b)) in enumerate(zip(_run(tape, point), _run(other, point), strict=True)):
-            off = _size(a - b)
-            if off > SLACK * UNIT * (error_a + error_b) + 1e-300:
+    unseen = set(range(len(tape.outputs)))
+    for turn, chosen in enumerate(_choices(tape, rng, kept_outputs)):
+        # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
+        signs = (1.0, -1.0) if turn else (1.0,)
+        point = [
+            complex(rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
+            for _ in range(tape.inputs)
+        ]
+        holds: dict[Hashable, bool] = {}
+        oracle = rng.getrandbits(60)
+        before = _Run(tape, point, oracle, holds, chosen).outputs()
+        after = _Run(other, point, oracle, holds, None).outputs()
+        for k, (one, two) in enumerate(zip(before, after, strict=True)):
+            if k < kept_outputs and not _is_same(one[0], two[0]):
+                raise _difference(k, one[0], two[0], "though it was to be kept to the last bit")
+            if _is_seen(k, one, two):
+                unseen.discard(k)
+    if unseen:
+        _check_same_expression(tape, other, unseen)
+
+
+def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:
+    """For each point, which comparisons of the tape have to hold and which may not; the others are left to chance."""
+    if not kept_outputs and not (COMPARISONS | JUMPS).intersection(tape.codes):
+        yield from [{}] * (POINTS if tape.operations < LARGE else 1)
+        return
+    yield from [{}] * (AT_RANDOM if tape.operations < LARGE else POINTS)
+    branches = Branches(tape)
+    for _ in range(min(MOST, OPERATIONS_OF_BRANCHES // max(1, tape.operations))):
+        if branches.all_taken:
+            return
+        yield branches.choose(rng)
+
+
+def _is_seen(k: int, before: tuple[complex, float], after: tuple[complex, float]) -> bool:
+    """Whether an output could be compared; `VerificationError` if it differs."""
+    (a, error), (b, other_error) = before, after
+    if not (math.isfinite(size(a)) and math.isfinite(error)):
+        return False
+    if not (math.isfinite(size(b)) and other_error <= FAR * (error + size(a))):
+        raise _difference(k, a, b, "and its rounding error, which was bounded, is not any more")
+    if size(a - b) > SLACK * UNIT * (error + other_error) + 1e-300:
+        raise _difference(k, a, b, "which rounding does not explain")
+    return True
+
+
+def _difference(k: int, a: complex, b: complex, how: str) -> VerificationError:
+    return VerificationError(
+        f"output {k} of the optimised tape is {b:.6g} at a complex point where it was {a:.6g}, {how}. This is a "
+        "mistake of the optimiser; please report the function"
+    )
+
+
+def _is_same(a: complex, b: complex) -> bool:
+    return a == b or (a != a and b != b)  # noqa: PLR0124
+
+
+def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:
+    """Refuse outputs that could not be compared at any point, unless they are written alike."""
+    both = tape.copy()
+    marks = needed(other)
+    moved = list(range(len(other)))
+    for r in range(other.inputs, len(other)):
+        if marks[r]:
+            new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
+            moved[r] = both.apply_code(other.codes[r], new)
+    for k in sorted(outputs):
+        output = other.outputs[k]
+        reference = moved[output] if output >= 0 else both.constant(other.value_of(output))
+        if reference != tape.outputs[k]:
+            raise VerificationError(
+                f"output {k} of the optimised tape cannot be compared with what it was: at every point tried, that is "
+                "infinite, NaN, or has no digit left after rounding"
+            )
+
+
+class _Run:
+    """One tape at one point.
+
+    Args:
+        oracle: by which floor, ceil and sign give arbitrary numbers.
+        holds: what is known of comparisons; added to if there are choices.
+        chosen: comparisons by reference, and whether they are to hold. If None, a comparison that is not known is
+            refused.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        point: list[complex],
+        oracle: int,
+        holds: dict[Hashable, bool],
+        chosen: Mapping[int, bool] | None,
+    ) -> None:
+        self.tape = tape
+        self.values: list[Any] = list(point)
+        #: A bound on the error of each value, in units of rounding.
+        self.errors = [0.0] * len(point)
+        self.constants = [complex(value) for value in tape.constants]
+        self._oracle, self._holds, self._chosen = oracle, holds, chosen
+        self._fill()
+
+    def outputs(self) -> list[tuple[complex, float]]:
+        """Each output with the bound on its error."""
+        return [
+            (self.values[output], self.errors[output])
+            if output >= 0
+            else (self.constants[-1 - output], size(self.constants[-1 - output]))
+            for output in self.tape.outputs
+        ]
+
+    def _fill(self) -> None:
+        tape, values, errors, constants = self.tape, self.values, self.errors, self.constants
+        codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
+        for r in range(tape.inputs, len(tape)):
+            code, a, b = codes[r], first[r], second[r]
+            x, dx = (values[a], errors[a]) if a >= 0 else (constants[-1 - a], 0.0)
+            try:
+                if code == _MULTIPLY:
+                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], UNIT)
+                    v = x * y
+                    error = dx * size(y) + dy * size(x) + SLACK * UNIT * dx * dy + 3 * size(v)
+                elif code in (_ADD, _SUBTRACT):
+                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
+                    v = x + y if code == _ADD else x - y
+                    # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
+                    error = dx + dy + size(x) + size(y)
+                elif code == _DIVIDE:
+                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
+                    if _is_lost(y, dy):
+                        raise ZeroDivisionError
+                    v = x / y
+                    error = (dx + dy * size(v)) / size(y) + 3 * size(v)
+                elif code == _NEGATIVE:
+                    v, error = -x, dx
+                elif code == _SELECT:
+                    c = b if x else third[r]
+                    v, error = (values[c], errors[c]) if c >= 0 else (constants[-1 - c], 0.0)
+                elif code in COMPARISONS:
+                    v, error = self._compare(r, code, x, values[b] if b >= 0 else constants[-1 - b]), 0.0
+                elif code in JUMPS:
+                    v, error = jump(code, x, self._oracle), 0.0
+                else:
+                    v, error = self._function(code, x, dx, b)
+            except (OverflowError, ZeroDivisionError, ValueError):
+                v, error = complex(math.nan), math.inf
+            values.append(v)
+            errors.append(error)
+
+    def _compare(self, r: int, code: int, x: Any, y: Any) -> bool:
+        key, negated = comparison(code, x, y)
+        if key not in self._holds:
+            if self._chosen is None:
                 raise VerificationError(
-                    f"output {k} of the optimised tape is off by {off:.3g} at a complex point where it is {a:.6g}. "
-                    "This is a mistake of the optimiser; please report the function"
+                    f"{self.tape.name(r)} of the optimised tape is a comparison that was not there before, to the last "
+                    "bit. This is a mistake of the optimiser; please report the function"
                 )
+            by_chance = bool(hash((self._oracle, key)) * 0x9E3779B97F4A7C15 >> 40 & 1)
+            self._holds[key] = self._chosen.get(r, by_chance) != negated
+        return self._holds[key] != negated
 
-
-def _run(tape: Tape, point: list[complex]) -> list[tuple[complex, float]]:
-    """Each output with a bound on its error, in units of rounding."""
-    add, subtract, multiply, divide = (_CODES[name] for name in ("add", "subtract", "multiply", "divide"))
-    negative, select = _CODES["negative"], _CODES["select"]
-    values: list[Any] = list(point)
-    errors = [0.0] * len(point)
-    constants = [complex(value) for value in tape.constants]
-    codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
-    for r in range(tape.inputs, len(tape)):
-        code, a, b = codes[r], first[r], second[r]
-        x, dx = (values[a], errors[a]) if a >= 0 else (constants[-1 - a], 0.0)
-        try:
-            if code == multiply:
-                y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], UNIT)
-                v = x * y
-                error = dx * _size(y) + dy * _size(x) + SLACK * UNIT * dx * dy + 3 * _size(v)
-            elif code in (add, subtract):
-                y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
-                v = x + y if code == add else x - y
-                # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
-                error = dx + dy + _size(x) + _size(y)
-            elif code == divide:
-                y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
-                if _is_lost(y, dy):
-                    raise ZeroDivisionError
-                v = x / y
-                error = (dx + dy * _size(v)) / _size(y) + 3 * _size(v)
-            elif code == negative:
-                v, error = -x, dx
-            elif code == select:
-                c = third[r]
-                chosen = b if x else c
-                v, error = (values[chosen], errors[chosen]) if chosen >= 0 else (constants[-1 - chosen], 0.0)
-            else:
-                v, error = _function(code, OPERATIONS[code].arity, x, dx, b, values, errors, constants)
-        except (OverflowError, ZeroDivisionError, ValueError):
-            v, error = complex(math.nan), math.inf
-        values.append(v)
-        errors.append(error)
-    return [
-        (values[output], errors[output]) if output >= 0 else (constants[-1 - output], _size(constants[-1 - output]))
-        for output in tape.outputs
-    ]
-
-
-def _function(
-    code: int, arity: int, x: Any, dx: float, b: int, values: list[Any], errors: list[float], constants: list[complex]
-) -> tuple[Any, float]:
-    """Value of an elementary function at x, and at the reference b if it takes two arguments, and its error."""
-    run = _FUNCTIONS[code]
-    if arity == 1:
+    def _function(self, code: int, x: Any, dx: float, b: int) -> tuple[Any, float]:
+        """Value of an elementary function at x, and at the reference b if it takes two arguments, and its error."""
+        run = FUNCTIONS[code]
+        if OPERATIONS[code].arity == 1:
+            if isinstance(x, bool):
+                return run(x), 0.0
+            if _is_real(x, dx):
+                return _of_reals(code, (x,), (dx,))
+            if _is_lost(x, dx) and (code == _SQRT or dx * UNIT > STEP):
+                raise ZeroDivisionError
+            v = run(x)
+            return v, _slope(run, x, v) * dx + 4 * size(v)
+        y, dy = (self.values[b], self.errors[b]) if b >= 0 else (self.constants[-1 - b], 0.0)
         if isinstance(x, bool):
-            return run(x), 0.0
-        if _is_real(x, dx):
-            return _of_reals(code, (x,), (dx,))
-        if _is_lost(x, dx) and (code == _CODES["sqrt"] or dx * UNIT > STEP):
+            return run(x, y), 0.0
+        if _is_real(x, dx) and _is_real(y, dy):
+            return _of_reals(code, (x, y), (dx, dy))
+        if (_is_lost(x, dx) and (code == _POWER or dx * UNIT > STEP)) or (_is_lost(y, dy) and dy * UNIT > STEP):
             raise ZeroDivisionError
-        v = run(x)
-        return v, _slope(run, x, v) * dx + 4 * _size(v)
-    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
-    if code in _COMPARED:
-        v = run(x, y, SLACK * UNIT * (dx + dy))
-        return v, 0.0 if isinstance(v, bool) else max(dx, dy)
-    if isinstance(x, bool):
-        return run(x, y), 0.0
-    if _is_real(x, dx) and _is_real(y, dy):
-        return _of_reals(code, (x, y), (dx, dy))
-    if (_is_lost(x, dx) and (code == _CODES["power"] or dx * UNIT > STEP)) or (_is_lost(y, dy) and dy * UNIT > STEP):
-        raise ZeroDivisionError
-    v = run(x, y)
-    by_x, by_y = _slope(lambda x: run(x, y), x, v), _slope(lambda y: run(x, y), y, v)
-    return v, by_x * dx + by_y * dy + 4 * _size(v)
+        v = run(x, y)
+        by_x, by_y = _slope(lambda x: run(x, y), x, v), _slope(lambda y: run(x, y), y, v)
+        return v, by_x * dx + by_y * dy + 4 * size(v)
 
 
 def _is_real(z: Any, error: float) -> bool:
@@ -225,11 +266,11 @@ def _is_real(z: Any, error: float) -> bool:
 
 def _is_lost(z: Any, error: float) -> bool:
     """Whether rounding has left no digit of a value, so that bounds of first order mean nothing for a divisor."""
-    return 2 * SLACK * UNIT * error >= _size(z)
+    return 2 * SLACK * UNIT * error >= size(z)
 
 
 def _slope(run: Function, z: Any, v: Any) -> float:
-    return _size(run(z * (1 + STEP)) - v) / (STEP * _size(z)) if z else 1.0
+    return size(run(z * (1 + STEP)) - v) / (STEP * size(z)) if z else 1.0
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:

@@ -1,0 +1,119 @@
+"""What stands in for functions when two tapes are compared at complex points; see `accumulus.rewriting.verify`.
+
+Functions are given others in their place that have the same symmetries, sine and cosine points of the unit circle, and
+none of them overflows: what holds for these holds because of the form of the program alone, and no part of it is out
+of sight. Only the operations that identities join stand for themselves. Floor, ceil and sign are arbitrary functions
+of the last bit of their argument, and so are comparisons: what reaches them is not rewritten, and any other choice
+would hide branches.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
+
+__all__ = ["COMPARISONS", "FUNCTIONS", "JUMPS", "comparison", "jump", "size"]
+
+Function = Callable[..., Any]
+
+
+def size(z: Any) -> float:
+    """The magnitude; infinite where that of Python raises."""
+    return math.hypot(z.real, z.imag)
+
+
+def _odd(k: float) -> Function:
+    return lambda z: cmath.asinh(k * z)
+
+
+def _even(k: float) -> Function:
+    return lambda z: cmath.asinh(k * z) ** 2
+
+
+def _general(k: float) -> Function:
+    def run(z: Any) -> Any:
+        w = cmath.asinh(k * z)
+        return w + k * (w * w + 1.0)
+
+    return run
+
+
+def _of_two(k: float) -> Function:
+    return lambda y, z: (cmath.asinh(k * y) + 0.3) * (1.0 + k * cmath.asinh(z) ** 2) + cmath.asinh(k * z + 0.2)
+
+
+def _commutative(k: float) -> Function:
+    general = _general(k)
+    return lambda y, z: general(y) + general(z) + cmath.asinh(k * y) * cmath.asinh(k * z)
+
+
+def _sine(z: Any) -> Any:
+    w = cmath.asinh(0.7 * z)
+    return 2.0 * w / (1.0 + w * w)
+
+
+def _cosine(z: Any) -> Any:
+    w = cmath.asinh(0.7 * z) ** 2
+    return (1.0 - w) / (1.0 + w)
+
+
+#: What stands for itself, or for points of the unit circle; all others get something with their symmetries. Identities
+#: that are no rules must not hold, and no argument may lead to infinity: they grow like logarithms.
+_THEMSELVES: Final[dict[str, Function]] = {
+    "sqrt": cmath.sqrt,
+    "sin": _sine,
+    "cos": _cosine,
+    "power": lambda x, y: cmath.exp(y * cmath.log(x)),
+    "logical_and": lambda x, y: bool(x) and bool(y),
+    "logical_or": lambda x, y: bool(x) or bool(y),
+    "logical_not": lambda x: not x,
+    "attach": lambda x, _: x,
+}
+
+
+def _stand_in(row: Operation) -> Function:
+    k = 0.3 + 0.017 * row.code
+    if row.name in _THEMSELVES:
+        return _THEMSELVES[row.name]
+    if row.arity == 2:
+        return _commutative(k) if row.commutative else _of_two(k)
+    return {"odd": _odd, "even": _even, None: _general}[row.parity](k)
+
+
+#: By the code of the operation.
+FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
+#: Codes of what compares two numbers, and of what else has jumps.
+COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
+JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS
+
+_EQUAL, _NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
+
+
+def _bits(z: Any) -> tuple[float | None, float | None]:
+    """What two values have in common if they are the same to the last bit, zeros of either sign being one."""
+    # NaN is not equal to itself
+    return z.real + 0.0 if math.isfinite(z.real) else None, z.imag + 0.0 if math.isfinite(z.imag) else None
+
+
+def comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
+    """What tells a comparison from all others, and whether it holds where that does not."""
+    a, b = _bits(x), _bits(y)
+    if code in (_EQUAL, _NOT_EQUAL):
+        return (_EQUAL, *sorted((a, b), key=str)), code == _NOT_EQUAL
+    return (code, a, b), False
+
+
+def jump(code: int, z: Any, seed: int) -> complex:
+    """An arbitrary number for each value, with the parity of the operation."""
+    sign = 1.0
+    if OPERATIONS[code].parity == "odd":
+        if not z:
+            return 0j
+        if (z.real, z.imag) < (0.0, 0.0):
+            z, sign = -z, -1.0
+    mixed = hash((seed, code, _bits(z))) * 0x9E3779B97F4A7C15
+    return sign * complex(0.5 + (mixed >> 20 & 0xFFFFF) / 2.0**20, (mixed >> 40 & 0xFFFFF) / 2.0**20 - 0.5)
