@@ -286,9 +286,10 @@ class Part:
 
 
 def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tuple[list[Part], int]:
-    """Cut a program into parts of at most `size` operations, values that cross handed on through a frame.
+    """Cut a program into parts of at most `size` steps, values that cross handed on through a frame.
 
-    A slot of the frame is used again once no later part needs its value.
+    Stores count as operations do: compilers take time with the square of their number. A slot of the frame is used
+    again once no later part needs its value.
 
     Args:
         reach: a result may be stored as late as together with the one `reach` - 1 places behind it.
@@ -297,13 +298,10 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
         The parts, and the number of slots that the frame needs.
     """
     pieces: list[list[int | Group]] = [[]]
-    held = 0
     for step in steps:
-        if held == size:
+        if len(pieces[-1]) == size:
             pieces.append([])
-            held = 0
         pieces[-1].append(step)
-        held += not isinstance(step, Group)
     if len(pieces) == 1:
         return [Part(pieces[0], {})], 0
 
@@ -340,15 +338,15 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
 
 
 def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
-    """How often a value is stored for another part or loaded from one, if parts are of `size` operations; linear."""
-    operations = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
+    """How often a value is stored for another part or loaded from one, if parts are of `size` steps; linear."""
+    places = [place for place, step in enumerate(steps) if not isinstance(step, Group)]
+    operations = np.array([steps[place] for place in places], np.int64)
     part = np.zeros(len(tape), np.int64)
-    part[operations] = np.arange(len(operations)) // size
+    part[operations] = np.array(places, np.int64) // size
     codes = np.frombuffer(tape.codes, np.uint8)[operations]
     first, second = (np.frombuffer(argument, np.intc)[operations] for argument in (tape.first, tape.second))
     others, other_users = [], []  # results, and third arguments
-    computed = 0
-    for step in steps:
+    for place, step in enumerate(steps):
         if isinstance(step, Group):
             also: Iterable[int | None] = step.references
         else:
@@ -356,8 +354,7 @@ def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
         for reference in also:
             if reference is not None:
                 others.append(reference)
-                other_users.append(computed // size)
-        computed += not isinstance(step, Group)
+                other_users.append(place // size)
     arity = np.array([operation.arity for operation in OPERATIONS])[codes]
     arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(others, np.int64)])
     used_in = np.concatenate(
@@ -367,4 +364,4 @@ def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
     arguments, used_in = arguments[computed_before], used_in[computed_before]
     crosses = part[arguments] != used_in
     arguments, used_in = arguments[crosses], used_in[crosses]
-    return len(np.unique(arguments)) + len(np.unique(arguments * (computed // size + 1) + used_in))
+    return len(np.unique(arguments)) + len(np.unique(arguments * (len(steps) // size + 1) + used_in))

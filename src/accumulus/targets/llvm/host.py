@@ -22,6 +22,10 @@ __all__ = ["Host", "Library", "compile_ir", "host", "vector_symbol"]
 
 _LOCK: Final = threading.Lock()
 _NAMES: Final = count()
+#: What LLVM's code generator is told: no second scheduling, after registers are given out, and dependencies between
+#: memory accesses in summary from a hundred on. Without, long blocks of loads and stores take time with the square of
+#: their length; the code is as quick.
+_OPTIONS: Final = ("-disable-post-ra", "-dag-maps-huge-region=100", "-dag-maps-reduction-size=50")
 #: Letter of an instruction set in the names of glibc's vector functions, by bytes in a vector.
 _X86_LETTERS: Final = {16: "b", 32: "d", 64: "e"}
 
@@ -88,6 +92,8 @@ def vector_symbol(function: str, arity: int, lanes: int, dtype: str) -> str | No
 def _machine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    for option in _OPTIONS:  # one that this version of LLVM does not know is passed over
+        llvm.set_option("accumulus", option)
     try:
         return _new_machine()
     except RuntimeError as error:

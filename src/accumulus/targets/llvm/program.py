@@ -42,7 +42,7 @@ from accumulus.targets.schedule import (
 
 __all__ = ["Module", "Variant", "module", "pressure_of"]
 
-#: A program of more operations than the first is cut into functions of the second size.
+#: A program of more operations, or of more results, than the first is cut into functions of so many steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
 #: An order that minds the registers is taken if it hands on no more than this part of the values. It leaves some
 #: registers to what instructions need beside the values that are alive.
@@ -65,7 +65,7 @@ class Variant:
         phases: where in a vector the first entry of each result array lies, if not at its start.
         contract: products and sums may be fused.
         exact: references of those that may not.
-        part_size: operations in one function; as suits the program if 0.
+        part_size: operations and stores in one function; as suits the program if 0.
         urgent: operations come in the order of urgency.
         steps: operations and results in their order, where that is neither the order of results nor that of urgency.
         single: for one point at a time, and no batch.
@@ -161,7 +161,8 @@ def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[lis
         steps = list(order_by_urgency(tape, results, partial(latency, tape), _partners(tape)))
     else:
         steps = list(order(tape, results, _partners(tape)))
-    part_size = variant.part_size or (PART_SIZE if len(steps) - len(results) > LARGEST_UNCUT else LARGEST_UNCUT)
+    uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT
+    part_size = variant.part_size or (len(steps) if uncut else PART_SIZE)
     return parts(tape, steps, part_size, 1 if variant.transposed else variant.lanes)
 
 
