@@ -8,13 +8,14 @@ one code generator serve the process; a program's memory is given back when its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any, Final
 
 import llvmlite.binding as llvm
+from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
 
@@ -123,25 +124,37 @@ class Library:
         addresses: of the exported functions, by name.
     """
 
-    __slots__ = ("_tracker", "addresses")
+    __slots__ = ("_tables", "_tracker", "addresses")
 
-    def __init__(self, image: bytes, exports: Iterable[str], imports: Iterable[tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        image: bytes,
+        exports: Iterable[str],
+        imports: Iterable[tuple[str, int]],
+        tables: Mapping[str, NDArray[Any]],
+    ) -> None:
         builder = llvm.JITLibraryBuilder().add_object_img(image)
         for name in exports:
             builder.export_symbol(name)
         for name, address in imports:
             builder.import_symbol(name, address)
+        for name, table in tables.items():
+            builder.import_symbol(name, table.ctypes.data)
+        self._tables = tables  # as long as code may read them
         self._tracker = builder.link(_linker(), f"accumulus{next(_NAMES)}")
         self.addresses = {name: self._tracker[name] for name in exports}
 
 
-def compile_ir(text: str, exports: Iterable[str], imports: Iterable[tuple[str, int]]) -> Library:
+def compile_ir(
+    text: str, exports: Iterable[str], imports: Iterable[tuple[str, int]], tables: Mapping[str, NDArray[Any]]
+) -> Library:
     """Compile a module.
 
     Args:
         text: LLVM IR.
         exports: functions whose addresses are wanted.
         imports: name and address of every function outside the module.
+        tables: arrays that it reads, by name.
 
     Raises:
         CompileError: if LLVM refuses the module, which is a bug of this package.
@@ -151,6 +164,6 @@ def compile_ir(text: str, exports: Iterable[str], imports: Iterable[tuple[str, i
         machine = _machine()
         try:
             module = llvm.parse_assembly(text)
-            return Library(machine.emit_object(module), exports, imports)
+            return Library(machine.emit_object(module), exports, imports, tables)
         except RuntimeError as error:
             raise CompileError(f"LLVM refuses the program, which is a bug: {error}") from error

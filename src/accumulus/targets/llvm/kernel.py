@@ -195,7 +195,7 @@ class LLVMKernel(Kernel):
         middle = time.perf_counter()
         known = objects(self.dtype)
         imports = [(name, known.get(name) or llvm.address_of_symbol(name)) for name in written.imports]
-        library = compile_ir(written.text, exports, imports)
+        library = compile_ir(written.text, exports, imports, written.tables)
         self.seconds["write"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         return library

@@ -11,10 +11,13 @@ one function, so a larger program is cut into parts that hand on values through 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -26,6 +29,7 @@ from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
+from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
 from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.pressure import Exchange, Pressure, pressure
@@ -49,6 +53,8 @@ LARGEST_UNCUT, PART_SIZE = 1000, 300
 WORTH_IT, SPARE = 0.9, 4
 #: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
+#: As many structural zeros of one point are cleared by a call, before anything is stored.
+WORTH_CLEARING: Final = 16
 #: Vectors as wide as the text says, and a stack on which spilled ones do not straddle cache lines.
 ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 
@@ -97,7 +103,7 @@ class Variant:
         variant = cls(tuning.lanes, dtype, urgent=tuning.urgent)
         if not tuning.crowded:
             return variant
-        results, partners = groups(tape, segments, 1), _partners(tape)
+        results, partners = _results(tape, segments), _partners(tape)
         registers = values_in_registers(variant.lanes, variant.size) - SPARE
         steps = tuple(order_by_registers(tape, results, registers, partial(latency, tape), partners))
         usual = list(order(tape, results, partners))
@@ -107,10 +113,17 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module ready to be compiled: its text, and the names that it needs from outside."""
+    """A module ready to be compiled.
+
+    Attributes:
+        text: LLVM IR.
+        imports: names of functions and objects that it needs from outside.
+        tables: arrays that it reads, by name.
+    """
 
     text: str
     imports: tuple[str, ...]
+    tables: Mapping[str, NDArray[Any]]
 
 
 def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], variant: Variant) -> Module:
@@ -120,11 +133,22 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
     phases = variant.phases or (0,) * len(lengths)
     functions = Functions(lanes, variant.dtype)
-    results = groups(tape, segments, 1)
+    results = _results(tape, segments)
     pieces, slots = _pieces(tape, results, variant)
     tile = _tile(signature, lanes)
+    fill, zeroed = [], variant.zeroed
+    if variant.single and not zeroed:
+        fill = _cleared(segments, variant)
+        zeroed = bool(fill)
     layout: Layout
-    layout = Columns(signature, tile) if variant.transposed else Rows(signature, lanes, variant.zeroed, phases)
+    layout = Columns(signature, tile) if variant.transposed else Rows(signature, lanes, zeroed, phases)
+    scattered = None
+    if by_tables(segments):
+        layout = Slotted(layout, slots)
+        arrays, distinct = places(tape, segments)
+        at = np.arange(slots, slots + len(distinct))
+        slots += len(distinct)
+        scattered = scatter(arrays, at, lanes, variant.dtype, tile if variant.transposed else 0, variant.zeroed)
     bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
 
     pointers = [*(f"%{name}" for name in signature.names), "%frame"]
@@ -135,11 +159,16 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
             text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
         given = ", ".join(f"ptr {pointer}" for pointer in pointers)
         bodies = [[f"call void @part{k}({given})" for k in range(len(bodies))]]
-    text += _blocks(bodies[0], signature, variant)
+    body = bodies[0]
+    if scattered is not None:
+        text += scattered.text
+        body.append(f"call void @scatter({', '.join(f'ptr {pointer}' for pointer in pointers[-len(lengths) - 1 :])})")
+    text += _blocks([*fill, *body], signature, variant)
     if variant.single:
         text += run_one(signature, slots, lanes)
     elif variant.transposed:
-        text += run_columns(signature, results, slots, lanes, tile, variant.zeroed)
+        entries_of = groups(tape, segments, 1)
+        text += run_columns(signature, entries_of, slots, lanes, tile, variant.zeroed)
     else:
         text += run_rows(signature, slots, lanes, phases, variant.zeroed)
     if variant.single:
@@ -149,7 +178,26 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"', *functions.text()]
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     # functions of the C library are known only once the text has asked for them
-    return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names))
+    tables = {} if scattered is None else scattered.tables
+    return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names), tables)
+
+
+def _results(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
+    """What is stored, in order: entries of the result arrays, or the distinct values among them, as one array."""
+    if not by_tables(segments):
+        return groups(tape, segments, 1)
+    return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
+
+
+def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
+    """Instructions that clear the result arrays of a block, if that is worth it."""
+    if by_tables(segments) or sum(segment.length - len(segment.positions) for segment in segments) < WORTH_CLEARING:
+        return []
+    return [
+        f"call void @llvm.memset.p0.i64(ptr %o{k}, i8 0, i64 {variant.lanes * segment.length * variant.size}, i1 false)"
+        for k, segment in enumerate(segments)
+        if len(segment.positions) < segment.length
+    ]
 
 
 def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[list[Part], int]:
@@ -171,7 +219,7 @@ def pressure_of(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Pr
 
     Where a program is one function, LLVM reorders it as it likes: the order that needs fewer stores and loads counts.
     """
-    results = groups(tape, segments, 1)
+    results = _results(tape, segments)
     exchange = None if variant.transposed else Exchange(variant.lanes, [segment.length for segment in segments])
     calls = frozenset(row.code for row in OPERATIONS if row.llvm.startswith("@"))
     registers = values_in_registers(variant.lanes, variant.size)

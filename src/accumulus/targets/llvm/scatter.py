@@ -1,0 +1,241 @@
+"""Results by tables: where they are many, each value is computed once to a place of its own and brought from there.
+
+A store costs LLVM as much time as an operation, and results are often more than operations: the Jacobian of a running
+sum of squares has n values and n²/2 places, and zeros between them. So programs of more than `LARGEST_WRITTEN_OUT`
+results put their distinct values into slots of the frame. A loop over a table of slots and positions carries them to
+the result arrays, which are filled before, with zeros, or with a copy of a row of constants.
+
+The tables are NumPy arrays beside the code, imported by name: as text they would take longer to read than the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Segment
+from accumulus.targets.llvm.layouts import Layout
+from accumulus.targets.llvm.vectors import Vectors
+from accumulus.targets.schedule import Group
+
+__all__ = ["Places", "Scatter", "Slotted", "by_tables", "places", "scatter"]
+
+#: Programs of more results than that are stored by tables; zeros in runs shorter than the second count as results.
+LARGEST_WRITTEN_OUT, SHORT_RUN = 3000, 32
+#: Entries that one turn of the loop stores, if it computes one point; tables are filled up to whole turns.
+UNROLLED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the entries of one result array come from.
+
+    Attributes:
+        length: of the array.
+        positions: of entries that are computed, ascending.
+        slots: which of the distinct values each of them is.
+        constant_positions, constants: entries that are known; all others are zeros.
+    """
+
+    length: int
+    positions: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    constant_positions: NDArray[np.int64]
+    constants: NDArray[np.float64]
+
+    @property
+    def zeros(self) -> int:
+        """How many entries are structural zeros."""
+        return self.length - len(self.positions) - len(self.constants)
+
+
+def by_tables(segments: Sequence[Segment]) -> bool:
+    """Whether a program has so many results that they are stored by tables."""
+    count = 0
+    for segment in segments:
+        occupied = np.sort(np.array(segment.positions, np.int64))
+        gaps = np.diff(occupied, prepend=-1, append=segment.length) - 1
+        count += len(occupied) + int(gaps[gaps < SHORT_RUN].sum())
+    return count > LARGEST_WRITTEN_OUT
+
+
+def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
+    """Where the results come from, and the references of the distinct values in the order of their first places."""
+    outputs = np.array(tape.outputs, np.int64)
+    constants = np.array(tape.constants, np.float64)
+    arrays = []
+    for segment in segments:
+        positions = np.array(segment.positions, np.int64)
+        ascending = np.argsort(positions)
+        arrays.append((positions[ascending], outputs[np.array(segment.outputs, np.int64)][ascending]))
+    every = np.concatenate([np.empty(0, np.int64), *(references for _, references in arrays)])
+    distinct, first = np.unique(every[every >= 0], return_index=True)
+    in_turn = np.argsort(first)
+    slot = np.empty(len(distinct), np.int64)
+    slot[in_turn] = np.arange(len(distinct))
+    found = []
+    for segment, (positions, references) in zip(segments, arrays, strict=True):
+        computed = references >= 0
+        found.append(
+            Places(
+                segment.length,
+                positions[computed],
+                slot[np.searchsorted(distinct, references[computed])],
+                positions[~computed],
+                constants[-1 - references[~computed]],
+            )
+        )
+    return found, distinct[in_turn].tolist()
+
+
+class Slotted(Layout):
+    """Loads as another layout does; results go to slots of the frame, from `first` on."""
+
+    def __init__(self, layout: Layout, first: int) -> None:
+        super().__init__(layout.signature)
+        self._layout, self._first = layout, first
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function."""
+        super().begin(vectors, value)
+        self._layout.begin(vectors, value)
+
+    def load_entries(self, argument: int, entry: int) -> dict[int, str]:
+        """As the other layout does."""
+        return self._layout.load_entries(argument, entry)
+
+    def store(self, group: Group) -> None:
+        """Store values to their slots."""
+        v = self.vectors
+        for slot, reference in enumerate(group.references, self._first + group.start):
+            if reference is not None:
+                v.store(self.value(reference), "%frame", slot * v.lanes, v.lanes * v.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
+
+    Attributes:
+        text: LLVM IR.
+        tables: the arrays that it reads, by name.
+    """
+
+    text: list[str]
+    tables: dict[str, NDArray[Any]]
+
+
+def scatter(
+    arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
+) -> Scatter:
+    """Write the function.
+
+    Args:
+        slots: of the frame, for each distinct value.
+        lanes: points of a block.
+        tile: distance between the entries of a result, for results that are entries × points in memory that was
+            cleared before; 0 for points × entries.
+        zeroed: structural zeros are in place already.
+    """
+    writer = _Writer(lanes, np.dtype(dtype), tile)
+    for k, array in enumerate(arrays):
+        if array.constants.size and not (tile or zeroed):
+            writer.copy_row(k, array)
+        else:
+            if array.zeros and not (tile or zeroed):
+                writer.clear_row(k, array.length)
+            # by their bits, since zeros of either sign are equal
+            bits, indices = np.unique(array.constants.view(np.int64), return_inverse=True)
+            with np.errstate(over="ignore"):
+                writer.tables[f"constants_{k}"] = np.repeat(bits.view(np.float64).astype(dtype), lanes)
+            writer.loop(f"constants_{k}_at", f"@constants_{k}", k, array.length, indices, array.constant_positions)
+        writer.loop(f"results_{k}_at", "%frame", k, array.length, slots[array.slots], array.positions)
+    pointers = ", ".join(f"ptr noalias %{name}" for name in [*(f"o{k}" for k in range(len(arrays))), "frame"])
+    head = [f"@{name} = external constant i8" for name in writer.tables]
+    head.append(f"define internal void @scatter({pointers}) nounwind noinline {{")
+    return Scatter([*head, "start:", *writer.lines, "ret void", "}"], writer.tables)
+
+
+class _Writer:
+    """Lines of the function, and its tables."""
+
+    def __init__(self, lanes: int, dtype: np.dtype[Any], tile: int) -> None:
+        self.lines: list[str] = []
+        self.tables: dict[str, NDArray[Any]] = {}
+        self._lanes, self._dtype, self._tile = lanes, dtype, tile
+        self._real = "double" if dtype.itemsize == 8 else "float"
+        self._label = "start"
+
+    def clear_row(self, k: int, length: int) -> None:
+        """Zeros, for each point."""
+        self._fill(k, length, "memset.p0", "i8 0")
+
+    def copy_row(self, k: int, array: Places) -> None:
+        """Zeros and constants, for each point."""
+        row = self.tables[f"row_{k}"] = np.zeros(array.length, self._dtype)
+        with np.errstate(over="ignore"):
+            row[array.constant_positions] = array.constants
+        self._fill(k, array.length, "memcpy.p0.p0", f"ptr @row_{k}")
+
+    def _fill(self, k: int, length: int, function: str, source: str) -> None:
+        size = length * self._dtype.itemsize
+        for lane in range(self._lanes):
+            self.lines += [
+                f"%row.{k}.{lane} = getelementptr inbounds {self._real}, ptr %o{k}, i64 {lane * length}",
+                f"call void @llvm.{function}.i64(ptr %row.{k}.{lane}, {source}, i64 {size}, i1 false)",
+            ]
+
+    def loop(
+        self, name: str, source: str, k: int, length: int, indices: NDArray[np.int64], positions: NDArray[np.int64]
+    ) -> None:
+        """Bring vectors from `source` to their positions."""
+        if not len(positions):
+            return
+        turn = UNROLLED if self._lanes == 1 else 1
+        pairs = np.stack([indices * self._lanes, positions * (self._tile or 1)], axis=1)
+        missing = pairs[-1:].repeat(-len(pairs) % turn, axis=0)  # what is stored twice is as right as what is once
+        kind = np.dtype(np.int32 if pairs.max() < 1 << 31 else np.int64)
+        table = self.tables[name] = np.concatenate([pairs, missing]).astype(kind)
+        word = f"i{8 * kind.itemsize}"
+        self.lines += [
+            f"br label %{name}",
+            f"{name}:",
+            f"%{name}.k = phi i64 [ 0, %{self._label} ], [ %{name}.next, %{name} ]",
+        ]
+        for step in range(turn):
+            tag = f"{name}.{step}"
+            self.lines += [
+                f"%{tag} = add i64 %{name}.k, {step}",
+                f"%{tag}.pair = getelementptr inbounds [2 x {word}], ptr @{name}, i64 %{tag}",
+                f"%{tag}.index = load {word}, ptr %{tag}.pair",
+                f"%{tag}.second = getelementptr inbounds {word}, ptr %{tag}.pair, i64 1",
+                f"%{tag}.position = load {word}, ptr %{tag}.second",
+                f"%{tag}.from = getelementptr inbounds {self._real}, ptr {source}, {word} %{tag}.index",
+                f"%{tag}.to = getelementptr inbounds {self._real}, ptr %o{k}, {word} %{tag}.position",
+                *self._moved(tag, length),
+            ]
+        self.lines += [
+            f"%{name}.next = add i64 %{name}.k, {turn}",
+            f"%{name}.more = icmp slt i64 %{name}.next, {len(table)}",
+            f"br i1 %{name}.more, label %{name}, label %{name}.done",
+            f"{name}.done:",
+        ]
+        self._label = f"{name}.done"
+
+    def _moved(self, tag: str, length: int) -> list[str]:
+        kind, size = f"<{self._lanes} x {self._real}>", self._dtype.itemsize
+        lines = [f"%{tag}.value = load {kind}, ptr %{tag}.from, align {size}"]
+        if self._tile:
+            return [*lines, f"store {kind} %{tag}.value, ptr %{tag}.to, align {size}"]
+        for lane in range(self._lanes):
+            lines += [
+                f"%{tag}.{lane}.entry = extractelement {kind} %{tag}.value, i32 {lane}",
+                f"%{tag}.{lane}.to = getelementptr inbounds {self._real}, ptr %{tag}.to, i64 {lane * length}",
+                f"store {self._real} %{tag}.{lane}.entry, ptr %{tag}.{lane}.to",
+            ]
+        return lines
