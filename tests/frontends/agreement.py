@@ -21,6 +21,7 @@ def assert_agrees(
     """
     arguments = [blank(argument) for argument in points[0]] if example is None else example
     recording = record(function, arguments)
+    record(function, points[0], check=True)
     for point in points:
         inputs = [float(x) for argument in point for x in np.ravel(argument)]
         values = iter(evaluate(recording.tape, inputs))

@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import linecache
 import opcode
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType, TracebackType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.errors import TraceError
 from accumulus.frontends.state import ACTIVE
 
-__all__ = ["LIBRARIES", "Place", "in_library", "is_library_code", "swallowed", "user_place", "user_traceback"]
+__all__ = [
+    "LIBRARIES",
+    "Place",
+    "argument_name",
+    "described",
+    "in_library",
+    "is_library_code",
+    "swallowed",
+    "user_place",
+    "user_traceback",
+]
 
 #: Packages whose frames are not the user's, and whose own calls of NumPy are left alone.
 LIBRARIES: Final = frozenset(
@@ -59,6 +70,22 @@ class Place:
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line}, in {self.function}"
         return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
+
+
+def described(function: Callable[..., Any]) -> str:
+    """A function's name, with file and line where it has any."""
+    code = getattr(function, "__code__", None)
+    where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    return f"{getattr(function, '__qualname__', repr(function))}{where}"
+
+
+def argument_name(function: Callable[..., Any], position: int) -> str:
+    """The argument at a position, with its name if it has one."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return f"argument {position}" + (f" ({names[position]})" if position < len(names) else "")
 
 
 def in_library(frame: FrameType) -> bool:

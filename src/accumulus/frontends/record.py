@@ -7,7 +7,6 @@ wrong silently with the arguments themselves: what would need their values is a 
 
 from __future__ import annotations
 
-import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,13 @@ import numpy as np
 
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.frontends.arrays import TracedArray
-from accumulus.frontends.location import swallowed, user_traceback
+from accumulus.frontends.location import argument_name, described, swallowed, user_traceback
 from accumulus.frontends.operands import References, references_of
 from accumulus.frontends.patching import patched, replaced
 from accumulus.frontends.scalars import Traced, TracedScalar
-from accumulus.frontends.state import recording_on
+from accumulus.frontends.state import ACTIVE, recording_on
 from accumulus.frontends.trees import Structure, flatten, unflatten
+from accumulus.frontends.verify import verify
 from accumulus.tape.tape import Tape
 
 __all__ = ["Recording", "record"]
@@ -59,19 +59,25 @@ def record(
     arguments: Sequence[object],
     keywords: Mapping[str, object] = {},
     static: frozenset[int] = frozenset(),
+    *,
+    check: bool = False,
 ) -> Recording:
     """Run `function` once on traced values in the place of `arguments` and return what it computed.
 
     Args:
         function: written with operators, NumPy's functions, and constant control flow.
-        arguments: examples; only their shapes matter. Numbers and arrays of floats or integers are traced, as reals;
+        arguments: examples; only their shapes matter for what is recorded. Numbers and arrays of floats or integers are traced, as reals;
             truth values, text, None, functions and other objects are passed as they are, as constants.
         keywords: passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
+        check: whether the recording is compared with the function, which is then run on numbers three times more, see
+            `accumulus.frontends.verify`.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
-        TraceError: if the function does something that cannot be recorded, or does not return real numbers.
+        TraceError: if the function does something that cannot be recorded, does not return real numbers, or computes
+            something else than its recording. One that the function catches itself counts, too, unless the comparison
+            shows for every entry of the results that nothing came of it.
         Exception: whatever the function itself raises, with a note that says what it was called with.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
@@ -87,7 +93,7 @@ def record(
     if wrong := [k for k in static if not 0 <= k < len(arguments)]:
         raise ArgumentError(f"static argument {min(wrong)} does not exist: {len(arguments)} arguments were given")
     shapes = tuple(
-        None if k in static else _shape(argument, _argument_name(function, k)) for k, argument in enumerate(arguments)
+        None if k in static else _shape(argument, argument_name(function, k)) for k, argument in enumerate(arguments)
     )
     slices, count = [], 0
     for shape in shapes:
@@ -99,18 +105,31 @@ def record(
         replaced(argument) if shape is None else _traced(tape, argument, place, shape)
         for argument, shape, place in zip(arguments, shapes, slices, strict=True)
     ]
-    result = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
+    result, refusal = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
     structure, leaves = flatten(result)
     outputs = [_references(function, tape, path, leaf) for path, leaf in leaves]
     tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    return Recording(tape, shapes, tuple(slices), tuple(references.shape for references in outputs), structure)
+    shapes_of_results = tuple(references.shape for references in outputs)
+    recording = Recording(tape, shapes, tuple(slices), shapes_of_results, structure)
+    agrees = check and verify(function, arguments, keywords, recording, refusal)
+    if refusal is not None and not agrees:
+        refusal.add_note(
+            f"{described(function)} caught this error while it was recorded, and went on. On numbers there is none, so "
+            "what it did then may not be what it does."
+        )
+        raise refusal.with_traceback(user_traceback(refusal.__traceback__))
+    return recording
 
 
-def _run(function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _run(
+    function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, TraceError | None]:
+    """What the function returned, and the last error of the recorder that it caught, if any."""
     refusal: TraceError
     with patched(function), recording_on(tape):
         try:
-            return replaced(function)(*arguments, **keywords)
+            result = replaced(function)(*arguments, **keywords)
+            return result, None if ACTIVE.refusal is None else ACTIVE.refusal[0]
         except TraceError as error:
             refusal = error
         except Exception as error:
@@ -119,6 +138,8 @@ def _run(function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], key
                 error.add_note(
                     f"{getattr(function, '__name__', 'the function')} was being recorded with {_described(arguments)}."
                 )
+                if ACTIVE.refusal is not None:
+                    error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
             refusal = found
     raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
@@ -135,14 +156,6 @@ def _described(arguments: Sequence[Any]) -> str:
         for argument in arguments
     ]
     return ", ".join(texts) if texts else "no arguments"
-
-
-def _argument_name(function: Callable[..., Any], position: int) -> str:
-    try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        names = []
-    return f"argument {position}" + (f" ({names[position]})" if position < len(names) else "")
 
 
 def _shape(argument: object, name: str) -> tuple[int, ...] | None:
@@ -202,11 +215,8 @@ def _references(function: Callable[..., Any], tape: Tape, path: str, leaf: Any) 
         return references_of(tape, leaf)
     if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiubO":
         return references_of(tape, leaf)
-    name = getattr(function, "__qualname__", repr(function))
-    code = getattr(function, "__code__", None)
-    where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
     what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
-        f"{name}{where} returned {what}{' at ' + path if path else ''}; expected are real numbers, arrays of them, or "
+        f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, arrays of them, or "
         "lists, tuples and dicts of those." + (" Is a return statement missing?" if leaf is None and not path else "")
     )

@@ -24,8 +24,7 @@ def refuse(message: str) -> TraceError:
     """The error that names the user's line, quotes it and says `message`."""
     place = user_place()
     error = TraceError(message if place is None else f"{place}{message}")
-    if place is not None:
-        ACTIVE.refusal = error, (place.file, place.line)
+    ACTIVE.refusal = error, None if place is None else (place.file, place.line)
     return error
 
 

@@ -19,16 +19,17 @@ __all__ = ["ACTIVE", "recording_on"]
 
 class _Active(threading.local):
     tape: Tape | None = None
-    #: The last refusal and the file and line that it names: NumPy swallows some exceptions and raises its own.
-    refusal: tuple[TraceError, tuple[str, int]] | None = None
+    #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
+    #: and so may the user's code.
+    refusal: tuple[TraceError, tuple[str, int] | None] | None = None
 
 
 ACTIVE: Final = _Active()
 
 
 @contextmanager
-def recording_on(tape: Tape) -> Iterator[None]:
-    """Let this thread record on `tape`."""
+def recording_on(tape: Tape | None) -> Iterator[None]:
+    """Let this thread record on `tape`, or not record if it is None."""
     before = ACTIVE.tape, ACTIVE.refusal
     ACTIVE.tape, ACTIVE.refusal = tape, None
     try:

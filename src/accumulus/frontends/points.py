@@ -1,0 +1,69 @@
+"""Arguments to try a function with: the given ones as floats, and others around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["as_inputs", "as_numpy", "as_reals", "moved"]
+
+Shapes = Sequence[tuple[int, ...] | None]
+
+
+def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
+    """Numeric arguments as floats, arrays copied; others as they are. Python's numbers stay Python's.
+
+    >>> as_reals([1, np.array([2, 3]), "linear"], [(), (2,), None])
+    [1.0, array([2., 3.]), 'linear']
+    """
+    return [
+        argument if shape is None else _real(argument) for argument, shape in zip(arguments, shapes, strict=True)
+    ]
+
+
+def _real(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray):
+        return np.array(argument, np.float64)
+    return float(argument) if type(argument) in (int, float) else np.float64(argument)
+
+
+def as_numpy(arguments: Sequence[Any]) -> list[Any]:
+    """The same with NumPy's floats for Python's: they divide by zero, and overflow, without an exception."""
+    return [np.float64(argument) if type(argument) is float else argument for argument in arguments]
+
+
+def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
+    """All entries of the numeric arguments, side by side: the inputs of a recording.
+
+    >>> as_inputs([1.0, "linear", np.eye(2)], [(), None, (2, 2)])
+    array([1., 1., 0., 0., 1.])
+    """
+    parts = [np.ravel(argument) for argument, shape in zip(arguments, shapes, strict=True) if shape is not None]
+    return np.concatenate(parts, dtype=np.float64) if parts else np.empty(0)
+
+
+def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: np.random.Generator) -> list[Any]:
+    """Arguments around the given ones.
+
+    Args:
+        arguments: as `as_reals` returns them.
+        shapes: of the numeric arguments; None for others.
+        reach: how far each entry moves at most, relative to itself; an entry that is zero, relative to the largest of
+            the argument, or to 1.
+        generator: of random numbers.
+    """
+    return [
+        argument if shape is None else _moved(argument, reach, generator)
+        for argument, shape in zip(arguments, shapes, strict=True)
+    ]
+
+
+def _moved(argument: Any, reach: float, generator: np.random.Generator) -> Any:
+    x = np.where(np.isfinite(argument), argument, 1.0)
+    size = np.abs(x)
+    scale = np.where(size > 0, size, size.max(initial=0.0) or 1.0)
+    y = x + reach * scale * generator.uniform(-1.0, 1.0, x.shape)
+    return y if isinstance(argument, np.ndarray) else type(argument)(y)

@@ -1,0 +1,315 @@
+"""Whether a recording computes what its function computes: both run on numbers, at the given arguments and around.
+
+The function may have gone another way when it was recorded than it goes on numbers: it caught an exception that only
+traced values raise, asked for a type, drew a random number, read what it had changed before. So it is run on numbers
+at `1 + len(REACHES)` points, and the recording has to give the same values: to a few units in the last place, or where
+it does not, as far apart as rounding explains, and no further (`accumulus.tape.error_bounds`).
+
+What cannot be compared is left out: points around the given one at which the function raises; numerical exceptions at
+the given one, such as for a singular matrix; entries that are not finite, one by one. The recording may be finite where
+the function is not, since a factor of a literal zero is assumed to be finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import TraceError
+from accumulus.frontends.location import argument_name, described
+from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
+from accumulus.frontends.state import recording_on
+from accumulus.frontends.trees import Structure, flatten
+from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from accumulus.frontends.record import Recording
+
+__all__ = ["Agreement", "Outcome", "compare", "run", "verify"]
+
+#: How far from the given arguments the function is tried, relative to them.
+REACHES: Final = (0.01, 0.5)
+#: Relative difference that needs no explanation.
+CLOSE: Final = 8.0 * 2.0**-53
+#: Units in the last place by which results may be off that the function rounds to narrower floats.
+NARROW: Final = 64.0
+#: Points next to one where there is a difference that show how the function rounds, and what they are taken for.
+NEARBY: Final = 4
+MAGNIFIED: Final = 16.0
+#: What functions raise for values that they cannot compute with; traced values are no such values.
+NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a function returned on numbers.
+
+    Attributes:
+        structure: of the result.
+        leaves: its arrays, each with how to get there.
+    """
+
+    structure: Structure
+    leaves: list[tuple[str, NDArray[Any]]]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the arrays."""
+        return tuple(leaf.shape for _, leaf in self.leaves)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether all of it is real numbers or truth values."""
+        return all(leaf.dtype.kind in "fiub" for _, leaf in self.leaves)
+
+    @property
+    def entries(self) -> Floats:
+        """All of it, side by side."""
+        return np.concatenate([np.empty(0), *(leaf.ravel() for _, leaf in self.leaves)], dtype=np.float64)
+
+    @property
+    def rounding(self) -> Floats:
+        """What each entry may be off by since the function rounded it to a narrower float."""
+        parts = [np.zeros(leaf.size) for _, leaf in self.leaves]
+        for part, (_, leaf) in zip(parts, self.leaves, strict=True):
+            if leaf.dtype in (np.float32, np.float16):
+                part[:] = NARROW * np.finfo(leaf.dtype).eps * np.abs(leaf).max(initial=0.0)
+        return np.concatenate([np.empty(0), *parts])
+
+    def name(self, entry: int) -> str:
+        """How one of the entries is written: ``['force'][2]``; empty for a single number."""
+        for path, leaf in self.leaves:
+            if entry < leaf.size:
+                index = np.unravel_index(entry, leaf.shape)
+                return path + (f"[{', '.join(str(int(i)) for i in index)}]" if leaf.ndim else "")
+            entry -= leaf.size
+        raise IndexError(entry)
+
+
+def run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any] = {}) -> Outcome:
+    """Run a function on numbers, without warnings about them; its arguments are copied, since it may change them.
+
+    Where Python's floats raise, or turn complex, NumPy's take their place: it is these that are recorded.
+
+    Raises:
+        Exception: whatever the function raises.
+    """
+    try:
+        outcome = _run(function, arguments, keywords)
+        if outcome.is_real:
+            return outcome
+    except NUMERICAL:
+        if not any(type(argument) is float for argument in arguments):
+            raise
+    return _run(function, as_numpy(arguments), keywords)
+
+
+def _run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Outcome:
+    copies = [argument.copy() if type(argument) is np.ndarray else argument for argument in arguments]
+    with np.errstate(all="ignore"), recording_on(None):
+        structure, leaves = flatten(function(*copies, **keywords))
+        return Outcome(structure, [(path, _numbers(leaf)) for path, leaf in leaves])
+
+
+def _numbers(leaf: Any) -> NDArray[Any]:
+    array = np.asarray(leaf)
+    if array.dtype.kind != "O":
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Values of a tape beside those expected of it, in arrays of shape (outputs, points).
+
+    Attributes:
+        values: of the tape.
+        expected: of the function.
+        allowed: by how much they may differ.
+        agrees: where they do not differ by more.
+        differs: where they do; neither, where nothing can be said.
+    """
+
+    values: Floats
+    expected: Floats
+    allowed: Floats
+    agrees: NDArray[np.bool_]
+    differs: NDArray[np.bool_]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every output agrees at some point."""
+        return bool(self.agrees.any(axis=1).all())
+
+
+def compare(tape: Tape, inputs: Floats, expected: Floats, rounding: Floats | float = 0.0) -> Agreement:
+    """Run a tape, and compare its outputs with what they should be.
+
+    Bounds are computed only where values are not close.
+
+    Args:
+        inputs: of shape (points, inputs).
+        expected: of shape (outputs, points).
+        rounding: what the expected values may be off by themselves.
+    """
+    columns = list(np.ascontiguousarray(inputs.T))
+    values = np.empty(expected.shape)
+    for row, value in zip(values, evaluate(tape, columns), strict=True):
+        row[:] = value
+    with np.errstate(all="ignore"):
+        allowed = rounding + CLOSE * np.abs(expected)
+        apart = np.abs(values - expected)
+        agrees = (values == expected) | (np.isnan(values) & np.isnan(expected)) | (apart <= allowed)
+        if agrees.all():
+            return Agreement(values, expected, allowed, agrees, ~agrees)
+        allowed = allowed + evaluate_with_bounds(tape, columns)[1]
+        agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
+        differs = np.isfinite(apart) & (apart > allowed)
+        # an entry that is a number wherever the function runs, and never one in the recording
+        never = ~agrees.any(axis=1, keepdims=True)
+        differs |= never & np.isfinite(expected) & ~np.isfinite(values)
+    return Agreement(values, expected, allowed, agrees, differs)
+
+
+def verify(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    recording: Recording,
+    swallowed: TraceError | None = None,
+) -> bool:
+    """Compare a recording with its function.
+
+    Args:
+        function, arguments, keywords: what was recorded, with the given values.
+        recording: what came of it.
+        swallowed: an error of the recorder that the function caught: the likely reason of a difference.
+
+    Returns:
+        Whether there was something to compare for every entry of the results.
+
+    Raises:
+        TraceError: if they differ, or if the function raises at the given arguments.
+    """
+    shapes = recording.argument_shapes
+    generator = np.random.default_rng(0)
+    points = [as_reals(arguments, shapes)]
+    points += [moved(points[0], shapes, reach, generator) for reach in REACHES]
+    tried: list[tuple[Sequence[Any], Outcome]] = []
+    for position, point in enumerate(points):
+        try:
+            outcome = run(function, point, keywords)
+        except Exception as error:
+            if position == 0 and not isinstance(error, NUMERICAL):
+                raise TraceError(
+                    f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
+                    f"{_written(function, point, shapes)}: {error}{_reason(swallowed)}"
+                ) from error
+            continue
+        if not outcome.is_real or (outcome.structure, outcome.shapes) != (recording.structure, recording.result_shapes):
+            raise TraceError(
+                f"{described(function)} was recorded as a function that returns {_form(recording.result_shapes)}, but "
+                f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}.{_reason(swallowed)}"
+            )
+        tried.append((point, outcome))
+    if not tried:
+        return False
+    agreement = compare(
+        recording.tape,
+        np.stack([as_inputs(point, shapes) for point, _ in tried]),
+        np.stack([outcome.entries for _, outcome in tried], axis=1),
+        np.stack([outcome.rounding for _, outcome in tried], axis=1),
+    )
+    for position in np.flatnonzero(agreement.differs.any(axis=0)).tolist():
+        point, outcome = tried[position]
+        repeats = _is_same(function, point, keywords, outcome)
+        differs = agreement.differs[:, position]
+        if repeats:
+            noise = _noise(function, point, keywords, shapes, outcome)
+            apart = agreement.values[:, position] - agreement.expected[:, position]
+            # of the function's own rounding nothing is known where it hides behind a library, as LAPACK's
+            small = UNIT * np.abs(outcome.entries).max(initial=0.0) * (agreement.values[:, position] == 0)
+            differs = differs & ~(np.abs(apart) <= agreement.allowed[:, position] + noise + small)
+        if differs.any():
+            entry = int(np.flatnonzero(differs)[0])
+            raise TraceError(
+                f"The recording of {described(function)} gives {agreement.values[entry, position]:.17g} for "
+                f"f(…){outcome.name(entry)}, and the function itself {agreement.expected[entry, position]:.17g}, at "
+                f"{_written(function, point, shapes)}.{_reason(swallowed, repeats)}"
+            )
+    return agreement.is_complete
+
+
+def _reason(swallowed: TraceError | None, repeats: bool = True) -> str:
+    """Why a recording may differ, and what to do."""
+    if swallowed is not None:
+        return (
+            " While it was recorded, it caught this error, which numbers do not raise, and went on another way:\n"
+            f"{swallowed}"
+        )
+    if not repeats:
+        return (
+            " Called again, it returns something else: it draws random numbers, or changes what it reads (a global, an "
+            "attribute, an argument). Pass what changes as an argument. check=False records it as it runs once."
+        )
+    return (
+        " Usual reasons: an exception that it catches, a test of types (isinstance, type(x) is …), a global or an "
+        "attribute that changed, an entry of np.empty that is never set. check=False leaves this comparison out."
+    )
+
+
+def _is_same(function: Callable[..., Any], point: Sequence[Any], keywords: Mapping[str, Any], before: Outcome) -> bool:
+    """Whether the function returns the same when it is called again."""
+    try:
+        outcome = run(function, point, keywords)
+    except Exception:
+        return False
+    return outcome.shapes == before.shapes and np.array_equal(outcome.entries, before.entries, equal_nan=True)
+
+
+def _noise(
+    function: Callable[..., Any],
+    point: Sequence[Any],
+    keywords: Mapping[str, Any],
+    shapes: Sequence[tuple[int, ...] | None],
+    outcome: Outcome,
+) -> Floats:
+    """By how much the function's results may be off, from how far they move with the last bits of its arguments."""
+    generator = np.random.default_rng(0)
+    noise = np.zeros(len(outcome.entries))
+    for _ in range(NEARBY):
+        try:
+            nearby = run(function, moved(point, shapes, UNIT, generator), keywords)
+        except Exception:
+            continue
+        if nearby.is_real and nearby.shapes == outcome.shapes:
+            with np.errstate(all="ignore"):
+                noise = np.fmax(noise, MAGNIFIED * np.abs(nearby.entries - outcome.entries))
+    return noise
+
+
+def _written(function: Callable[..., Any], arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None]) -> str:
+    """Numeric arguments, with their names."""
+    texts = [
+        f"{argument_name(function, k)} = {np.array2string(np.asarray(argument), threshold=12, separator=', ')}"
+        for k, (argument, shape) in enumerate(zip(arguments, shapes, strict=True))
+        if shape is not None
+    ]
+    return ", ".join(texts) if texts else "no numeric arguments"
+
+
+def _form(shapes: Sequence[tuple[int, ...]], outcome: Outcome | None = None) -> str:
+    kinds = [""] * len(shapes) if outcome is None else [f" of {leaf.dtype}" for _, leaf in outcome.leaves]
+    forms = [f"an array of shape {shape}{kind}" for shape, kind in zip(shapes, kinds, strict=True)]
+    return ", ".join(forms) if forms else "nothing"
