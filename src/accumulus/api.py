@@ -25,21 +25,23 @@ from accumulus.targets import Call
 __all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
 
 
-def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[int] = ()) -> Trace:
+def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[int] = (), check: bool = True) -> Trace:
     """Run `f` once on traced arrays and record what it computes.
 
     Args:
         f: a function of numbers and NumPy arrays that returns a number, an array, or a list, tuple or dict of those.
-        examples: arguments of the right shapes; their values do not matter. Strings, None, booleans and other objects
-            that are not numbers are passed to `f` as they are.
+        examples: arguments of the right shapes; the values of numbers do not matter for what is recorded. Strings,
+            None, booleans and other objects that are not numbers are passed to `f` as they are.
         static_argnums: positions of numbers that are passed as they are, too (sizes, loop bounds).
+        check: compare the recording with `f` on numbers, at the examples and at two points around them.
 
     Returns:
-        The recording. What depends on anything but the arguments, such as random numbers or global variables, is
-        recorded as it was in this one run.
+        The recording. What depends on anything but the arguments, such as global variables, is recorded as it was in
+        this one run, and stays so.
 
     Raises:
-        TraceError: naming file and line, if `f` does something that cannot be recorded, such as branching on a value.
+        TraceError: naming file and line, if `f` does something that cannot be recorded, such as branching on a value;
+            naming values, if the recording computes something else than `f` does.
         ArgumentError: if an example is not a number or array of real numbers.
 
     >>> import numpy as np
@@ -47,7 +49,8 @@ def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[
     >>> t.tape.operations
     2
     """
-    return Trace(f, record(f, examples, {}, static=_positions(static_argnums, len(examples), "static_argnums")))
+    static = _positions(static_argnums, len(examples), "static_argnums")
+    return Trace(f, record(f, examples, {}, static=static, check=check))
 
 
 class Trace:
@@ -93,6 +96,8 @@ class Trace:
             UnknownNameError: for an option, or a name given for one, that does not exist.
             VerificationError: if the plan does not compute the Jacobian of that graph.
         """
+        if "check" in options:
+            raise ArgumentError("check is given beside a recording; expected it where that is made: acc.trace")
         planned = sorted({"method", "iterations", "executor"}.intersection(options))
         if planned:
             raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
@@ -256,7 +261,8 @@ class Derivative:
 
     def _build(self, examples: Sequence[Any], key: Hashable, first: Call) -> Program:
         start = time.perf_counter()
-        recording = record(self.__wrapped__, examples, {}, static=self._static_positions(examples))
+        static = self._static_positions(examples)
+        recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
         seconds = time.perf_counter() - start
         name = _name(self.__wrapped__)
         argnums = _checked_argnums(self._given_argnums, recording, name)
@@ -301,6 +307,7 @@ def jacobian(
     target: str = "llvm",
     dtype: str = "float64",
     check_finite: bool = False,
+    check: bool = True,
     optimise: bool | None = None,
     exact_order: bool = False,
     cache: bool = True,
@@ -327,6 +334,8 @@ def jacobian(
         target: "llvm" or "numpy".
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
+        check: compare what was recorded with `f` on numbers, at the arguments of the first call and at two points
+            around them: `f` runs three times more for each shape of its arguments.
         optimise: whether the program's operations are rewritten to fewer or cheaper ones, see `accumulus.optimise`. By
             default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
@@ -337,7 +346,8 @@ def jacobian(
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
             a wrong kind.
-        TraceError: at the first call, if `f` cannot be recorded; names file and line.
+        TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if its recording computes
+            something else than `f` does, naming values.
 
     >>> import numpy as np
     >>> jac = jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
@@ -358,6 +368,7 @@ def jacobian(
         target=target,
         dtype=dtype,
         check_finite=check_finite,
+        check=check,
         optimise=optimise,
         exact_order=exact_order,
         cache=cache,
@@ -431,10 +442,11 @@ def _signature(position: int, argument: Any, is_static: bool) -> Hashable:
 
 
 def _one_point(argument: Any, transposed: bool) -> Any:
-    """An argument of the shape that one point of a batch has."""
+    """An argument at the first point of a batch; zeros if there is none."""
     if not _is_numeric(argument) or np.ndim(argument) == 0:
         return argument
-    return np.zeros(np.shape(argument)[:-1] if transposed else np.shape(argument)[1:])[()]
+    points = np.moveaxis(argument, -1, 0) if transposed else argument
+    return points[0] if len(points) else np.zeros(points.shape[1:])[()]
 
 
 def _is_numeric(argument: Any) -> bool:

@@ -62,6 +62,7 @@ class Options:
     dtype: str = "float64"
     threads: int = 1
     check_finite: bool = False
+    check: bool = True
     optimise: bool | None = None
     exact_order: bool = False
 
@@ -96,6 +97,8 @@ class Options:
         check_target(self.target)
         self._set("dtype", _dtype(self.dtype))
         check_threads(self.threads)
+        if not isinstance(self.check, bool):
+            raise ArgumentError(f"check is {self.check!r}; expected True or False")
         if self.optimise not in (True, False, None):
             raise ArgumentError(f"optimise is {self.optimise!r}; expected True, False or None")
 

@@ -19,9 +19,7 @@ def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
     >>> as_reals([1, np.array([2, 3]), "linear"], [(), (2,), None])
     [1.0, array([2., 3.]), 'linear']
     """
-    return [
-        argument if shape is None else _real(argument) for argument, shape in zip(arguments, shapes, strict=True)
-    ]
+    return [argument if shape is None else _real(argument) for argument, shape in zip(arguments, shapes, strict=True)]
 
 
 def _real(argument: Any) -> Any:

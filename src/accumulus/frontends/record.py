@@ -1,8 +1,9 @@
 """Run a function once on traced arguments and keep what it computed.
 
-The recording is what the function did in that one run: random numbers, global variables, the time of day, files and
-static arguments enter it with the values that they had then, and branches on them as they went then. Nothing can go
-wrong silently with the arguments themselves: what would need their values is a `TraceError`.
+The recording is what the function did in that one run: global variables, files and static arguments enter it with the
+values that they had then, and branches on them as they went then. What would need the values of the traced arguments is
+a `TraceError`; so is a recording that computes something else than the function does on numbers
+(`accumulus.frontends.verify`).
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ def record(
 
     Args:
         function: written with operators, NumPy's functions, and constant control flow.
-        arguments: examples; only their shapes matter for what is recorded. Numbers and arrays of floats or integers are traced, as reals;
-            truth values, text, None, functions and other objects are passed as they are, as constants.
+        arguments: examples; only their shapes matter for what is recorded. Numbers and arrays of floats or integers are
+            traced, as reals; truth values, text, None, functions and other objects are passed as they are, as
+            constants.
         keywords: passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
@@ -217,6 +219,7 @@ def _references(function: Callable[..., Any], tape: Tape, path: str, leaf: Any) 
         return references_of(tape, leaf)
     what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
-        f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, arrays of them, or "
-        "lists, tuples and dicts of those." + (" Is a return statement missing?" if leaf is None and not path else "")
+        f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, "
+        "arrays of them, or lists, tuples and dicts of those."
+        + (" Is a return statement missing?" if leaf is None and not path else "")
     )

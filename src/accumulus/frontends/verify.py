@@ -149,8 +149,8 @@ class Agreement:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every output agrees at some point."""
-        return bool(self.agrees.any(axis=1).all())
+        """Whether every output is a number, and agrees, at some point."""
+        return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
 
 
 def compare(tape: Tape, inputs: Floats, expected: Floats, rounding: Floats | float = 0.0) -> Agreement:
@@ -232,11 +232,11 @@ def verify(
         np.stack([outcome.rounding for _, outcome in tried], axis=1),
     )
     for position in np.flatnonzero(agreement.differs.any(axis=0)).tolist():
-        point, outcome = tried[position]
-        repeats = _is_same(function, point, keywords, outcome)
+        arguments, outcome = tried[position]
+        repeats = _is_same(function, arguments, keywords, outcome)
         differs = agreement.differs[:, position]
         if repeats:
-            noise = _noise(function, point, keywords, shapes, outcome)
+            noise = _noise(function, arguments, keywords, shapes, outcome)
             apart = agreement.values[:, position] - agreement.expected[:, position]
             # of the function's own rounding nothing is known where it hides behind a library, as LAPACK's
             small = UNIT * np.abs(outcome.entries).max(initial=0.0) * (agreement.values[:, position] == 0)
@@ -246,7 +246,7 @@ def verify(
             raise TraceError(
                 f"The recording of {described(function)} gives {agreement.values[entry, position]:.17g} for "
                 f"f(…){outcome.name(entry)}, and the function itself {agreement.expected[entry, position]:.17g}, at "
-                f"{_written(function, point, shapes)}.{_reason(swallowed, repeats)}"
+                f"{_written(function, arguments, shapes)}.{_reason(swallowed, repeats)}"
             )
     return agreement.is_complete
 

@@ -25,7 +25,8 @@ UNIT: Final = 16.0 * 2.0**-53
 #: The same where results are too small to be rounded relatively.
 SMALLEST: Final = 16.0 * 2.0**-1074
 
-Values = NDArray[Any]
+#: An array of points, or a number that is the same at all of them.
+Values = Any
 #: From an operation, its value, its arguments and their errors to its error.
 Rule = Callable[[Operation, Values, Sequence[Values], Sequence[Values]], Values]
 
@@ -53,9 +54,9 @@ def evaluate_with_bounds(
     if len(inputs) != tape.inputs:
         raise ArgumentError(f"the tape has {tape.inputs} inputs, {len(inputs)} values were given")
     count = len(inputs[0]) if inputs else 1
-    numbers = [np.float64(number) for number in tape.constants]
+    numbers: list[Values] = [np.float64(number) for number in tape.constants]
     # whole numbers are meant as they are written; others were rounded, and may be results of constants
-    slips = [np.float64(0.0 if number == np.trunc(number) else UNIT * abs(number)) for number in numbers]
+    slips: list[Values] = [np.float64(0.0 if number == np.trunc(number) else UNIT * abs(number)) for number in numbers]
     values: list[Any] = list(inputs)
     errors: list[Any] = [np.zeros(count)] * len(inputs)
     with np.errstate(all="ignore"):
@@ -73,7 +74,7 @@ def evaluate_with_bounds(
     for row, output in enumerate(tape.outputs):
         results[row] = values[output] if output >= 0 else numbers[-1 - output]
         bounds[row] = errors[output] if output >= 0 else slips[-1 - output]
-    return results, bounds
+    return results, np.where(np.isfinite(results), bounds, np.inf)
 
 
 def _sum(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:

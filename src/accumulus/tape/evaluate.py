@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["evaluate"]
@@ -37,15 +38,24 @@ def evaluate(
     """
     if len(inputs) != tape.inputs:
         raise ArgumentError(f"the tape has {tape.inputs} inputs, {len(inputs)} values were given")
-    constants = [number(value) for value in tape.constants]
+    # constants count down from the end, after the values that are still to come
+    values: list[Any] = [None] * len(tape) + [number(value) for value in reversed(tape.constants)]
     # the product makes NumPy's numbers of Python's, which raise where IEEE gives infinity or NaN
-    values: list[Any] = [*inputs] if arithmetic is not None else [np.multiply(1.0, x) for x in inputs]
-
-    def value(reference: int) -> Any:
-        return constants[-1 - reference] if reference < 0 else values[reference]
-
-    for reference in range(tape.inputs, len(tape)):
-        operation = tape.operation(reference)
-        run = operation.evaluate if arithmetic is None else arithmetic[operation.name]
-        values.append(run(*map(value, tape.arguments(reference))))
-    return [value(reference) for reference in tape.outputs]
+    values[: tape.inputs] = inputs if arithmetic is not None else [np.multiply(1.0, x) for x in inputs]
+    used = set(tape.codes) - {INPUT}
+    rows = {code: OPERATIONS[code] for code in used}
+    runs = {code: row.by_numpy if arithmetic is None else arithmetic[row.name] for code, row in rows.items()}
+    arity = {code: row.arity for code, row in rows.items()}
+    codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
+    with np.errstate(all="ignore"):
+        for reference in range(tape.inputs, len(tape)):
+            code = codes[reference]
+            run, count = runs[code], arity[code]
+            if count == 1:
+                values[reference] = run(values[first[reference]])
+            elif count == 2:
+                values[reference] = run(values[first[reference]], values[second[reference]])
+            else:
+                arguments = first[reference], second[reference], third[reference]
+                values[reference] = run(*(values[argument] for argument in arguments))
+    return [values[reference] for reference in tape.outputs]

@@ -74,10 +74,15 @@ class Operation:
         """Whether a number that is rounded otherwise may change the result by a whole step: floor, sign, comparisons."""
         return self.arguments[:1] == ("real",) and set(self.partials) == {None}
 
+    @property
+    def by_numpy(self) -> Callable[..., Any]:
+        """A function that computes the value by NumPy, elementwise, with NumPy's warnings."""
+        return _evaluator(self.numpy, self.arity)
+
     def evaluate(self, *arguments: Any) -> Any:
         """The value, by NumPy, elementwise and without warnings."""
         with np.errstate(all="ignore"):
-            return _evaluator(self.numpy, self.arity)(*arguments)
+            return self.by_numpy(*arguments)
 
 
 def _rows() -> list[Operation]:

@@ -1,0 +1,232 @@
+"""Recordings that compute something else than their functions are refused; those that only round otherwise are not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.errors import TraceError
+from accumulus.frontends import record
+
+POINT = np.array([0.5, 1.25])
+
+
+def swallowed(x):
+    try:
+        return math.sin(x[0]) * x
+    except TypeError:
+        return x**3
+
+
+def swallowed_everything(x):
+    result = x * x
+    with suppress(Exception):
+        result = result * float(x[0])
+    return result
+
+
+def swallowed_decision(x):
+    try:
+        return x if x[0] > 100.0 else -x
+    except Exception:
+        return x * 2.0
+
+
+def asked_for_the_type(x):
+    return x * 2.0 if type(x) is np.ndarray else x * 3.0
+
+
+def asked_for_the_type_of_a_number(x):
+    return x[0] * 2.0 if type(x[0]) is np.float64 else x[0] * 3.0
+
+
+def changed_its_form(x):
+    return (x, x) if type(x) is np.ndarray else x
+
+
+def raises_on_numbers(x):
+    return x + (x.references.size if hasattr(x, "references") else "text")
+
+
+def counting(counter=itertools.count()):  # noqa: B008  # the fault is meant
+    return lambda x: x * float(next(counter))
+
+
+def random(generator=np.random.default_rng(3)):  # noqa: B008
+    return lambda x: x * generator.normal()
+
+
+def global_random(x):
+    return x + np.random.rand()  # noqa: NPY002
+
+
+class Remembers:
+    def __init__(self):
+        self.last = 0.0
+
+    def __call__(self, x):
+        self.last += 1.0
+        return x * self.last
+
+
+def never_set(x):
+    y = np.empty(3)
+    y[0] = x[0]
+    return y[[0, 0]] if hasattr(x, "tape") else np.array([x[0], 7.0])
+
+
+WRONG: list[tuple[Callable[[], Callable[..., Any]], str]] = [
+    (lambda: swallowed, r"gives 0\.125 for f\(…\)\[0\].*itself 0\.2397.*caught this error[\s\S]*np\.sin instead"),
+    (lambda: swallowed_everything, r"caught this error[\s\S]*float\(\) needs"),
+    (lambda: swallowed_decision, r"caught this error[\s\S]*np\.where"),
+    (lambda: asked_for_the_type, r"test of types"),
+    (lambda: asked_for_the_type_of_a_number, r"test of types"),
+    (lambda: changed_its_form, r"returns an array of shape \(2,\), but returns an array of .*, an array of"),
+    (lambda: raises_on_numbers, r"raises .* when it is called with argument 0 \(x\) = \[0\.5 , 1\.25\]"),
+    (counting, "something else: it draws random numbers"),
+    (random, "something else: it draws random numbers"),
+    (lambda: global_random, "something else: it draws random numbers"),
+    (Remembers, "something else: it draws random numbers"),
+    (lambda: never_set, r"for f\(…\)\[1\], and the function itself 7"),
+]
+
+
+@pytest.mark.parametrize("use", [acc.jacobian, acc.value_and_jacobian])
+@pytest.mark.parametrize(("make", "said"), WRONG)
+def test_a_recording_that_is_not_its_function_is_refused(use, make, said):
+    with pytest.raises(TraceError, match=said):
+        use(make())(POINT)
+    with pytest.raises(TraceError, match=said):
+        use(make()).batch(np.stack([POINT, POINT + 1.0]))
+    with pytest.raises(TraceError, match=said):
+        acc.trace(make(), POINT)
+
+
+@pytest.mark.parametrize("f", [swallowed, swallowed_everything, swallowed_decision])
+def test_a_swallowed_error_is_raised_where_nothing_is_checked(f):
+    with pytest.raises(TraceError, match="depends on the arguments") as caught:
+        acc.jacobian(f, check=False)(POINT)
+    assert "caught this error while it was recorded" in caught.value.__notes__[0]
+
+
+def test_a_swallowed_error_is_raised_where_nothing_can_be_compared():
+    def f(x):
+        with suppress(TypeError):
+            math.sin(x[0])
+        return np.linalg.solve(np.outer(x, x), x)
+
+    with pytest.raises(TraceError, match=r"math\.sin"):
+        acc.trace(f, np.array([np.nan, 1.0]))
+
+
+def test_a_swallowed_error_is_told_when_the_function_raises_its_own():
+    def f(x):
+        try:
+            math.sin(x[0])
+        except TypeError:
+            raise RuntimeError("no sine") from None
+        return x
+
+    with pytest.raises(RuntimeError, match="no sine") as caught:
+        acc.jacobian(f)(POINT)
+    assert any("np.sin instead" in note for note in caught.value.__notes__)
+
+
+def test_without_the_check_a_function_is_recorded_as_it_runs_once():
+    slopes = acc.jacobian(asked_for_the_type, check=False)(POINT)
+    np.testing.assert_array_equal(slopes, 3.0 * np.eye(2))
+    assert acc.trace(counting(), POINT, check=False).tape.operations <= 2
+
+
+def test_the_function_runs_four_times():
+    runs = []
+
+    def f(x):
+        runs.append(type(x))
+        return x * x
+
+    jac = acc.jacobian(f)
+    for _ in range(3):
+        jac(POINT)
+    assert len(runs) == 4
+    jac.batch(np.ones((5, 2)))
+    assert len(runs) == 4
+    acc.jacobian(f, check=False)(POINT)
+    assert len(runs) == 5
+
+
+def test_the_argument_is_the_caller_s():
+    def f(x):
+        if type(x) is np.ndarray:
+            x *= 2.0
+            return x
+        return x * 2.0
+
+    x = POINT.copy()
+    acc.jacobian(f)(x)
+    np.testing.assert_array_equal(x, POINT)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("f", "arguments"),
+    [
+        (lambda x: 1.0 / x, (0.0,)),
+        (lambda x: 1.0 / x, (0,)),
+        (lambda x: x**1.5, (-1.0,)),
+        (lambda x: np.log(x) / x, (np.zeros(2),)),
+        (lambda x: np.linalg.solve(np.diag(x), x), (np.zeros(2),)),
+        (lambda x: np.linalg.inv(np.outer(x, x) + 1e-9 * np.eye(2)), (POINT,)),
+        (lambda x: 0.0 * np.log(x), (np.zeros(2),)),
+        (lambda x: x, (np.array([np.nan, np.inf]),)),
+        (np.exp, (np.full(2, 1e4),)),
+        (lambda x: x // 1.0, (np.arange(3),)),
+        (lambda x: np.float32(0.1) * x, (0.3,)),
+        (lambda x: np.array([0.1, 0.2], np.float32) * x, (0.3,)),
+        (lambda x: x * 2, (np.float32(0.3),)),
+        (lambda x: x - x, (1e300,)),
+        (lambda x: np.sum(x) - np.sum(x[::-1]), (np.geomspace(1e-8, 1e8, 100),)),
+        (lambda x: np.floor(np.sum(x)), (np.full(10, 0.1),)),
+        (lambda x: np.where(np.sum(x) == 1.0, 5.0, x), (np.full(10, 0.1),)),
+        (lambda x: np.zeros(0), (POINT,)),
+        (lambda: 3.0, ()),
+        (lambda x: {"a": [x, (x, x)], "b": x > 0}, (POINT,)),
+    ],
+)
+def test_functions_that_only_round_otherwise_pass(f, arguments):
+    acc.trace(f, *arguments)
+
+
+def test_points_around_show_what_the_given_one_hides():
+    def f(x):
+        try:
+            return math.sin(x[0]) * x
+        except TypeError:
+            return x * x[0]
+
+    with pytest.raises(TraceError, match="caught this error"):
+        acc.trace(f, np.zeros(2))
+
+
+def test_a_function_may_refuse_points_around():
+    def f(x):
+        if type(x) is np.ndarray and not np.array_equal(x, POINT):
+            raise ValueError("only there")
+        return np.sin(x)
+
+    assert acc.trace(f, POINT).tape.operations == 2
+
+
+def test_nothing_is_recorded_on_an_outer_tape():
+    def outer(x):
+        inner = record(lambda y: np.array([y, 1.0]) * np.ones(2), [1.0], check=True)
+        return x * len(inner.tape.outputs)
+
+    assert acc.trace(outer, 1.0).tape.operations == 1

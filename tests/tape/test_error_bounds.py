@@ -1,0 +1,65 @@
+"""Bounds on rounding errors hold against 50-digit arithmetic, and are no larger than they have to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from exact import EXACT, mpf
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import points, tapes
+
+from accumulus.errors import ArgumentError
+from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+
+@given(st.data())
+def test_bounds_hold(data):
+    tape = data.draw(tapes())
+    X = data.draw(points(3, tape.inputs, special=False))
+    values, bounds = evaluate_with_bounds(tape, list(X.T))
+    if not tape.inputs:
+        X = np.zeros((1, 0))
+    assert values.shape == bounds.shape == (len(tape.outputs), len(X))
+    assert (bounds >= 0).all()
+    for k, x in enumerate(X):
+        exact = evaluate(tape, [mpf(float(entry)) for entry in x], EXACT, lambda number: mpf(float(number)))
+        for row, reference in enumerate(exact):
+            if np.isfinite(bounds[row, k]):
+                assert abs(mpf(float(values[row, k])) - reference) <= mpf(float(bounds[row, k]))
+
+
+@given(st.data())
+def test_values_are_the_interpreter_s(data):
+    tape = data.draw(tapes())
+    X = data.draw(points(3, tape.inputs))
+    values, bounds = evaluate_with_bounds(tape, list(X.T))
+    for row, bound, expected in zip(values, bounds, evaluate(tape, list(X.T)), strict=True):
+        np.testing.assert_array_equal(row, np.broadcast_to(expected, row.shape))
+        assert not np.isnan(bound).any()
+        assert np.isinf(bound[~np.isfinite(row)]).all()
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "sign"])
+def test_a_jump_counts_where_rounding_may_reach_it(name):
+    tape = Tape(2)
+    tape.outputs = [tape.apply(name, tape.subtract(tape.divide(0, 1), tape.constant(1.0)))]
+    _, bounds = evaluate_with_bounds(tape, [np.array([49.0, 49.5]), np.array([49.0, 49.0])])
+    assert bounds[0, 0] >= 0.9
+    assert bounds[0, 1] <= 2 * UNIT
+
+
+def test_a_choice_counts_where_rounding_may_turn_the_condition():
+    tape = Tape(1)
+    condition = tape.apply("less", tape.multiply(0, tape.constant(0.1)), tape.constant(1.0))
+    tape.outputs = [tape.select(condition, tape.constant(3.0), tape.constant(5.0))]
+    _, bounds = evaluate_with_bounds(tape, [np.array([10.0, 11.0])])
+    assert bounds[0, 0] >= 2.0
+    assert bounds[0, 1] == 0.0
+
+
+def test_the_number_of_inputs_is_checked():
+    with pytest.raises(ArgumentError, match="2 inputs, 1 values"):
+        evaluate_with_bounds(Tape(2), [np.zeros(1)])
