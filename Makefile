@@ -17,14 +17,15 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 JOBS ?= 2
 BIN := .venv/bin
 STAMPS := .venv/installed
+KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
 .PHONY: demo test check bench bench-search fuzz figures format clean
 .DELETE_ON_ERROR:
 
-demo: $(STAMPS)/runtime
+demo: $(STAMPS)/runtime $(STAMPS)/kernels
 	@$(BIN)/python benchmarks/demo.py
 
-test: $(STAMPS)/test
+test: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 check: $(STAMPS)/check
@@ -32,13 +33,13 @@ check: $(STAMPS)/check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMPS)/bench
+bench: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
-bench-search: $(STAMPS)/bench
+bench-search: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py search $(ARGS)
 
-fuzz: $(STAMPS)/test
+fuzz: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz
 
 figures: $(STAMPS)/test
@@ -54,7 +55,12 @@ $(STAMPS)/%: requirements/%.txt requirements/runtime.txt $(STAMPS)/package
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-$(STAMPS)/package: requirements/build.txt pyproject.toml | $(STAMPS)/venv
+# Kernels that changed are compiled again; so searches start at once, and never need Numba themselves.
+$(STAMPS)/kernels: $(KERNELS) $(STAMPS)/package
+	@$(BIN)/python -m accumulus.native
+	@touch $@
+
+$(STAMPS)/package: requirements/build.txt pyproject.toml setup.py | $(STAMPS)/venv
 	@echo "installing accumulus into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -68,5 +74,5 @@ $(STAMPS)/venv:
 	@mkdir -p $(STAMPS) && touch $@
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build dist src/*.egg-info src/accumulus/native/shipped .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

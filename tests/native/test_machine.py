@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from accumulus.errors import CompileError
 from accumulus.native import machine
 from accumulus.native.machine import kernel, prepare
+from accumulus.native.ready import llvm_codes
 
-
-@pytest.fixture(scope="module")
-def code():
-    return machine._stored("search.order") or machine._compiled_apart(["search.order"])[0]
+ORDER = llvm_codes(["search.order"])["search.order"]
 
 
 @pytest.fixture
-def empty_cache(code, monkeypatch, tmp_path):
-    """A cache of its own, a process that has no kernels, and those that were compiled for it."""
-    compiled = []
+def empty_cache(monkeypatch, tmp_path):
+    """A cache of its own, a process that has no kernels, and the code that is finished in it."""
+    finished = []
+    finish = machine._finished
 
-    def compile_kernel(subjects):
-        compiled.extend(subjects)
-        return [code for _ in subjects]
+    def note(code):
+        finished.append(code)
+        return finish(code)
 
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(machine, "_compiled_apart", compile_kernel)
+    monkeypatch.setattr(machine, "_finished", note)
     monkeypatch.setattr(machine, "_LOADED", {})
-    return compiled
+    monkeypatch.setattr(machine, "llvm_codes", lambda subjects: dict.fromkeys(subjects, ORDER))
+    return finished
 
 
 def anew(monkeypatch, *subjects):
@@ -39,16 +40,15 @@ def anew(monkeypatch, *subjects):
     assert set(subjects) == machine._LOADED.keys()
 
 
-def test_what_is_compiled_is_kept(empty_cache, code, monkeypatch):
+def test_what_is_finished_is_kept(empty_cache, monkeypatch):
     anew(monkeypatch, "search.order", "search.order")
-    assert machine._stored("search.order") == code
     anew(monkeypatch, "search.order")
-    assert empty_cache == ["search.order"]
+    assert empty_cache == [ORDER]
 
 
 def test_what_is_loaded_is_not_read_again(empty_cache, monkeypatch):
     prepare("search.order")
-    monkeypatch.setattr(machine, "_stored", None)
+    monkeypatch.setattr(machine, "load", None)
     prepare("search.order")
     assert kernel("search.order") is kernel("search.order")
 
@@ -59,38 +59,48 @@ def test_damaged_files_are_made_again(empty_cache, tmp_path, monkeypatch):
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     anew(monkeypatch, "search.order")
-    assert empty_cache == ["search.order", "search.order"]
+    assert empty_cache == [ORDER, ORDER]
     assert file.read_bytes() == whole
 
 
-def test_where_nothing_can_be_written_it_is_compiled_each_time(empty_cache, tmp_path, monkeypatch):
+def test_where_nothing_can_be_written_it_is_finished_each_time(empty_cache, tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the folder should be")
     anew(monkeypatch, "search.order")
     anew(monkeypatch, "search.order")
-    assert empty_cache == ["search.order", "search.order"]
-
-
-def test_where_no_process_can_be_started_it_is_compiled_here(code, monkeypatch):
-    monkeypatch.setattr(sys, "executable", os.devnull)
-    monkeypatch.setattr(machine, "compile_kernel", lambda subject: code + subject.encode())
-    assert machine._compiled_apart(["search.order"]) == [code + b"search.order"]
+    assert empty_cache == [ORDER, ORDER]
 
 
 def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
     monkeypatch.setattr(machine, "_PATIENCE", 0.0)
-    slow = machine._compiled_apart
     announced = []
 
     def wait_for_the_line(subjects):
         while not announced:
             announced.extend(capsys.readouterr().err.splitlines())
-        return slow(subjects)
+        return {"search.order": ORDER}
 
-    monkeypatch.setattr(machine, "_compiled_apart", wait_for_the_line)
+    monkeypatch.setattr(machine, "llvm_codes", wait_for_the_line)
     prepare("search.order")
     assert announced == [machine._NOTICE]
     anew(monkeypatch, "search.order")
     assert capsys.readouterr().err == ""
+
+
+def test_many_threads_load_a_kernel_once(empty_cache):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(kernel("search.order"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    assert empty_cache == [ORDER]
+
+
+def test_code_of_another_llvm(empty_cache, monkeypatch):
+    monkeypatch.setattr(machine, "llvm_codes", lambda subjects: {"search.order": b"BC no bitcode"})
+    with pytest.raises(CompileError, match=r"built with a newer LLVM .*install the package again"):
+        prepare("search.order")
 
 
 def test_kernels_run_without_numba():

@@ -1,60 +1,47 @@
-"""Machine code of kernels: compiled by Numba once a machine, loaded without Numba from then on.
+"""Machine code of kernels: finished from LLVM code once a machine, kept, and loaded from then on.
 
-Importing Numba takes longer than most searches do, and compiling takes seconds. A kernel needs none of it when it runs,
-so its object code is kept (`accumulus.cache`) under a key of its source, the compiler's version and the processor, and
-loaded with llvmlite. Where there is none yet, the
-kernels that are wanted are compiled side by side, in processes of their own.
+Kernels are written in Python and compiled by Numba when the package is built (`accumulus.native.compile`). What is left
+to do for the processor at hand takes some tenths of a second for all kernels of a search. The result is kept
+(`accumulus.cache`) under a key of the kernel's source, the version of LLVM and the processor.
 
-A file that is damaged is compiled again. Where nothing can be written, or no process be started, each process compiles
-for itself.
+Where nothing can be kept, each process finishes for itself. Damaged files count as none.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib
-import os
-import re
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import cache
 from typing import Any, Final
 
 from accumulus.cache import load, store
+from accumulus.errors import CompileError
+from accumulus.forks import Lock, held_in_forks
+from accumulus.native.ready import llvm_codes
+from accumulus.native.sources import digest
 
-__all__ = ["Kernel", "kernel", "prepare"]
+__all__ = ["Kernel", "kernel", "prepare", "protect_llvm"]
 
 #: A kernel: a function of the address of its block. It runs without the GIL.
 Kernel = Callable[[int], int]
 
-#: Files that the code of a kernel is made from, beside these; those of searches borrow from "order".
-_SOURCES: Final = ("{}_kernel.py", "{}_slots.py", "order_kernel.py", "order_slots.py")
-_SHARED: Final = ("memory.py", "machine.py")
-#: Seconds of compilation after which a line says what takes so long.
+#: Seconds after which a line says what takes so long.
 _PATIENCE: Final = 0.5
-_CHILD: Final = (
-    f"import sys; from {__name__} import compile_kernel; sys.stdout.buffer.write(compile_kernel(sys.argv[1]))"
-)
-_NOTICE: Final = "accumulus: preparing its search kernels; this takes a few seconds, once on this machine"
-
-#: The function that a kernel is called by has one of these names.
-_ENTRIES: Final = ("anneal", "prove", "perform")
+_NOTICE: Final = "accumulus: finishing its search kernels for this processor; this is done once on a machine"
+#: What the function that is called is named in the code.
+_SYMBOL: Final = "kernel"
 
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-_DEFINITION: Final = re.compile(
-    rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(_ENTRIES)})[\w.$]*)"
-    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
-    re.MULTILINE,
-)
 
 # engines own the code that kernels run; dropping one would free it
 _ENGINES: Final[list[Any]] = []
 _LOADED: Final[dict[str, Kernel]] = {}
+_LOCK: Final = Lock()
 
 
 def kernel(subject: str) -> Kernel:
@@ -71,113 +58,95 @@ def kernel(subject: str) -> Kernel:
 
 
 def prepare(*subjects: str) -> None:
-    """Load kernels; those that are not stored yet are compiled side by side, and stored if that is possible."""
-    wanted = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
-    codes = {subject: code for subject in wanted if (code := _stored(subject)) is not None}
-    missing = [subject for subject in wanted if subject not in codes]
-    if missing:
-        with _announced():
-            compiled = dict(zip(missing, _compiled_apart(missing), strict=True))
-        for subject, code in compiled.items():
-            store("kernels", _key(subject), code)
-        codes |= compiled
-    for subject, code in codes.items():
-        _LOADED[subject] = _load(code)
+    """Load kernels; those that are not kept yet are finished, and kept if that is possible."""
+    if _LOADED.keys() >= set(subjects):
+        return
+    with _LOCK:
+        wanted = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
+        codes = {subject: code for subject in wanted if (code := load("kernels", _key(subject))) is not None}
+        missing = [subject for subject in wanted if subject not in codes]
+        if missing:
+            with _announced():
+                for subject, llvm_code in llvm_codes(missing).items():
+                    codes[subject] = _finished(llvm_code)
+                    store("kernels", _key(subject), codes[subject])
+        for subject, code in codes.items():
+            _LOADED[subject] = _loaded(code)
 
 
-def _stored(subject: str) -> bytes | None:
-    return load("kernels", _key(subject))
+@cache
+def protect_llvm() -> None:
+    """Let forks wait for what other threads do inside LLVM: a child could do nothing with it half done."""
+    from llvmlite.binding import ffi
+
+    lock = ffi.lib._lock
+    held_in_forks(lock.__enter__, lambda: lock.__exit__(None, None, None))
 
 
 def _key(subject: str) -> str:
+    return f"{subject}-{hashlib.sha256(f'{digest(subject)} {_processor()}'.encode()).hexdigest()[:32]}"
+
+
+@cache
+def _processor() -> str:
+    """The processor, and what makes code for it."""
     import llvmlite
     import llvmlite.binding as llvm
 
-    digest = hashlib.sha256()
-    room, name = subject.split(".")
-    here = Path(__file__).parent
-    paths = [here.parent / room / "compiled" / source.format(name) for source in _SOURCES]
-    for path in [*filter(Path.exists, paths), *(here / source for source in _SHARED)]:
-        digest.update(path.read_bytes())
+    protect_llvm()
     features = llvm.get_host_cpu_features().flatten()
-    digest.update(f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}".encode())
-    return f"{subject}-{digest.hexdigest()[:32]}"
+    return f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
-def _checked(code: bytes) -> bytes | None:
-    return code if code[:32] == hashlib.sha256(code[32:]).digest() else None
-
-
-def _compiled_apart(subjects: Sequence[str]) -> list[bytes]:
-    """Code of the kernels, each compiled in a process of its own; in this one where that fails."""
-    # Numba need not optimise every helper for itself; the whole kernel is optimised in the end
-    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_OPT": "0", "NUMBA_DISABLE_JIT": "0"}
-    processes: list[subprocess.Popen[bytes] | None] = []
-    try:
-        for subject in subjects:
-            command = [sys.executable or "python", "-c", _CHILD, subject]
-            try:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=os.environ | environment,
-                )
-            except OSError:
-                process = None
-            processes.append(process)
-        outputs = [process.communicate()[0] if process else b"" for process in processes]
-    finally:
-        for process in processes:
-            if process and process.poll() is None:
-                process.kill()
-    return [_checked(code) or compile_kernel(subject) for subject, code in zip(subjects, outputs, strict=True)]
-
-
-def compile_kernel(subject: str) -> bytes:
-    """Checksum, symbol and object code of a kernel, by way of Numba's LLVM code."""
+def _finished(code: bytes) -> bytes:
+    """Object code for this machine of LLVM code that is optimised already."""
     import llvmlite.binding as llvm
-    import numba
 
-    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    module = importlib.import_module("accumulus.{}.compiled.{}_kernel".format(*subject.split(".")))
-    function = next(getattr(module, name) for name in _ENTRIES if hasattr(module, name))
-    dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
-    text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
-    found = _DEFINITION.search(text)
-    assert found, "this version of Numba calls functions in another way"
-    program = llvm.parse_assembly(text)
     machine = _target_machine()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
-    builder.getModulePassManager().run(program, builder)
-    rest: bytes = found[1].encode() + b"\n" + machine.emit_object(program)
-    return hashlib.sha256(rest).digest() + rest
+    try:
+        program = llvm.parse_bitcode(code)
+    except RuntimeError as error:
+        raise CompileError(
+            f"the package's kernels were built with a newer LLVM than {'.'.join(map(str, llvm.llvm_version_info))} "
+            f"({' '.join(str(error).split())}); install the package again, or a newer llvmlite"
+        ) from None
+    program.triple = llvm.get_process_triple()
+    program.data_layout = str(machine.target_data)
+    finished: bytes = machine.emit_object(program)
+    return finished
 
 
+@cache
 def _target_machine() -> Any:
     import llvmlite.binding as llvm
 
+    protect_llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    return _new_machine()
+
+
+def _new_machine() -> Any:
+    import llvmlite.binding as llvm
+
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
+        opt=2,
         jit=True,
         codemodel="jitdefault",
     )
 
 
-def _load(code: bytes) -> Kernel:
+def _loaded(code: bytes) -> Kernel:
     import llvmlite.binding as llvm
 
-    symbol, _, program = code[32:].partition(b"\n")
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(program))
+    _target_machine()  # LLVM has to be set up
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _ENGINES.append(engine)
-    function = _PROTOTYPE(engine.get_function_address(symbol.decode()))
+    function = _PROTOTYPE(engine.get_function_address(_SYMBOL))
 
     def call(block: int) -> int:
         result, exception = ctypes.c_int64(), ctypes.c_void_p()

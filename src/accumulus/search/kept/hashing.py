@@ -33,7 +33,7 @@ __all__ = ["graph_hash", "search_version"]
 
 #: Rooms whose code decides what is found, and packages whose numbers do.
 _ROOMS: Final = ("tape", "graph", "accumulate", "search")
-_PACKAGES: Final = ("accumulus", "numba", "llvmlite")
+_PACKAGES: Final = ("accumulus", "llvmlite")
 
 
 def graph_hash(graph: DifferentiationGraph) -> str:

@@ -1,0 +1,64 @@
+"""From a kernel's Python to LLVM code that is the same for every processor; the only place that needs Numba.
+
+The code is optimised as far as that can be done without knowing the processor, and holds one function that others can
+call. It is finished (`accumulus.native.machine`) where it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+import numba
+
+__all__ = ["llvm_code", "main"]
+
+#: The function that a kernel is called by has one of these names.
+ENTRIES: Final = ("anneal", "prove", "perform")
+#: What it is called in the code.
+SYMBOL: Final = "kernel"
+
+# Numba's own convention: result and exception by address, then the arguments; returns a status.
+_DEFINITION: Final = re.compile(
+    rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(ENTRIES)})[\w.$]*)"
+    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
+    re.MULTILINE,
+)
+
+
+def main(subject: str) -> None:
+    """Write a kernel's code to standard output."""
+    sys.stdout.buffer.write(llvm_code(subject))
+
+
+def llvm_code(subject: str) -> bytes:
+    """LLVM bitcode of a kernel."""
+    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    module = importlib.import_module("accumulus.{}.compiled.{}_kernel".format(*subject.split(".")))
+    function = next(getattr(module, name) for name in ENTRIES if hasattr(module, name))
+    dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
+    text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
+    found = _DEFINITION.search(text)
+    assert found, "this version of Numba calls functions in another way"
+    program = llvm.parse_assembly(text)
+    for value in (*program.global_variables, *program.functions):
+        if value.name == found[1]:
+            value.linkage, value.name = "external", SYMBOL
+        elif not value.is_declaration:
+            value.linkage = "internal"
+    _optimise(program)
+    code: bytes = program.as_bitcode()
+    return code
+
+
+def _optimise(program: Any) -> None:
+    """All passes that know no processor; vectors of a width that suits one are not its business."""
+    llvm.initialize_native_target()
+    any_processor = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu="", features="", opt=3)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(any_processor, tuning)
+    builder.getModulePassManager().run(program, builder)

@@ -1,0 +1,50 @@
+"""Which kernels there are, and what their code is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+__all__ = ["PACKAGE", "digest", "subjects"]
+
+#: The folder of this package.
+PACKAGE: Final = Path(__file__).resolve().parents[1]
+#: What makes code from a kernel, besides what the kernel imports.
+_MAKERS: Final = ("accumulus.native.compile",)
+_IMPORT: Final = re.compile(r"^\s*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
+
+
+def subjects() -> list[str]:
+    """All kernels: "room.name" for the module ``accumulus.room.compiled.name_kernel``."""
+    found = PACKAGE.glob("*/compiled/*_kernel.py")
+    return sorted(f"{path.parts[-3]}.{path.stem.removesuffix('_kernel')}" for path in found)
+
+
+@cache
+def digest(subject: str) -> str:
+    """A hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
+
+    Those are the kernel's module and what it imports from this package; what these import in turn counts only where it
+    is compiled, too, or is of this room. A table of operations that a kernel takes a number from counts as it stands.
+    """
+    room, name = subject.split(".")
+    waiting = [f"accumulus.{room}.compiled.{name}_kernel", *_MAKERS]
+    known: dict[str, bytes] = {}
+    while waiting:
+        module = waiting.pop()
+        path = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+        if module in known or not path.exists():
+            continue
+        text = known[module] = path.read_bytes()
+        if ".compiled." in module or ".native." in module:
+            for found, names in _IMPORT.findall(text.decode()):
+                # "from package import module" names the module last
+                waiting += [found, *(f"{found}.{each.strip()}" for each in names.split(",") if each.strip())]
+    everything = hashlib.sha256()
+    for module, text in sorted(known.items()):
+        everything.update(f"{module} {len(text)}\n".encode())
+        everything.update(text)
+    return everything.hexdigest()
