@@ -26,9 +26,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
@@ -85,8 +86,46 @@ class Tape:
         self.constants: list[float] = []
         #: What the program returns, real-valued references.
         self.outputs: list[int] = []
+        #: What builders look up: references of constants by value, and of operations by what they are; made when asked
+        #: for on tapes that were not written by builders.
         self._constant_references: dict[float | str, int] = {}
         self._known: dict[int, int] = {}
+
+    @classmethod
+    def of_rows(
+        cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]
+    ) -> Tape:
+        """Tape of operations that builders have simplified: code and three arguments for each reference, (n, 4)."""
+        tape = cls.__new__(cls)
+        tape.inputs = inputs
+        tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
+        tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
+        chosen = np.flatnonzero(rows[:, 0] == SELECT)
+        tape.third = dict(zip(chosen.tolist(), rows[chosen, 3].tolist(), strict=True))
+        tape.constants, tape.outputs = list(constants), list(outputs)
+        return tape
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_known":
+            self._known = self._found_operations()
+            return self._known
+        if name == "_constant_references":
+            self._constant_references = {_key(value): -k for k, value in enumerate(self.constants, 1)}
+            return self._constant_references
+        raise AttributeError(f"'Tape' object has no attribute {name!r}")
+
+    def _found_operations(self) -> dict[int, int]:
+        codes, first, second, inputs = self.codes, self.first, self.second, self.inputs
+        known = {
+            ((a << 32) + b << 8) | code: reference
+            for reference, code, a, b in zip(
+                range(inputs, len(codes)), codes[inputs:], first[inputs:], second[inputs:], strict=True
+            )
+            if code != SELECT
+        }
+        for reference, c in self.third.items():
+            known[_select_key(first[reference], second[reference], c)] = reference
+        return known
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -143,24 +182,18 @@ class Tape:
         other.codes = self.codes[:]
         other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
         other.constants, other.outputs = self.constants[:], self.outputs[:]
-        other._constant_references = self._constant_references.copy()
-        other._known = self._known.copy()
         return other
 
     def emptied(self) -> Tape:
         """A tape with the same inputs and references of constants, and no operations."""
-        other = Tape(self.inputs)
-        other.constants = self.constants[:]
-        other._constant_references = self._constant_references.copy()
-        return other
+        return Tape.of_rows(self.inputs, np.zeros((self.inputs, 4), np.int64), self.constants, ())
 
     # Writing ---------------------------------------------------------------------------------------------------
 
     def constant(self, value: float) -> int:
         """Reference of the constant `value`; equal values (zeros of either sign apart) have one reference."""
         value = float(value)
-        # as keys 0.0 and -0.0 are equal, though different divisors, and NaN is not equal to itself
-        key = str(value) if value == 0.0 or math.isnan(value) else value
+        key = _key(value)
         reference = self._constant_references.get(key)
         if reference is None:
             self.constants.append(value)
@@ -295,7 +328,7 @@ class Tape:
             return a if self.constants[-1 - condition] else b
         if a == b:
             return a
-        key = (((b << 32) + condition << 32) + a << 8) | SELECT
+        key = _select_key(condition, a, b)
         reference = self._known.get(key)
         if reference is None:
             reference = self._append(key, SELECT, condition, a)
@@ -363,6 +396,17 @@ class Tape:
         self.first.append(a)
         self.second.append(b)
         return reference
+
+
+def _key(value: float) -> float | str:
+    """By which a constant is found."""
+    # as keys 0.0 and -0.0 are equal, though different divisors, and NaN is not equal to itself
+    return str(value) if value == 0.0 or math.isnan(value) else value
+
+
+def _select_key(condition: int, a: int, b: int) -> int:
+    """By which a choice is found."""
+    return (((b << 32) + condition << 32) + a << 8) | SELECT
 
 
 #: The methods that simplify, by code; None where folding constants is all there is to do.

@@ -1,0 +1,133 @@
+"""Compiled passes over tapes against the builders and loops in Python that they stand for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accumulus.tape import passes
+from accumulus.tape.compiled import passes_slots as slot
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import commands, extended, rows_of, spread
+from accumulus.tape.tape import Tape
+
+ROWS = [row for row in OPERATIONS if row.arity]
+SIMPLIFIED = [
+    BY_NAME[name]
+    for name in (
+        *("add", "subtract", "multiply", "divide", "negative", "power", "select", "sin", "cos", "floor"),
+        *("less", "equal", "not_equal", "logical_not", "logical_and", "logical_or"),
+    )
+]
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, 5e-324, -(2.0**-1023), 2.0**-1024, 1e308, 2.0**1023]
+SPECIAL = [math.inf, -math.inf, math.nan, -math.nan]
+
+
+def contents(tape: Tape):
+    """All that a tape is; numbers by their bits."""
+    numbers = np.array(tape.constants).view(np.int64).tolist()
+    return tape.inputs, tape.codes, tape.first, tape.second, tape.third, numbers, tape.outputs
+
+
+@st.composite
+def programs(draw):
+    """A tape, and operations to append to it: code and arguments, references of values or of constants."""
+    tape = Tape(draw(st.integers(1, 3)))
+    for value in draw(st.lists(st.sampled_from([*NUMBERS, *SPECIAL]) | st.floats(), min_size=1, max_size=6)):
+        tape.constant(value)
+    table = draw(st.sampled_from([ROWS, SIMPLIFIED]))
+    count = draw(st.integers(0, 40))
+    before = draw(st.integers(0, count))
+    values = list(range(tape.inputs))
+    rows = []
+    for k in range(count):
+        row = draw(st.sampled_from(table))
+        near = st.integers(max(-len(tape.constants), -2), len(values) - 1) if draw(st.booleans()) else st.integers(
+            -len(tape.constants), len(values) - 1
+        )
+        arguments = [draw(near) for _ in range(row.arity)]
+        if k < before:
+            values.append(tape.apply_code(row.code, [values[a] if a >= 0 else a for a in arguments]))
+        else:
+            rows.append((row.code, *arguments, *[0] * (3 - row.arity)))
+            values.append(-1)
+    tape.outputs = [0]
+    return tape, values[: len(values) - len(rows)], np.array(rows, np.int64).reshape(-1, 4)
+
+
+def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
+    """What `extended` is to give, one builder after the other."""
+    result, values = tape.copy(), list(given)
+    for code, *arguments in rows.tolist():
+        own = arguments[: OPERATIONS[code].arity]
+        values.append(result.apply_code(code, [values[a] if a >= 0 else a for a in own]))
+    return result, values
+
+
+@settings(max_examples=300)
+@given(programs())
+def test_many_operations_at_once_are_those_of_the_builders(program):
+    tape, given_values, rows = program
+    expected, values = by_builders(tape, given_values, rows)
+    found, references = extended(tape, rows, given_values)
+    assert contents(found) == contents(expected)
+    assert references.tolist() == values
+    # and builders go on from there
+    assert by_builders(found, values, rows)[1] == by_builders(expected, values, rows)[1]
+    assert [found.constant(value) for value in NUMBERS] == [expected.constant(value) for value in NUMBERS]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 17])
+def test_tables_grow_and_chunks_join(chunk, monkeypatch):
+    monkeypatch.setattr(passes, "CHUNK", chunk)
+    tape = Tape(2)
+    numbers = [tape.constant(0.5 + k) for k in range(300)]
+    given_values, rows = [0, 1], []
+    for k in range(3_000 if chunk > 1 else 300):
+        name = ("add", "subtract", "power", "divide", "negative")[k % 5]
+        a, b = (k // 2) % (2 + k), numbers[k % 300] if k % 3 else (7 * k + 1) % (2 + k)
+        rows.append((BY_NAME[name].code, a, 0 if name == "negative" else b, 0))
+    rows = np.array(rows)
+    expected, values = by_builders(tape, given_values, rows)
+    found, references = extended(tape, rows, given_values)
+    assert contents(found) == contents(expected)
+    assert references.tolist() == values
+
+
+def test_values_are_all_references_of_the_tape_by_default():
+    tape = Tape(1)
+    tape.apply("exp", 0)
+    tape.outputs = [1]
+    found, references = extended(tape, commands(2, BY_NAME["multiply"].code, [1, 2], 0))
+    assert references.tolist() == [0, 1, 2, 3]
+    assert str(found) == "t1 = exp(x0)\nt2 = multiply(x0, t1)\nt3 = multiply(x0, t2)\nreturn t1"
+    assert tape.operations == 1
+
+
+def test_an_argument_may_be_taken_as_it_is():
+    tape = Tape(2)
+    found, references = extended(tape, commands(2, slot.TAKE, [1, tape.constant(4.0)]))
+    assert found.operations == 0
+    assert references.tolist() == [0, 1, 1, -1]
+
+
+def test_rows_of_a_part_of_a_tape():
+    tape = Tape(2)
+    below = tape.apply("less", 0, 1)
+    tape.select(below, 0, 1)
+    np.testing.assert_array_equal(rows_of(tape)[2:], rows_of(tape, 2))
+    assert rows_of(tape, 3).tolist() == [[BY_NAME["select"].code, 2, 0, 1]]
+
+
+def test_marks_spread_in_the_order_of_edges(monkeypatch):
+    marks = np.array([True, False, False, False, False])
+    start, to = np.array([0, 1, 3]), np.array([1, 2, 4])
+    assert spread(marks, start, to).tolist() == [True, True, True, False, False]
+    assert spread(marks, start[::-1], to[::-1]).tolist() == [True, True, False, False, False]
+    monkeypatch.setattr(passes, "CHUNK", 1)
+    assert spread(marks, start, to).tolist() == [True, True, True, False, False]
+    assert marks.tolist() == [True, False, False, False, False]
