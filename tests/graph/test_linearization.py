@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 from itertools import chain
 
+import loops
 import pytest
 from exact import exact_jacobian, exact_values, mp
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import NUMPY, SMOOTH, programs, small_fraction
 
@@ -199,3 +200,27 @@ def test_subsets_are_columns_of_the_whole(program, inputs, seed):
 def test_table_rows_without_derivative_make_no_edges():
     for name in WITHOUT_DERIVATIVE:
         assert linearize(tape_of(lambda t, f, name=name: [f(name, 0)])).rows == (-1,)
+
+
+@settings(max_examples=200)
+@given(program=programs(), data=st.data())
+def test_all_partials_at_once_as_one_after_the_other(program, data):
+    tape = program.tape()
+    columns = data.draw(st.permutations(range(tape.inputs)))[: data.draw(st.integers(0, tape.inputs))]
+    graph = linearize(tape, columns).graph
+    expected, labels_of = loops.local_partials(tape, columns)
+    assert str(graph.tape) == str(loops.unattached(expected))
+    inner = [int(name[1:]) for name in graph.vertices if name.startswith("v")]
+    labels = [label for reference in inner for label in labels_of[reference].values()]
+    arguments = [argument for reference in inner for argument in labels_of[reference]]
+    assert [graph.vertices[target][1:] for target in graph.targets[: len(labels)]] == list(map(str, arguments))
+    if "attach" not in str(tape):
+        assert [graph.tape.name(label) for label in graph.labels[: len(labels)]] == list(map(expected.name, labels))
+
+
+@given(program=programs(set(BY_NAME) - {"input", "select"}), data=st.data())
+def test_all_steps_at_once_as_one_after_the_other(program, data):
+    graph = linearize(program.tape()).graph
+    order = data.draw(st.permutations(graph.intermediates))
+    accumulation = eliminate_vertices(graph, order)
+    assert str(emit(accumulation)) == str(loops.emit(accumulation))

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import loops
 import numpy as np
 import pytest
 from exact import EPSILON, exact_values, mp, mpf
@@ -94,6 +95,14 @@ def test_idempotent_and_deterministic(program):
     assert str(once) == str(plain(program.tape()))
     assert str(once) == str(plain(once))
     assert str(tape) == before
+
+
+@settings(max_examples=200)
+@given(program=st.one_of(any_program, of_powers_and_quotients), kept=st.integers(0, 2))
+def test_all_operations_at_once_as_one_after_the_other(program, kept):
+    tape = program.tape()
+    kept = min(kept, len(tape.outputs))
+    assert str(plain(tape, kept)) == str(loops.plain(tape, kept))
 
 
 @given(program=any_program)

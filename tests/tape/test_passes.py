@@ -46,8 +46,10 @@ def programs(draw):
     rows = []
     for k in range(count):
         row = draw(st.sampled_from(table))
-        near = st.integers(max(-len(tape.constants), -2), len(values) - 1) if draw(st.booleans()) else st.integers(
-            -len(tape.constants), len(values) - 1
+        near = (
+            st.integers(max(-len(tape.constants), -2), len(values) - 1)
+            if draw(st.booleans())
+            else st.integers(-len(tape.constants), len(values) - 1)
         )
         arguments = [draw(near) for _ in range(row.arity)]
         if k < before:
@@ -69,9 +71,10 @@ def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
 
 
 @settings(max_examples=300)
-@given(programs())
-def test_many_operations_at_once_are_those_of_the_builders(program):
+@given(programs(), st.sampled_from([1, -1]))
+def test_many_operations_at_once_are_those_of_the_builders(program, turn):
     tape, given_values, rows = program
+    given_values = given_values[::turn]
     expected, values = by_builders(tape, given_values, rows)
     found, references = extended(tape, rows, given_values)
     assert contents(found) == contents(expected)

@@ -13,7 +13,11 @@ import random
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -47,6 +51,11 @@ class Steps:
         self.right.append(right)
         return self.edges + len(self.left) - 1
 
+    def columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Whether each step is a product, its left and its right operand."""
+        left, right = (np.array(column, np.int64) for column in (self.left, self.right))
+        return np.array(self.is_product, bool), left, right
+
     def __len__(self) -> int:
         return len(self.left)
 
@@ -65,6 +74,12 @@ class Accumulation:
     graph: DifferentiationGraph
     steps: Steps
     entries: Mapping[tuple[int, int], int]
+
+    def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
+        places = np.fromiter(chain.from_iterable(self.entries), np.int64).reshape(-1, 2)
+        order = np.lexsort(places.T[::-1])
+        return places[order], np.fromiter(self.entries.values(), np.int64)[order]
 
     def verify(self, seed: int = 0) -> None:
         """Check against the graph that this computes its Jacobian, in one linear pass.

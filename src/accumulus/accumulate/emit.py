@@ -9,29 +9,57 @@ elimination; see `accumulus.accumulate.guards`.
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
+
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.guards import Guarded, closed, guarded, product, total
+from accumulus.accumulate.guards import Guarded, closed, guarded_labels, product, total
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.passes import commands, extended, spread
 from accumulus.tape.tape import Tape
 
 __all__ = ["emit", "label_tape"]
 
+_ADD: Final = BY_NAME["add"].code
+_MULTIPLY: Final = BY_NAME["multiply"].code
+
 
 def emit(accumulation: Accumulation) -> Tape:
     """Tape whose outputs are the outputs of the function, then the entries of the Jacobian in row-major order."""
-    graph = accumulation.graph
+    graph, steps = accumulation.graph, accumulation.steps
     if graph.tape is not None:
-        tape, references = graph.tape.copy(), list(graph.labels)
+        tape, references = graph.tape.copy(), graph.labels
     else:
         tape, references = label_tape(graph)
-    labels: list[int | Guarded] = [guarded(tape, reference) for reference in references]
-    for is_product, left, right in accumulation.steps:
-        a, b = labels[left], labels[right]
-        if isinstance(a, int) and isinstance(b, int):  # no branches: nearly all labels of nearly all functions
-            labels.append(tape.multiply(a, b) if is_product else tape.add(a, b))
-        else:
-            labels.append(product(tape, a, b) if is_product else total(tape, a, b))
-    tape.outputs.extend(closed(tape, labels[reference]) for _, reference in sorted(accumulation.entries.items()))
+    is_product, left, right = steps.columns()
+    edges = len(references)
+    guards = guarded_labels(tape, references)
+
+    # what no condition reaches, which is all of nearly all functions, is written at once
+    conditional = np.zeros(edges + len(steps), bool)
+    if guards:
+        conditional[list(guards)] = True
+        own = edges + np.arange(len(steps))
+        conditional = spread(conditional, np.stack([left, right], axis=1).reshape(-1), np.repeat(own, 2))
+    free = np.flatnonzero(~conditional[edges:])
+    place = np.arange(edges + len(steps))
+    place[edges + free] = edges + np.arange(len(free))
+    codes = np.where(is_product[free], _MULTIPLY, _ADD)
+    tape, values = extended(tape, commands(len(free), codes, place[left[free]], place[right[free]]), references)
+
+    def label(k: int) -> int | Guarded:
+        return guards[k] if conditional[k] else int(values[place[k]])
+
+    for k in np.flatnonzero(conditional[edges:]).tolist():
+        combine = product if is_product[k] else total
+        guards[edges + k] = combine(tape, label(left[k]), label(right[k]))
+    _, entries = accumulation.ordered_entries()
+    if guards:
+        tape.outputs.extend(closed(tape, label(k)) for k in entries.tolist())
+    else:
+        tape.outputs.extend(values[place[entries]].tolist())
     return tape
 
 

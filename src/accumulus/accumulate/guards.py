@@ -9,13 +9,16 @@ Gap: an argument that minimum or maximum leaves out has no condition, and its in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["Guarded", "closed", "guarded", "product", "total"]
+__all__ = ["Guarded", "closed", "guarded", "guarded_labels", "product", "total"]
 
 _SELECT: Final = BY_NAME["select"].code
 _NEGATIVE: Final = BY_NAME["negative"].code
@@ -50,6 +53,20 @@ def guarded(tape: Tape, label: int) -> int | Guarded:
             inner = _open(guarded(tape, other))
             return Guarded(inner.value, inner.on | {tape.logical_not(condition)})
     return label
+
+
+def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
+    """Those of the labels that are taken apart, by position."""
+    if _SELECT not in tape.codes:
+        return {}
+    codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
+    labels = np.array(references, np.int64)
+    # signs are taken off once: a tape has none twice
+    inner = np.where((labels >= 0) & (codes[labels] == _NEGATIVE), first[labels], labels)
+    chosen = np.flatnonzero((inner >= 0) & (codes[inner] == _SELECT)).tolist()
+    del codes, first  # a tape cannot grow while these look at it
+    found = {k: guarded(tape, references[k]) for k in chosen}
+    return {k: label for k, label in found.items() if isinstance(label, Guarded)}
 
 
 def _open(label: int | Guarded) -> Guarded:

@@ -148,22 +148,26 @@ class DifferentiationGraph:
     def from_tape(
         cls,
         tape: Tape,
-        labels: Sequence[int],
+        labels: Sequence[int] | NDArray[Any],
         vertices: Sequence[Hashable],
         roots: Sequence[int],
         terminals: Sequence[int],
-        sources: Sequence[int],
-        targets: Sequence[int],
+        sources: Sequence[int] | NDArray[Any],
+        targets: Sequence[int] | NDArray[Any],
         name: str = "",
     ) -> DifferentiationGraph:
         """Graph whose edge k carries the value at reference ``labels[k]`` of `tape`; vertices by number."""
-        kinds = [Kind.VARIABLE if label >= 0 else Kind.of(tape.value_of(label)) for label in labels]
-        constants = {k: tape.value_of(label) for k, label in enumerate(labels) if label < 0}
+        references = np.array(labels, np.int64)
+        known = np.flatnonzero(references < 0)
+        values = np.array(tape.constants)[-1 - references[known]]
+        kinds = np.full(len(references), Kind.VARIABLE, np.uint8)
+        kinds[known] = np.where(values == 1.0, Kind.ONE, np.where(values == -1.0, Kind.MINUS_ONE, Kind.CONSTANT))
+        constants = dict(zip(known.tolist(), values.tolist(), strict=True))
         graph = cls.__new__(cls)
         widths = np.ones(len(vertices), np.int64)
-        symbols = [None] * len(labels)
+        symbols = (None,) * len(labels)
         graph._set(vertices, roots, terminals, sources, targets, kinds, symbols, constants, widths, name)
-        graph.tape, graph.labels = tape, tuple(labels)
+        graph.tape, graph.labels = tape, tuple(references.tolist())
         return graph
 
     @classmethod

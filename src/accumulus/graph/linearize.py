@@ -9,14 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.live import needed, unattached
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import partial
+from accumulus.tape.passes import Integers, commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
 __all__ = ["Linearization", "linearize"]
+
+#: Of what is no vertex, or depends on no input.
+_NONE: Final = -1
+_ADD: Final = BY_NAME["add"].code
+#: Whether an operation has a derivative by each of its arguments that is not 0 wherever it exists.
+_SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k in range(3)] for row in OPERATIONS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,80 +57,128 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
     Raises:
         ArgumentError: if `inputs` names an input twice, or one that the tape does not have.
     """
-    extended = tape.copy()
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
     if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
-    labels_of = _local_partials(extended, columns)
-    reached = _reached(labels_of, tape.outputs)
+    outputs = np.array(tape.outputs, np.int64)
+    differentiated = np.array(columns, np.int64)
+    written, edges = _local_partials(tape, differentiated)
 
-    vertex = {reference: position for position, reference in enumerate(columns)}
-    names: list[str] = [f"x{reference}" for reference in columns]
-    sources: list[int] = []
-    targets: list[int] = []
-    labels: list[int] = []
-    for reference in sorted(reached):  # references are in topological order
-        if reference in vertex:
-            continue
-        vertex[reference] = len(names)
-        names.append(f"v{reference}")
-        for argument, label in labels_of[reference].items():
-            sources.append(vertex[reference])
-            targets.append(vertex[argument])
-            labels.append(label)
+    # columns are the first vertices, then come operations between them and an output, in the order of the tape
+    active = np.zeros(len(tape), bool)
+    active[differentiated] = True
+    active[edges.operations] = True
+    reached = np.zeros(len(tape), bool)
+    reached[outputs[outputs >= 0]] = True
+    reached = spread(reached & active, edges.operations[::-1], edges.arguments[::-1])
+    inner = np.flatnonzero(reached[tape.inputs :]) + tape.inputs
+    vertex = np.full(len(tape), _NONE)
+    vertex[differentiated] = np.arange(len(columns))
+    vertex[inner] = len(columns) + np.arange(len(inner))
+    kept = reached[edges.operations]
+    sources, targets = vertex[edges.operations[kept]], vertex[edges.arguments[kept]]
 
-    depended_on = set(targets)
-    roots: list[int] = []
-    root_of: dict[int, int] = {}
-    for reference in tape.outputs:
-        if reference not in vertex or reference in root_of:
-            continue
-        root_of[reference] = len(roots)
-        if vertex[reference] in depended_on or vertex[reference] < len(columns):
-            sources.append(len(names))
-            targets.append(vertex[reference])
-            labels.append(extended.constant(1.0))
-            roots.append(len(names))
-            names.append(f"y{len(roots) - 1}")
-        else:
-            roots.append(vertex[reference])
-    rows = tuple(root_of.get(reference, -1) for reference in tape.outputs)
-    extended, moved = unattached(extended)
-    labels = [moved[label] if label >= 0 else label for label in labels]
+    # one root for all outputs that are equal, in the order of the first; what others depend on, and what is an input
+    # itself, has a root of its own
+    ends = np.where(outputs >= 0, moved(outputs, vertex), _NONE)
+    found, first, rows = np.unique(ends, return_index=True, return_inverse=True)
+    turn = np.argsort(np.where(found >= 0, first, len(outputs)), kind="stable")[: np.count_nonzero(found >= 0)]
+    roots = found[turn]
+    root_of = np.full(len(found), _NONE)
+    root_of[turn] = np.arange(len(turn))
+    depended_on = np.zeros(len(columns) + len(inner), bool)
+    depended_on[targets] = True
+    depended_on[: len(columns)] = True
+    shared = np.flatnonzero(depended_on[roots])
+    own = len(depended_on) + np.arange(len(shared))
+    sources, targets = np.concatenate([sources, own]), np.concatenate([targets, roots[shared]])
+    labels = np.concatenate([edges.labels[kept], np.full(len(shared), written.constant(1.0))])
+    roots[shared] = own
+    names = [f"x{k}" for k in columns] + [f"v{k}" for k in inner.tolist()] + [f"y{k}" for k in shared.tolist()]
+
+    written, references = unattached(written)
     graph = DifferentiationGraph.from_tape(
-        extended, labels, names, roots, range(len(columns)), sources, targets, name=name
+        written, moved(labels, references), names, roots.tolist(), range(len(columns)), sources, targets, name=name
     )
-    return Linearization(graph, rows, columns)
+    return Linearization(graph, tuple(root_of[rows].tolist()), columns)
 
 
-def _local_partials(tape: Tape, columns: Sequence[int]) -> dict[int, dict[int, int]]:
-    """For each operation that depends on the columns: label by argument; empty for the columns themselves."""
-    labels_of: dict[int, dict[int, int]] = {column: {} for column in columns}
-    marks = needed(tape)
-    for reference in range(tape.inputs, len(tape)):
-        if not marks[reference]:
-            continue
-        labels: dict[int, int] = {}
-        for position, argument in enumerate(tape.arguments(reference)):
-            if argument not in labels_of:
-                continue
-            label = partial(tape, reference, position)
-            if label is None:
-                continue
-            labels[argument] = tape.add(labels[argument], label) if argument in labels else label
-        labels = {a: label for a, label in labels.items() if label >= 0 or tape.value_of(label) != 0.0}
-        if labels:
-            labels_of[reference] = labels
-    return labels_of
+class _Edges(NamedTuple):
+    """Operations and their arguments, by reference, with the derivatives of the ones by the others."""
+
+    operations: Integers
+    arguments: Integers
+    labels: Integers
 
 
-def _reached(labels_of: dict[int, dict[int, int]], outputs: Sequence[int]) -> set[int]:
-    """Active references on a path from an output, outputs included."""
-    reached = {output for output in outputs if output in labels_of}
-    pending = list(reached)
-    while pending:
-        for argument in labels_of[pending.pop()]:
-            if argument not in reached:
-                reached.add(argument)
-                pending.append(argument)
-    return reached
+def _local_partials(tape: Tape, columns: Integers) -> tuple[Tape, _Edges]:
+    """The tape with the partial derivatives of all operations that depend on the columns; those that are not 0."""
+    rows = rows_of(tape, tape.inputs)
+    arguments = rows[:, 1:]
+    smooth = _SMOOTH[rows[:, 0]] & (arguments >= 0)
+    arguments = np.maximum(arguments, 0)
+    smooth &= np.frombuffer(needed(tape), bool)[tape.inputs :, np.newaxis]
+    counting = smooth.copy()
+    while True:
+        active = np.zeros(len(tape), bool)
+        active[columns] = True
+        operations, positions = np.nonzero(counting)
+        active = spread(active, arguments[operations, positions], operations + tape.inputs)
+        result, edges = _written(tape, rows, smooth & active[arguments])
+        zero = edges.labels < 0
+        zero[zero] = np.array(result.constants)[-1 - edges.labels[zero]] == 0.0
+        operations = edges.operations[zero] - tape.inputs
+        cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
+        if not cancelled.any():
+            return result, _Edges(*(column[~zero] for column in edges))
+        # what depends on a column through such an argument only does not depend on it
+        counting[operations] &= ~cancelled
+
+
+def _written(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, _Edges]:
+    """The tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
+    operations, positions = np.nonzero(chosen)
+    arguments = rows[operations, 1 + positions]
+    # an argument that comes twice, as in x * x, has the sum of both derivatives
+    again = np.zeros(len(operations), bool)
+    again[1:] = (operations[1:] == operations[:-1]) & (arguments[1:] == arguments[:-1])
+    kinds, kind = np.unique(np.stack([rows[operations, 0], positions], axis=1), axis=0, return_inverse=True)
+    kind = kind.reshape(-1)
+    templates = [_template(*row) for row in kinds.tolist()]
+    sizes = np.array([template.operations for template, _ in templates], np.int64) - 1
+    ends = len(tape) + np.cumsum(sizes[kind] + again)
+
+    base = tape.copy()
+    written = commands(ends[-1] - len(tape) if len(ends) else 0)
+    labels = np.empty(len(operations), np.int64)
+    for k, (template, label) in enumerate(templates):
+        entries = np.flatnonzero(kind == k)
+        own = operations[entries]
+        start = ends[entries] - again[entries] - sizes[k]
+        # what stands for the template's references: arguments, value, operations after that; at the end, constants
+        places: list[Any] = [*rows[own, 1 : 1 + template.inputs].T, own + tape.inputs]
+        places += [start + j for j in range(sizes[k])]
+        places += [base.constant(value) for value in reversed(template.constants)]
+        for j, (code, *operands) in enumerate(rows_of(template, template.inputs + 1).tolist()):
+            at = start + j - len(tape)
+            written[at, 0] = code
+            for column in range(OPERATIONS[code].arity):
+                written[at, 1 + column] = places[operands[column]]
+        labels[entries] = places[label]
+    twice = np.flatnonzero(again)
+    written[ends[twice] - 1 - len(tape)] = commands(len(twice), _ADD, labels[twice - 1], labels[twice])
+    labels[twice] = ends[twice] - 1
+    last = np.append(~again[1:], True)[: len(again)]
+    result, values = extended(base, written)
+    return result, _Edges(operations[last] + tape.inputs, arguments[last], moved(labels[last], values))
+
+
+@cache
+def _template(code: int, position: int) -> tuple[Tape, int]:
+    """A tape of one operation on inputs and its partial derivative by one of them, and the reference of that."""
+    tape = Tape(OPERATIONS[code].arity)
+    value = tape.apply_code(code, range(tape.inputs))
+    label = partial(tape, value, position)
+    assert value == tape.inputs
+    assert label is not None
+    return tape, label

@@ -18,12 +18,15 @@ magnitude, whose reciprocal overflows, is not supported by the shared form. The 
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.live import as_written, needed
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.passes import Integers, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["plain"]
@@ -42,54 +45,80 @@ def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
     Args:
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
     """
-    marks = needed(tape)
-    kept = as_written(tape, kept_outputs)
-    live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
-    inverted = {
-        tape.second[r]
-        for r in live
-        if tape.codes[r] == _DIVIDE and tape.first[r] < 0 and tape.value_of(tape.first[r]) == 1.0
-    }
-    exponents: dict[int, set[float]] = defaultdict(set)
-    for r in live:
-        if tape.codes[r] == _POWER and tape.second[r] < 0:
-            exponents[tape.first[r]].add(tape.value_of(tape.second[r]))
-
-    result = tape.emptied()
-    rewritten = False
-    moved = list(range(len(tape)))
-    for r in live:
-        code = tape.codes[r]
-        arguments = tape.arguments(r)
-        new = [moved[a] if a >= 0 else a for a in arguments]
-        if code == _ATTACH:
-            moved[r] = new[0]
-        elif kept[r]:
-            moved[r] = result.apply_code(code, new)
-            continue
-        elif code == _DIVIDE:
-            moved[r] = _quotient(result, new[0], new[1], arguments[1] in inverted)
-        elif code == _POWER and arguments[1] < 0:
-            moved[r] = _power(result, new[0], tape.value_of(arguments[1]), exponents[arguments[0]])
-        else:
-            moved[r] = result.apply_code(code, new)
-            continue
-        rewritten = rewritten or moved[r] < 0 or result.codes[moved[r]] != code
-    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    # a rewritten power or quotient may need a reciprocal, or a lower power, that others can share
-    return plain(result, kept_outputs) if rewritten or not all(needed(result)[result.inputs :]) else result
+    while True:
+        tape, rewritten = _pass(tape, kept_outputs)
+        # a rewritten power or quotient may need a reciprocal, or a lower power, that others can share
+        if not rewritten and all(needed(tape)[tape.inputs :]):
+            return tape
 
 
-def _quotient(tape: Tape, a: int, b: int, shared: bool) -> int:
-    one = tape.constant(1.0)
-    if b < 0:
-        reciprocal = 1.0 / tape.value_of(b) if tape.value_of(b) else math.inf
-        exact = math.isfinite(reciprocal) and abs(reciprocal) > 1e-300
-        return tape.multiply(a, tape.constant(reciprocal)) if exact else tape.divide(a, b)
-    return tape.multiply(a, tape.divide(one, b)) if shared else tape.divide(a, b)
+def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
+    """What the outputs need, rewritten once, and whether anything became another operation."""
+    inputs = tape.inputs
+    live = np.flatnonzero(np.frombuffer(needed(tape), bool)[inputs:]) + inputs
+    rows = rows_of(tape)[live]
+    codes, first, second = rows[:, :3].T
+    free = ~np.frombuffer(as_written(tape, kept_outputs), bool)[live]
+    attached = codes == _ATTACH
+    quotients = free & (codes == _DIVIDE)
+    powers = np.flatnonzero(free & (codes == _POWER) & (second < 0))
+
+    base = tape.emptied()
+    inverted = np.zeros(len(tape), bool)
+    inverted[second[(codes == _DIVIDE) & (first == base.constant(1.0))]] = True
+    chains, kinds = _chains(base, first[powers], np.array(tape.constants)[-1 - second[powers]])
+
+    # the value of an operation is the last of those that it becomes
+    lengths = np.ones(len(live), np.int64)
+    lengths[powers] = np.array([len(chain) for chain in chains], np.int64)[kinds]
+    ends = np.cumsum(lengths) + inputs - 1
+    place = np.arange(len(tape))
+    place[live] = ends
+    arguments = moved(rows[:, 1:], place)
+    written = np.empty((lengths.sum(), rows.shape[1]), np.int64)
+    written[ends - inputs, 0] = np.where(attached, slot.TAKE, codes)
+    written[ends - inputs, 1:] = arguments
+    divided = np.where(inverted[second[quotients]], slot.SHARED_QUOTIENT, slot.QUOTIENT)
+    written[ends[quotients] - inputs, 0] = divided
+    for kind, chain in enumerate(chains):
+        chosen = powers[kinds == kind]
+        starts = ends[chosen] - len(chain) + 1
+        for k, (code, *operands) in enumerate(chain.tolist()):
+            written[starts - inputs + k, 0] = code
+            for column, operand in enumerate(operands, 1):
+                # of a chain's tape: the base, an operation before, or a constant
+                value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
+                written[starts - inputs + k, column] = value
+
+    result, values = extended(base, written)
+    result.outputs = moved(moved(tape.outputs, place), values).tolist()
+    changeable = attached | quotients
+    changeable[powers] = True
+    new = values[ends[changeable]]
+    return result, bool((new < 0).any() or (np.frombuffer(result.codes, np.uint8)[new] != codes[changeable]).any())
 
 
-def _power(tape: Tape, x: int, exponent: float, together: set[float]) -> int:
+def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
+    """What powers become: rows of operations for each kind of power, constants being those of `tape`; and its kind."""
+    lower = np.where(exponents > 0, exponents - 1, exponents + 1)
+    # base and exponent as one number: such are equal if both of their parts are
+    pairs, wanted = (np.stack([bases, of], axis=1, dtype=np.float64).view(np.complex128) for of in (exponents, lower))
+    together = np.isin(wanted, pairs).reshape(-1) & (lower != exponents)
+    kinds, kind = np.unique(np.stack([exponents, together], axis=1), axis=0, return_inverse=True)
+    chains = []
+    for exponent, beside in kinds.tolist():
+        chain = Tape(1)
+        _power(chain, 0, exponent, bool(beside))
+        rows = rows_of(chain, 1)
+        constants = np.array([tape.constant(value) for value in chain.constants], np.int64)
+        own = rows[:, 1:] < 0
+        rows[:, 1:][own] = constants[-1 - rows[:, 1:][own]]
+        chains.append(rows)
+    return chains, kind.reshape(-1)
+
+
+def _power(tape: Tape, x: int, exponent: float, beside: bool) -> int:
+    """x to that power; `beside` says whether the power one nearer to 0 is needed, too."""
     twice = 2 * exponent
     if twice.is_integer() and abs(exponent) <= LARGEST_CHAIN:
         if exponent.is_integer():
@@ -99,15 +128,11 @@ def _power(tape: Tape, x: int, exponent: float, together: set[float]) -> int:
         if exponent > 0:
             return tape.multiply(_chain(tape, x, int(exponent)), root) if exponent > 1 else root
         return _chain(tape, tape.divide(tape.constant(1.0), root), int(-twice))
-
-    def call(p: float) -> int:
-        return tape.power(x, tape.constant(p))
-
-    if exponent > 1 and exponent - 1 in together - {exponent}:
-        return tape.multiply(x, call(exponent - 1))
-    if exponent < -1 and exponent + 1 in together - {exponent}:
-        return tape.divide(call(exponent + 1), x)
-    return call(exponent)
+    if beside and exponent > 1:
+        return tape.multiply(x, tape.power(x, tape.constant(exponent - 1)))
+    if beside and exponent < -1:
+        return tape.divide(tape.power(x, tape.constant(exponent + 1)), x)
+    return tape.power(x, tape.constant(exponent))
 
 
 def _chain(tape: Tape, x: int, n: int) -> int:

@@ -5,35 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
+from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
 __all__ = ["as_written", "needed", "unattached"]
 
-_JUMPS: Final = bytes(operation.jumps for operation in OPERATIONS)
+_JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS])
 _ATTACH: Final = BY_NAME["attach"].code
 
 
 def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
     """1 for every operation that an output, of all or of some, depends on, else 0; of inputs it says nothing."""
-    marks = bytearray(len(tape))
-    first, second, third = tape.first, tape.second, tape.third
-    for output in tape.outputs if outputs is None else outputs:
-        if output >= 0:
-            marks[output] = 1
-    for reference in reversed(range(tape.inputs, len(tape))):
-        if marks[reference]:
-            a, b, c = first[reference], second[reference], third.get(reference, 0)
-            if a >= 0:
-                marks[a] = 1
-            if b >= 0:
-                marks[b] = 1
-            if c > 0:
-                marks[c] = 1
-    return marks
+    return _marked(tape, rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64))
 
 
-def as_written(tape: Tape, kept_outputs: int = 0) -> bytes | bytearray:
+def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
     """1 for every operation that has to be done by itself, on its own operands, else 0; of inputs it says nothing.
 
     They are all that some argument of floor, ceil, sign or a comparison is computed from: where such an argument is
@@ -42,23 +32,32 @@ def as_written(tape: Tape, kept_outputs: int = 0) -> bytes | bytearray:
     Args:
         kept_outputs: that many of the first outputs, and all that they need, are done as written, too.
     """
-    jumping = {code for code in set(tape.codes) if _JUMPS[code]}
-    roots = tape.outputs[:kept_outputs]
-    if jumping:
-        marks = needed(tape)
-        jumps = (r for r in range(tape.inputs, len(tape)) if marks[r] and tape.codes[r] in jumping)
-        roots = [*roots, *(argument for r in jumps for argument in tape.arguments(r))]
-    return needed(tape, roots) if roots else bytes(len(tape))
+    roots = np.array(tape.outputs[:kept_outputs], np.int64)
+    jumps = _JUMPS[np.frombuffer(tape.codes, np.uint8)[tape.inputs :]]
+    if not jumps.any():
+        return _marked(tape, rows_of(tape, tape.inputs), roots) if len(roots) else bytearray(len(tape))
+    rows = rows_of(tape, tape.inputs)
+    jumps &= np.frombuffer(_marked(tape, rows, np.array(tape.outputs, np.int64)), bool)[tape.inputs :]
+    return _marked(tape, rows, np.concatenate([roots, rows[jumps, 1], rows[jumps, 2]]))
 
 
-def unattached(tape: Tape) -> tuple[Tape, list[int]]:
+def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
+    """What roots depend on; `rows` are those of the operations."""
+    marks = np.zeros(len(tape), bool)
+    marks[roots[roots >= 0]] = True
+    # from the last operation to the first; where one takes fewer arguments, a reference of 0 stands for an input
+    to = np.ascontiguousarray(rows[::-1, 1:])
+    start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
+    inside = to >= tape.inputs
+    return bytearray(spread(marks, start[inside], to[inside]).tobytes())
+
+
+def unattached(tape: Tape) -> tuple[Tape, Integers]:
     """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one."""
-    moved = list(range(len(tape)))
     if _ATTACH not in tape.codes:
-        return tape, moved
-    result = tape.emptied()
-    for r in range(tape.inputs, len(tape)):
-        new = [moved[a] if a >= 0 else a for a in tape.arguments(r)]
-        moved[r] = new[0] if tape.codes[r] == _ATTACH else result.apply_code(tape.codes[r], new)
-    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    return result, moved
+        return tape, np.arange(len(tape))
+    rows = rows_of(tape, tape.inputs)
+    rows[rows[:, 0] == _ATTACH, 0] = slot.TAKE
+    result, values = extended(tape.emptied(), rows)
+    result.outputs = moved(tape.outputs, values).tolist()
+    return result, values

@@ -16,7 +16,7 @@ from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import SELECT, Tape
 
-__all__ = ["commands", "extended", "rows_of", "spread"]
+__all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread"]
 
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
@@ -35,6 +35,14 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
         thirds = thirds[thirds[:, 0] >= start]
         rows[thirds[:, 0] - start, 3] = thirds[:, 1]
     return rows
+
+
+def moved(references: Any, to: Integers) -> Integers:
+    """Where each reference is now, constants being where they were."""
+    old = np.asarray(references, np.int64)
+    new: Integers = old.copy()
+    new[old >= 0] = to[old[old >= 0]]
+    return new
 
 
 def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: Any = 0) -> Integers:

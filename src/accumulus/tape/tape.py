@@ -92,9 +92,7 @@ class Tape:
         self._known: dict[int, int] = {}
 
     @classmethod
-    def of_rows(
-        cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]
-    ) -> Tape:
+    def of_rows(cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]) -> Tape:
         """Tape of operations that builders have simplified: code and three arguments for each reference, (n, 4)."""
         tape = cls.__new__(cls)
         tape.inputs = inputs

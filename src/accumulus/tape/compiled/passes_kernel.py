@@ -353,6 +353,8 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
                     a, b = argument(block, a, whole(0)), argument(block, a, whole(1))
             properties = get(get(block, PROPERTIES), code)
             arity = properties & ARITY
+            if arity < 2:
+                b = whole(0)
             if a < 0 and (arity < 2 or b < 0):
                 result = ask(block, code, a, b, c)
                 break

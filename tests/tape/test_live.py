@@ -1,0 +1,38 @@
+"""What of a tape is needed, against a search from its outputs."""
+
+from __future__ import annotations
+
+import loops
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import programs
+
+from accumulus.tape.live import needed, unattached
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+
+@given(programs(), st.data())
+def test_what_outputs_depend_on(program, data):
+    tape = program.tape()
+    some = data.draw(st.lists(st.sampled_from(tape.outputs)))
+    for outputs in (None, some):
+        marks = needed(tape, outputs)
+        assert len(marks) == len(tape)
+        assert {r for r in range(tape.inputs, len(tape)) if marks[r]} == loops.needed(tape, outputs)
+
+
+def test_a_tape_of_nothing():
+    tape = Tape(0)
+    tape.outputs = [tape.constant(2.0)]
+    assert needed(tape) == bytearray()
+    assert needed(Tape(2)) == bytearray(2)
+
+
+@given(programs(set(BY_NAME) - {"input"} | {"attach"}, steps=12))
+def test_attached_derivatives_go(program):
+    tape = program.tape()
+    result, moved = unattached(tape)
+    assert str(result) == str(loops.unattached(tape))
+    assert "attach" not in str(result)
+    assert [moved[output] if output >= 0 else output for output in tape.outputs] == result.outputs
