@@ -29,10 +29,7 @@ _MULTIPLY: Final = BY_NAME["multiply"].code
 def emit(accumulation: Accumulation) -> Tape:
     """Tape whose outputs are the outputs of the function, then the entries of the Jacobian in row-major order."""
     graph, steps = accumulation.graph, accumulation.steps
-    if graph.tape is not None:
-        tape, references = graph.tape.copy(), graph.labels
-    else:
-        tape, references = label_tape(graph)
+    tape, references = label_tape(graph) if graph.tape is None else (graph.tape.copy(), list(graph.labels))
     is_product, left, right = steps.columns()
     edges = len(references)
     guards = guarded_labels(tape, references)

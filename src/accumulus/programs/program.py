@@ -128,7 +128,7 @@ class Program:
     def _find_plan(self) -> Plan:
         options = self.options
         if options.rewrites:  # side by side, where they have to be compiled
-            prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs")
+            prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
         graph = self.linearization.graph
         return find_plan(graph, replace(options, effort=options.effort_of_order(len(graph.sources))))
 

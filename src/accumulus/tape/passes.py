@@ -14,7 +14,7 @@ from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import SELECT, Tape
+from accumulus.tape.tape import Tape
 
 __all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread"]
 
@@ -31,9 +31,8 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
     rows[:, 1] = np.frombuffer(tape.first, np.intc)[start:]
     rows[:, 2] = np.frombuffer(tape.second, np.intc)[start:]
     if tape.third:
-        thirds = np.fromiter(tape.third.items(), np.dtype((np.int64, 2)), len(tape.third))
-        thirds = thirds[thirds[:, 0] >= start]
-        rows[thirds[:, 0] - start, 3] = thirds[:, 1]
+        references, thirds = (np.fromiter(part, np.int64) for part in (tape.third.keys(), tape.third.values()))
+        rows[references[references >= start] - start, 3] = thirds[references >= start]
     return rows
 
 

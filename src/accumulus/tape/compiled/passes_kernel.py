@@ -1,8 +1,8 @@
 """Compiled passes over a tape: many operations written at once, and marks spread along edges.
 
-`make` does what the builders of `accumulus.tape.tape.Tape` do, rule by rule, so that a tape comes out the same whichever
-wrote it; the tests hold one against the other. What those call each other for is a loop here: a rule either ends with a
-reference, or goes on with another operation.
+`make` does what the builders of `accumulus.tape.tape.Tape` do, rule by rule, so that a tape comes out the same
+whichever wrote it; the tests hold one against the other. Where those call each other, there is a loop here: a rule
+either ends with a reference, or goes on with another operation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from accumulus.native.memory import bits_of, compiled, float_of, get, get_float, put, put_float, shifted_right, whole
+from accumulus.native.memory import bits_of, compiled, get, get_float, put, put_float, shifted_right, whole
 from accumulus.tape.compiled.passes_slots import (
     ARITY,
     AT,
@@ -95,7 +95,7 @@ def number(block: int, reference: int) -> float:
 @compiled
 def key_of(value: float) -> int:
     """Equal for constants that have one reference: equal bits, or both no number."""
-    return bits_of(value) if value == value else bits_of(math.nan)
+    return bits_of(math.nan if math.isnan(value) else value)
 
 
 @compiled
@@ -310,10 +310,10 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
             result = negative(block, a)
             break
         elif code == SELECT:
-            if a < 0:
-                result = b if number(block, a) != 0.0 else c
+            if a >= 0 and b != c:
+                result = record(block, code, a, b, c)
             else:
-                result = b if b == c else record(block, code, a, b, c)
+                result = c if a < 0 and number(block, a) == 0.0 else b
             break
         else:
             if code == POWER and b < 0 <= a:
