@@ -10,10 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
+from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.calls import ShortWay, beside_constants, refuse
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
 from accumulus.programs.sparse import SparseFormat
@@ -23,6 +26,9 @@ from accumulus.show.report import Report
 from accumulus.targets import Call
 
 __all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
+
+#: A derivative keeps the short ways of so many programs at hand.
+MOST_QUICK = 4
 
 
 def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[int] = (), check: bool = True) -> Trace:
@@ -158,54 +164,85 @@ class Derivative:
         self._options = options
         self._scalar = scalar
         self._programs: dict[Hashable, Program] = {}
-        self._by_shape: dict[tuple[int, ...], Callable[[Any], Any]] = {}
-        self._batch_by_shape: dict[tuple[int, ...], Callable[[Any, Any], Any]] = {}
+        #: Short ways for one point, that of the last call first.
+        self._quick: tuple[tuple[Program, ShortWay], ...] = ()
+        #: The short way that the last batch could take, and the `in_axes` that it is for.
+        self._quick_batch: tuple[InAxes, Callable[[Sequence[Any], Any], Any]] | None = None
         self._last: Program | None = None
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = ("_by_shape", "_batch_by_shape", "_lock")
+        process_bound = ("_quick", "_quick_batch", "_lock")
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         return state | {"_options": self._options.alone, "_programs": dict(self._programs)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._by_shape, self._batch_by_shape = {}, {}
+        self._quick, self._quick_batch = (), None
         self._lock = threading.RLock()
-        for key, program in self._programs.items():
-            self._keep(key, program)
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
-        if len(arguments) == 1 and type(arguments[0]) is np.ndarray:
-            quick = self._by_shape.get(arguments[0].shape)
-            if quick is not None:
-                return quick(arguments[0])
-        return self.compile(*arguments)(*arguments)
+        for _, quick in self._quick:
+            result = quick(*arguments)
+            if result is not NotImplemented:
+                return result
+        program = self.compile(*arguments)
+        result = program(*arguments)
+        self._prefer(program, arguments)
+        return result
 
-    def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
-        """Derivatives at many points: one more axis, of points, in front of all arguments and results.
+    def batch(
+        self,
+        *arguments: Any,
+        in_axes: InAxes = "auto",
+        out: Any = None,
+        threads: int | None = None,
+        transposed: bool = False,
+    ) -> Any:
+        """Derivatives at many points: one more axis, of points, in front of all results.
 
-        See `Program.batch` for `out`, `threads` and `transposed`.
+        Args:
+            arguments: as for one point; those that differ from point to point with one more axis, of points.
+            in_axes: as `jax.vmap` has it: for each argument the axis of its points, or None if it is the same at all of
+                them; one number for all arguments. Without, numbers are the same at all points, and every array has its
+                points on the first axis (the last one if `transposed`). It is an error if these have different lengths,
+                and where it is not clear that this is meant: if the arrays can be read as arguments of shapes that were
+                compiled before, some of them the same at all points; and, for shapes that were not compiled before, if
+                a row of one number a point is as long as the last axis of another argument at one point.
+            out, threads, transposed: see `Program.batch`.
+
+        Raises:
+            ArgumentError: for a wrong shape or dtype, of an argument or of `out`, or if `in_axes` is needed.
+
+        >>> import numpy as np
+        >>> jac = jacobian(lambda a, x: a * x**2, argnums=1)
+        >>> jac.batch(np.array([1.0, 2.0]), np.ones((1000, 2)), in_axes=(None, 0)).shape
+        (1000, 2, 2)
         """
-        if len(arguments) == 1 and type(arguments[0]) is np.ndarray and arguments[0].ndim:
-            shape = arguments[0].shape[:-1] if transposed else arguments[0].shape[1:]
-            if threads is None and not transposed and shape in self._batch_by_shape:
-                result = self._batch_by_shape[shape](arguments[0], out)
-                if result is not None:
+        if self._quick_batch is not None and threads is None and not transposed:
+            for_axes, quick = self._quick_batch
+            if type(for_axes) is type(in_axes) and for_axes == in_axes:
+                result = quick(arguments, out)
+                if result is not NotImplemented:
                     return result
-            known = self._programs.get((shape,))
-            if known is not None:
-                return known.batch(arguments[0], out=out, threads=threads, transposed=transposed)
+        name = _name(self.__wrapped__)
         static = self._static_positions(arguments)
-        if not any(np.ndim(argument) for k, argument in enumerate(arguments) if k not in static):
-            raise ArgumentError(
-                f"no argument of {self.__name__} has an axis of points; a batch takes at least one array"
-            )
-        point = [argument if k in static else _one_point(argument, transposed) for k, argument in enumerate(arguments)]
-        program = self._compiled(point, "batch")
-        return program.batch(*arguments, out=out, threads=threads, transposed=transposed)
+        shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(arguments)]
+        known = [program.recording.argument_shapes for program in [*self._programs.values()]]
+        axes = axes_of_points(in_axes, shapes, known, transposed, name)
+        point = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
+        shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
+        program = self._compiled(point, "transposed" if transposed else "batch", shared)
+        result = program.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
+        at_one = [
+            None if shape is None else at_one_point(shape, axis) for shape, axis in zip(shapes, axes, strict=True)
+        ]
+        lasting = not transposed and not isinstance(in_axes, list)
+        if lasting and None not in shapes and (in_axes != "auto" or not mistakable(at_one, known)):
+            self._quick_batch = in_axes, program.quick_batch(axes)
+        return result
 
     def compile(self, *examples: Any) -> Program:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
@@ -214,15 +251,25 @@ class Derivative:
         """
         return self._compiled(examples, "point")
 
-    def _compiled(self, examples: Sequence[Any], first: Call) -> Program:
-        static = self._static_positions(examples)
-        key = tuple(_signature(k, example, k in static) for k, example in enumerate(examples))
+    def _compiled(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = ()) -> Program:
+        static, name = self._static_positions(examples), _name(self.__wrapped__)
+        key = tuple(_signature(example, f"argument {k} of {name}", k in static) for k, example in enumerate(examples))
         program = self._programs.get(key)
         if program is None:
             with self._lock:
-                program = self._programs.get(key) or self._build(examples, key, first)
+                program = self._programs.get(key) or self._build(examples, key, first, shared)
         self._last = program
         return program
+
+    def _prefer(self, program: Program, arguments: Sequence[Any]) -> None:
+        """Let the next call try this program's short way first, if its other arguments are the very same."""
+        shapes, before = program.recording.argument_shapes, self._quick
+        if before and before[0][0] is program and None not in shapes:
+            return
+        quick = program.quick if None not in shapes else beside_constants(program.quick, shapes, arguments)
+        if quick is not refuse:
+            others = [entry for entry in before if entry[0] is not program]
+            self._quick = ((program, quick), *others[: MOST_QUICK - 1])
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -259,7 +306,7 @@ class Derivative:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         return self._last
 
-    def _build(self, examples: Sequence[Any], key: Hashable, first: Call) -> Program:
+    def _build(self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...]) -> Program:
         start = time.perf_counter()
         static = self._static_positions(examples)
         recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
@@ -272,18 +319,11 @@ class Derivative:
                 f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
             )
         positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-        program = Program(recording, self._wanted, positions, self._options, first=first, name=name)
+        program = Program(recording, self._wanted, positions, self._options, first=first, shared=shared, name=name)
         program.seconds = {"trace": seconds, **program.seconds}
-        self._keep(key, program)
-        return program
-
-    def _keep(self, key: Hashable, program: Program) -> None:
         self._programs[key] = program
-        shapes = program.recording.argument_shapes
-        if len(shapes) == 1 and shapes[0] is not None:
-            self._by_shape[shapes[0]] = program.quick
-            if program.quick_batch is not None:
-                self._batch_by_shape[shapes[0]] = program.quick_batch
+        self._quick_batch = None  # what it could be mistaken for is not known of yet
+        return program
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
         return _positions(self._static, len(arguments), "static_argnums")
@@ -428,31 +468,27 @@ def _positions(positions: int | Sequence[int], count: int, what: str) -> frozens
     return frozenset(k % count for k in given)
 
 
-def _signature(position: int, argument: Any, is_static: bool) -> Hashable:
+def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
     """What tells programs apart: the shape of a numeric argument, the value of another."""
-    if not is_static and _is_numeric(argument):
-        shape: tuple[int, ...] = np.shape(argument)
+    shape = None if is_static else shape_of(argument, name)
+    if shape is not None:
         return shape
+    if isinstance(argument, np.ndarray):
+        return (type(argument), argument.shape, str(argument.dtype), argument.tobytes())
     if not isinstance(argument, Hashable):
         raise ArgumentError(
-            f"argument {position} is a {type(argument).__name__}; expected a number, a NumPy array (make one with "
-            "np.array), or a hashable object that is passed on as it is"
+            f"{name} is a {type(argument).__name__}; expected a number, a NumPy array (make one with np.array), or a "
+            "hashable object that is passed on as it is"
         )
     return (type(argument), argument)
 
 
-def _one_point(argument: Any, transposed: bool) -> Any:
-    """An argument at the first point of a batch; zeros if there is none."""
-    if not _is_numeric(argument) or np.ndim(argument) == 0:
+def _first_point(argument: Any, axis: int | None) -> Any:
+    """An argument of a batch as it is at the first point; zeros if there are no points."""
+    if axis is None:
         return argument
-    points = np.moveaxis(argument, -1, 0) if transposed else argument
+    points = np.moveaxis(argument, axis, 0)
     return points[0] if len(points) else np.zeros(points.shape[1:])[()]
-
-
-def _is_numeric(argument: Any) -> bool:
-    if isinstance(argument, np.ndarray):
-        return True
-    return isinstance(argument, (int, float, np.integer, np.floating)) and not isinstance(argument, bool)
 
 
 def _is_leaf(recording: Recording) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.frontends.arrays import TracedArray
+from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, swallowed, user_traceback
 from accumulus.frontends.operands import References, references_of
 from accumulus.frontends.patching import patched, replaced
@@ -95,7 +96,7 @@ def record(
     if wrong := [k for k in static if not 0 <= k < len(arguments)]:
         raise ArgumentError(f"static argument {min(wrong)} does not exist: {len(arguments)} arguments were given")
     shapes = tuple(
-        None if k in static else _shape(argument, argument_name(function, k)) for k, argument in enumerate(arguments)
+        None if k in static else shape_of(argument, argument_name(function, k)) for k, argument in enumerate(arguments)
     )
     slices, count = [], 0
     for shape in shapes:
@@ -158,49 +159,6 @@ def _described(arguments: Sequence[Any]) -> str:
         for argument in arguments
     ]
     return ", ".join(texts) if texts else "no arguments"
-
-
-def _shape(argument: object, name: str) -> tuple[int, ...] | None:
-    """The shape of a traced argument, None for one that is passed as it is."""
-    if isinstance(argument, Traced):
-        raise ArgumentError(
-            f"{name} belongs to another recording: a function that is recorded cannot ask for derivatives by values "
-            "that are traced. Record the function that computes both."
-        )
-    if isinstance(argument, bool | np.bool_ | str | bytes) or argument is None:
-        return None
-    if type(argument) is np.ndarray:
-        if argument.dtype.kind in "fiu":
-            return tuple(argument.shape)
-        if argument.dtype.kind == "b":
-            return None
-        raise ArgumentError(
-            f"{name} is an array of {argument.dtype}; expected is one of floats or integers. Convert it, "
-            "with .astype(float), or split complex numbers into their real and imaginary parts."
-        )
-    if isinstance(argument, float | int | np.floating | np.integer):
-        return ()
-    if isinstance(argument, list | tuple | dict | set) and _holds_numbers(argument):
-        raise ArgumentError(
-            f"{name} is a {type(argument).__name__} of numbers; expected is a number or an array. Pass np.array(…) of "
-            "it to differentiate by it, or make it static (static_argnums) to record it as constants."
-        )
-    if isinstance(argument, numbers.Number) or hasattr(argument, "__array__"):
-        raise ArgumentError(
-            f"{name} is a {type(argument).__module__}.{type(argument).__name__}; expected is a real number or a plain "
-            "numpy.ndarray. Convert it, with float(…) or np.asarray(…), or make it static (static_argnums)."
-        )
-    return None
-
-
-def _holds_numbers(container: Any) -> bool:
-    items = container.values() if isinstance(container, dict) else container
-    return any(
-        _holds_numbers(item)
-        if isinstance(item, list | tuple | dict | set)
-        else isinstance(item, numbers.Number | np.ndarray) and not isinstance(item, bool)
-        for item in items
-    )
 
 
 def _traced(tape: Tape, argument: Any, place: slice, shape: tuple[int, ...]) -> Traced:

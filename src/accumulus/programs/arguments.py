@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.kinds import shape_of
+from accumulus.programs.axes import Axes
 
 __all__ = ["Arguments"]
-
-#: NumPy kinds of arrays that are converted to the program's dtype: bool, int, unsigned int, float.
-REAL_KINDS: Final = "biuf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +47,69 @@ class Arguments:
         self._check_count(arguments)
         arrays = []
         for k in self.numeric:
-            x = self._converted(arguments[k], k)
+            x = self._numbers(arguments[k], k)
             if x.shape != self.shapes[k]:
                 raise ArgumentError(
                     f"argument {k} of {self.name} has shape {x.shape}; this program was compiled for {self.shapes[k]}"
                 )
-            arrays.append(x)
+            arrays.append(self._converted(x, k))
         return arrays
 
-    def batch(self, arguments: Sequence[Any], transposed: bool) -> tuple[list[NDArray[Any]], tuple[bool, ...], int]:
-        """Arguments of the kernel at many points, which of them are the same at all points, and how many these are."""
-        self._check_count(arguments)
+    def batch(self, arguments: Sequence[Any], axes: Axes, transposed: bool) -> tuple[list[NDArray[Any]], int]:
+        """Arguments of the kernel at many points, and how many points these are."""
         arrays: list[NDArray[Any]] = []
-        points: int | None = None
+        points = 0
         for k in self.numeric:
-            x, shape = self._converted(arguments[k], k), self.shapes[k]
-            assert shape is not None
-            arrays.append(x)
-            if x.ndim == 0 and shape == ():
-                continue
-            if x.ndim == 0 or (x.shape[:-1] if transposed else x.shape[1:]) != shape:
-                expected = (*shape, "points") if transposed else ("points", *shape)
+            x, axis = self._numbers(arguments[k], k), axes[k]
+            if axis is not None:
+                points = x.shape[axis]
+                x = np.moveaxis(x, axis, -1 if transposed else 0)
+            shape = x.shape if axis is None else x.shape[:-1] if transposed else x.shape[1:]
+            if shape != self.shapes[k]:
+                what = "" if axis is None else " at one point"
                 raise ArgumentError(
-                    f"argument {k} of {self.name} has shape {x.shape}; a batch takes ({', '.join(map(str, expected))})"
+                    f"argument {k} of {self.name} has shape {shape}{what}; this program was compiled for "
+                    f"{self.shapes[k]}. in_axes says which arguments of a batch have an axis of points, and where"
                 )
-            here = x.shape[-1 if transposed else 0]
-            if points is not None and here != points:
-                raise ArgumentError(f"argument {k} of {self.name} has {here} points; another argument has {points}")
-            points = here
-        if points is None:
-            raise ArgumentError(f"no argument of {self.name} has an axis of points; a batch takes at least one array")
-        return arrays, tuple(x.ndim == 0 for x in arrays), points
+            arrays.append(self._converted(x, k))
+        return arrays, points
+
+    def shapes_given(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
+        """Shapes of the arguments as they were given, checked for their kinds; None for those that are not numeric."""
+        self._check_count(arguments)
+        return [
+            None if shape is None else self._shape(argument, k)
+            for k, (argument, shape) in enumerate(zip(arguments, self.shapes, strict=True))
+        ]
 
     def _check_count(self, arguments: Sequence[Any]) -> None:
         if len(arguments) != len(self.shapes):
             raise ArgumentError(f"{self.name} takes {len(self.shapes)} arguments here; {len(arguments)} were given")
 
-    def _converted(self, argument: Any, k: int) -> NDArray[Any]:
-        x = np.asarray(argument)
-        if x.dtype.kind not in REAL_KINDS:
-            raise ArgumentError(f"argument {k} of {self.name} has dtype {x.dtype}; expected real numbers")
-        x = np.require(x, self.dtype, ["C", "A"])
+    def _shape(self, argument: Any, k: int) -> tuple[int, ...]:
+        shape = shape_of(argument, f"argument {k} of {self.name}")
+        if shape is None:
+            raise ArgumentError(
+                f"argument {k} of {self.name} is a {type(argument).__name__}; expected a number or a NumPy array"
+            )
+        return shape
+
+    def _numbers(self, argument: Any, k: int) -> NDArray[Any]:
+        """An argument as an array of its own dtype."""
+        self._shape(argument, k)
+        if isinstance(argument, int):
+            try:
+                return np.array(float(argument))
+            except OverflowError:
+                raise ArgumentError(
+                    f"argument {k} of {self.name} is a whole number of {argument.bit_length()} bits; expected one in "
+                    "the range of floating-point numbers"
+                ) from None
+        return np.asarray(argument)
+
+    def _converted(self, x: NDArray[Any], k: int) -> NDArray[Any]:
+        with np.errstate(over="ignore"):  # what leaves the range of a narrow dtype is infinite
+            x = np.require(x, self.dtype, ["C", "A"])
         if self.check_finite and not np.isfinite(x).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
             raise ArgumentError(f"argument {k} of {self.name} is {x[where]} at index {where}; expected finite numbers")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.accumulate.emit import emit
 from accumulus.errors import ArgumentError
@@ -17,6 +17,8 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
 from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Arguments
+from accumulus.programs.axes import Axes, InAxes, axes_of_points
+from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
 from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting.optimise import optimise
@@ -48,6 +50,7 @@ class Program:
         argnums: position of the differentiated argument, or several.
         given: a graph and a plan for it, instead of finding them.
         first: what the program will be called with first; code for anything else is compiled when it is needed.
+        shared: which numeric arguments are the same at all points of the batch that comes first.
 
     Attributes:
         plan: how the Jacobian is accumulated; verified.
@@ -66,6 +69,7 @@ class Program:
         *,
         given: tuple[Linearization, Plan] | None = None,
         first: Call = "point",
+        shared: tuple[bool, ...] = (),
         name: str = "f",
     ) -> None:
         self.name = name
@@ -97,27 +101,12 @@ class Program:
             sparse=options.sparse,
             dtype=dtype,
         )
-        self.kernel: Kernel = self._timed("compile", lambda: self._compile(first))
-        self._shorten()
-
-    def _shorten(self) -> None:
-        """Set up the short ways through a call; they belong to this process and are not pickled."""
-        is_one = len(self.recording.argument_shapes) == 1
-        direct = self._results.is_single and is_one and not self.options.check_finite
-        #: For one array argument of the compiled shape: the result, with as little in between as there can be.
-        self.quick: Callable[[NDArray[Any]], Any]
-        self.quick = self._quick(self.kernel.dtype) if direct and self.options.sparse is None else self.__call__
-        #: The same for a batch of points on one thread, and an array to write to: None if it has to be checked first.
-        self.quick_batch: Callable[[NDArray[Any], Any], Any] | None = self._quick_batch() if direct else None
+        self.kernel: Kernel = self._timed("compile", lambda: self._compile(first, shared))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in ("quick", "quick_batch")}
-        # what shares in a search belongs to this process
+        # short ways, and what shares in a search, belong to this process
+        state = {name: value for name, value in vars(self).items() if name != "quick"}
         return state | {"options": self.options.alone}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._shorten()
 
     def _timed(self, stage: str, run: Callable[[], T]) -> T:
         start = time.perf_counter()
@@ -159,7 +148,7 @@ class Program:
             return without_dead(tape, own)
         return tape, own
 
-    def _compile(self, first: Call) -> Kernel:
+    def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:
         options = self.options
         segments = self._results.segments
         kernel = compile_tape(
@@ -170,12 +159,21 @@ class Program:
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
         )
-        kernel.prepare(first)
+        kernel.prepare(first, shared)
         return kernel
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
+        if len(arguments) == len(self._arguments.numeric):
+            result = self.quick(*arguments)
+            if result is not NotImplemented:
+                return result
         return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None)
+
+    @cached_property
+    def quick(self) -> ShortWay:
+        """The short way for the numeric arguments of one point, see `accumulus.programs.calls`."""
+        return refuse if self.options.check_finite else one_point(self.kernel, self._results)
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
@@ -206,52 +204,49 @@ class Program:
             )
         return self._results.pattern
 
-    def _quick(self, dtype: np.dtype[Any]) -> Callable[[NDArray[Any]], Any]:
-        kernel, shape = self.kernel, self._results.shapes[0]
-        whole, flat = shape == (), len(shape) == 1
+    def quick_batch(self, axes: Axes) -> Callable[[Sequence[Any], Any], Any]:
+        """The short way for numeric arguments with such axes of points, see `accumulus.programs.calls`."""
+        along = [axes[k] for k in self._arguments.numeric]
+        if self.options.check_finite or self.options.threads != 1 or not set(along) <= {None, 0}:
+            return refuse
+        return many_points(self.kernel, self._results, tuple(axis is None for axis in along))
 
-        def call(x: NDArray[Any]) -> Any:
-            if x.dtype != dtype:
-                return self(x)
-            result = kernel(x)[0]
-            return result[0] if whole else result if flat else result.reshape(shape)
-
-        return call
-
-    def _quick_batch(self) -> Callable[[NDArray[Any], Any], Any] | None:
-        kernel, (shape,), single = self.kernel, self._results.shapes, self._results.single
-        plain = self.options.sparse is None
-        if self.options.threads != 1:
-            return None
-
-        def call(X: NDArray[Any], out: Any) -> Any:
-            if out is None:
-                (out,) = kernel.allocate(len(X), transposed=False)
-                out = out.reshape(-1, *shape)
-            elif type(out) is not np.ndarray or out.shape[1:] != shape:
-                return None
-            if not kernel.attempt((X,), (out,), (False,)):
-                return None
-            return out if plain else single(out)
-
-        return call
-
-    def batch(self, *arguments: Any, out: Any = None, threads: int | None = None, transposed: bool = False) -> Any:
+    def batch(
+        self,
+        *arguments: Any,
+        in_axes: InAxes = "auto",
+        out: Any = None,
+        threads: int | None = None,
+        transposed: bool = False,
+    ) -> Any:
         """Derivatives at many points.
 
         Args:
-            arguments: as for one point, with one more axis, points, in front (at the end if `transposed`). A number for
-                an argument that is a number is the same at all points.
+            arguments: as for one point; those that differ from point to point with one more axis, of points.
+            in_axes: as `jax.vmap` has it: for each argument the axis of its points, or None if it is the same at all of
+                them; one number for all arguments. Without, numbers are the same at all points, and every array has its
+                points on the first axis (the last one if `transposed`).
             out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
                 order in which they would be returned.
             threads: how many threads share the points; by default as given to `jacobian`.
-            transposed: points run along the last axis of arguments and results.
+            transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
+                otherwise; along the first one if not.
 
         Raises:
-            ArgumentError: for a wrong shape or dtype, of an argument or of `out`.
+            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not
+                clear what is meant.
         """
+        shapes, known = self._arguments.shapes_given(arguments), [self._arguments.shapes]
+        axes = axes_of_points(in_axes, shapes, known, transposed, self.name)
+        return self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
+
+    def batch_along(
+        self, axes: Axes, arguments: Sequence[Any], *, out: Any, threads: int | None, transposed: bool
+    ) -> Any:
+        """As `batch`, with an axis of points, or None, for each argument."""
         count = self.options.threads if threads is None else check_threads(threads)
-        X, shared, points = self._arguments.batch(arguments, transposed)
+        X, points = self._arguments.batch(arguments, axes, transposed)
+        shared = [axes[k] is None for k in self._arguments.numeric]
         given = None if out is None else self._results.check_out(out, points, transposed)
         arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
         return self._results.rebuild(arrays, points, transposed)

@@ -7,8 +7,9 @@ derivative of each leaf by each argument, either dense or the structural nonzero
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -129,9 +130,25 @@ class Results:
         leaf = object()
         return len(self.segments) == 1 and self._single and self._unflatten([leaf]) is leaf
 
-    def single(self, array: NDArray[Any]) -> Any:
-        """Results at many points in C order if there is one array of them, of its right shape."""
-        return SparseBatch(array, self._patterns[0]) if self._patterns else array
+    @property
+    def is_pair(self) -> bool:
+        """Whether a value and a derivative are all that is returned."""
+        leaf = object()
+        wanted = self._wanted == "value_and_jacobian" and self._single
+        return wanted and len(self.segments) == 2 and self._unflatten([leaf]) is leaf
+
+    @property
+    def finish(self) -> list[Callable[[NDArray[Any]], Any] | None]:
+        """By segment: what makes a result at one point of its array; None where the array is the result."""
+        patterns = iter(self._patterns)
+        derivatives = self._leaves * self._derivatives
+        found: list[Callable[[NDArray[Any]], Any] | None] = []
+        for k, shape in enumerate(self.shapes):
+            if self._patterns and k >= len(self.shapes) - derivatives:
+                found.append(next(patterns).matrix)
+            else:
+                found.append(itemgetter(()) if shape == () else None)
+        return found
 
     @property
     def pattern(self) -> Any:

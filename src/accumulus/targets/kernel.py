@@ -25,8 +25,8 @@ __all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "check_arguments", "c
 
 Shape = tuple[int, ...]
 
-#: What a kernel is called with: one point, or a batch of them in C order.
-Call = Literal["point", "batch"]
+#: What a kernel is called with: one point, a batch of them in C order, or a transposed batch.
+Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
 #: A thread is not woken up for fewer points than this.

@@ -117,11 +117,11 @@ class LLVMKernel(Kernel):
         return pressure_of(self._tape, self.segments, self._variant)
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
-        """Compile the code for one point, or for batches in C order, if that is not done yet."""
-        if call == "batch":
-            self._batch(tuple(shared), False, False)
-        else:
+        """Compile the code for such a call, if that is not done yet."""
+        if call == "point":
             self.point()
+        else:
+            self._batch(tuple(shared), call == "transposed", False)
 
     def point(self) -> Callable[..., Any]:
         """The compiled function for one point; see `Kernel.point`."""

@@ -1,0 +1,103 @@
+"""The short ways through a call: compiled code, arrays for its results, and as little else in between as there can be.
+
+A short way takes arguments as they come. Whether they are what the code was compiled for, the code sees itself; where
+they are not, the answer is NotImplemented, nothing was written, and the long way says what is wrong, or converts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from accumulus.programs.results import Results
+from accumulus.targets import Kernel
+
+__all__ = ["ShortWay", "beside_constants", "many_points", "one_point", "refuse"]
+
+#: Arguments → results, or NotImplemented.
+ShortWay = Callable[..., Any]
+
+
+def refuse(*arguments: Any) -> Any:
+    """The short way where there is none."""
+    return NotImplemented
+
+
+def one_point(kernel: Kernel, results: Results) -> ShortWay:
+    """The short way for the numeric arguments of one point."""
+    compute = kernel.point()
+    if compute is None:
+        return refuse
+    empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish
+    # calls with a known number of results take half the time
+    if results.is_single:
+        (shape,), (convert,) = shapes, finish
+
+        def one(*arguments: Any) -> Any:
+            result = empty(shape, dtype)
+            if compute(*arguments, result) is not None:
+                return NotImplemented
+            return result if convert is None else convert(result)
+
+        return one
+    if results.is_pair:
+        (shape_1, shape_2), (convert_1, convert_2) = shapes, finish
+
+        def pair(*arguments: Any) -> Any:
+            first, second = empty(shape_1, dtype), empty(shape_2, dtype)
+            if compute(*arguments, first, second) is not None:
+                return NotImplemented
+            return first if convert_1 is None else convert_1(first), second if convert_2 is None else convert_2(second)
+
+        return pair
+
+    def several(*arguments: Any) -> Any:
+        arrays = [empty(shape, dtype) for shape in shapes]
+        if compute(*arguments, *arrays) is not None:
+            return NotImplemented
+        return results.rebuild(arrays, None)
+
+    return several
+
+
+def beside_constants(quick: ShortWay, shapes: Sequence[object], arguments: Sequence[Any]) -> ShortWay:
+    """The short way for all arguments, of which those without a shape have to be the very objects that these are."""
+    constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
+    numeric = [k for k, shape in enumerate(shapes) if shape is not None]
+    if any(isinstance(constant, np.ndarray) for _, constant in constants):
+        return refuse  # its entries may have changed
+
+    def call(*given: Any) -> Any:
+        if len(given) != len(shapes):
+            return NotImplemented
+        for k, constant in constants:
+            if given[k] is not constant:
+                return NotImplemented
+        return quick(*[given[k] for k in numeric])
+
+    return call
+
+
+def many_points(kernel: Kernel, results: Results, shared: tuple[bool, ...]) -> Callable[[Sequence[Any], Any], Any]:
+    """The short way for a batch in C order on one thread: numeric arguments, and what `out` is, → results."""
+    leading = shared.index(False)
+    single, shapes = results.is_single, results.shapes
+
+    def call(arguments: Sequence[Any], out: Any) -> Any:
+        points = arguments[leading] if len(arguments) == len(shared) else None
+        if type(points) is not np.ndarray or not points.ndim:
+            return NotImplemented
+        count = len(points)
+        if out is None:
+            arrays = kernel.allocate(count, transposed=False)
+        elif single and type(out) is np.ndarray and out.shape == (count, *shapes[0]):
+            arrays = (out,)
+        else:
+            arrays = results.check_out(out, count, transposed=False)
+        if not kernel.attempt(arguments, arrays, shared):
+            return NotImplemented
+        return results.rebuild(arrays, count)
+
+    return call
