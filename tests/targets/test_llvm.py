@@ -259,7 +259,7 @@ def test_memory_for_code_is_given_back_with_the_kernel():
     kernel.batch(np.zeros((1, 4)), transposed=True)
     np.testing.assert_array_equal(kernel(np.array([1.0]))[0], [1.0, 2.0, 3.0])
     one_point, out = kernel.point(), np.zeros(3)
-    libraries = [weakref.ref(compiled.library._tracker) for compiled in kernel._batches.values()]
+    libraries = [weakref.ref(compiled.library) for compiled in kernel._batches.values()]
     assert len(libraries) == 2
     del kernel
     assert all(library() is None for library in libraries)

@@ -23,6 +23,7 @@ from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
+from accumulus.search.kept.store import is_on
 from accumulus.search.plan import Plan, find_plan
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, compile_tape
@@ -158,6 +159,7 @@ class Program:
             dtype=options.dtype,
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
+            cache=options.cache and is_on(),
         )
         kernel.prepare(first, shared)
         return kernel

@@ -13,18 +13,18 @@ from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_argum
 __all__ = ["check_target", "compile_tape", "emit_source", "targets"]
 
 Shapes = tuple[Shape, ...]
-#: Tape, segments, dtype, operations that are rounded one by one, shapes of the arguments → kernel.
-Compiler = Callable[[Tape, tuple[Segment, ...], str, frozenset[int], Shapes], Kernel]
+#: Tape, segments, dtype, operations that are rounded one by one, shapes of the arguments, whether to keep it → kernel.
+Compiler = Callable[[Tape, tuple[Segment, ...], str, frozenset[int], Shapes, bool], Kernel]
 #: Tape, segments, dtype, name of the function, shapes of the arguments → source text.
 Emitter = Callable[[Tape, tuple[Segment, ...], str, str, Shapes], str]
 
 
 def _compile_llvm(
-    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes
+    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes, cache: bool
 ) -> Kernel:
-    from accumulus.targets.llvm.kernel import LLVMKernel  # llvmlite takes a tenth of a second to import
+    from accumulus.targets.llvm.kernel import LLVMKernel
 
-    return LLVMKernel(tape, segments, dtype, exact, arguments=arguments)
+    return LLVMKernel(tape, segments, dtype, exact, arguments=arguments, cache=cache)
 
 
 def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str, arguments: Shapes) -> str:
@@ -34,11 +34,11 @@ def _emit_llvm(tape: Tape, segments: tuple[Segment, ...], dtype: str, name: str,
 
 
 def _compile_numpy(
-    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes
+    tape: Tape, segments: tuple[Segment, ...], dtype: str, exact: frozenset[int], arguments: Shapes, cache: bool
 ) -> Kernel:
     from accumulus.targets.numpy_source import NumPyKernel
 
-    del exact  # NumPy rounds every operation
+    del exact, cache  # NumPy rounds every operation, and its source is quickly compiled
     return NumPyKernel(tape, segments, dtype, arguments=arguments)
 
 
@@ -78,6 +78,7 @@ def compile_tape(
     *,
     exact: Collection[int] = (),
     arguments: Sequence[Shape] | None = None,
+    cache: bool = False,
 ) -> Kernel:
     """Compile a tape to code that maps points to one array a segment.
 
@@ -89,6 +90,7 @@ def compile_tape(
         exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
             sign or a comparison are in any case. A target may fuse any other product with the sum that it goes into.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
+        cache: whether machine code is kept on disk, and taken from there.
 
     Raises:
         UnknownNameError: for an unknown target or dtype.
@@ -110,7 +112,7 @@ def compile_tape(
     compiler, _ = _TARGETS[check_target(target)]
     written = frozenset(reference for reference, mark in enumerate(as_written(tape)) if mark)
     shapes = check_arguments(tape, arguments)
-    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), written.union(exact), shapes)
+    return compiler(tape, check_segments(tape, segments), _check_dtype(dtype), written.union(exact), shapes, cache)
 
 
 def emit_source(

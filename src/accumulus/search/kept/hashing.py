@@ -14,20 +14,15 @@ Time: linear in the graph and the tape; 0.1 ms for a few hundred operations.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
 from array import array
-from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.tape import Tape
+from accumulus.tape.hashing import digest, tape_parts
+from accumulus.versions import code_version
 
 __all__ = ["graph_hash", "search_version"]
 
@@ -59,30 +54,14 @@ def graph_hash(graph: DifferentiationGraph) -> str:
         array("q", _numbered_symbols(graph.symbols)),
     ]
     if graph.tape is not None:
-        parts += [array("q", graph.labels), *_tape_parts(graph.tape)]
-    return _digest(map(bytes, parts))
+        parts += [array("q", graph.labels), *tape_parts(graph.tape)]
+    return digest(map(bytes, parts))
 
 
 @cache
 def search_version() -> str:
-    """A hash of what searches and counts: the source files, by size and time of change, and versions of packages.
-
-    Reading the files would take longer than all the rest of a look-up.
-    """
-    parts = [f"{np.__version__} {platform.machine()}"]
-    for package in _PACKAGES:
-        try:
-            parts.append(version(package))
-        except PackageNotFoundError:  # run from its sources
-            parts.append("")
-    root = Path(__file__).parents[2]
-    for room in _ROOMS:
-        for folder, _, files in sorted(os.walk(root / room)):
-            for file in sorted(files):
-                if file.endswith(".py"):
-                    known = os.stat(os.path.join(folder, file))
-                    parts.append(f"{folder.removeprefix(str(root))}/{file} {known.st_size} {known.st_mtime_ns}")
-    return _digest(part.encode() for part in parts)
+    """A hash of what searches and counts: the source files, by size and time of change, and versions of packages."""
+    return digest([code_version(_PACKAGES, _ROOMS).encode()])
 
 
 def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
@@ -91,25 +70,3 @@ def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
         return []
     first: dict[str, int] = {}
     return [-1 if symbol is None else first.setdefault(symbol, e) for e, symbol in enumerate(symbols)]
-
-
-def _tape_parts(tape: Tape) -> list[Any]:
-    third = sorted(tape.third.items())
-    return [
-        array("q", [tape.inputs, len(tape), len(tape.constants)]),
-        tape.codes,
-        tape.first,
-        tape.second,
-        array("q", [number for pair in third for number in pair]),
-        array("d", tape.constants),
-        array("q", tape.outputs),
-    ]
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        # lengths, so that nothing can move from one part to the next
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()

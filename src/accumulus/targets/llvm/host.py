@@ -1,8 +1,8 @@
 """The machine that code is compiled for: its vectors, its vector mathematics, and LLVM's code generator and linker.
 
-Code is linked by LLVM's JITLink, which lays out a program's code and constants in one piece of memory, so that it can
-use the small code model (constants addressed relative to the code) wherever in memory that piece lies. One linker and
-one code generator serve the process; a program's memory is given back when its `Library` is collected.
+A linker lays out a program's code and constants in one piece of memory, so that it can use the small code model
+(constants addressed relative to the code) wherever in memory that piece lies. Where `accumulus.native.linker` does not
+know the system, that is LLVM's JITLink. One linker and one code generator serve the process.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from itertools import count
 from typing import Any, Final
 
 import llvmlite.binding as llvm
-from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
 
-__all__ = ["Host", "Library", "compile_ir", "host", "vector_symbol"]
+__all__ = ["Host", "LinkedByLLVM", "compile_ir", "host", "vector_symbol"]
 
 _LOCK: Final = threading.Lock()
 _NAMES: Final = count()
@@ -114,56 +113,56 @@ def _new_machine() -> Any:
 
 @cache
 def _linker() -> Any:
+    _machine()  # sets LLVM up
     return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
 
 
-class Library:
-    """Compiled code in memory, as long as this object lives.
+class LinkedByLLVM:
+    """As `accumulus.native.linker.Linked`, for every system that LLVM knows.
+
+    Args:
+        image: the object file.
+        exports: functions and variables whose addresses are wanted.
+        imports: addresses of what is not a function of a library of this process.
+        names: all that the code needs from outside.
 
     Attributes:
-        addresses: of the exported functions, by name.
+        addresses: of the exports, by name.
+
+    Raises:
+        CompileError: if LLVM cannot link it.
     """
 
-    __slots__ = ("_tables", "_tracker", "addresses")
+    __slots__ = ("_tracker", "addresses")
 
-    def __init__(
-        self,
-        image: bytes,
-        exports: Iterable[str],
-        imports: Iterable[tuple[str, int]],
-        tables: Mapping[str, NDArray[Any]],
-    ) -> None:
+    def __init__(self, image: bytes, exports: Iterable[str], imports: Mapping[str, int], names: Iterable[str]) -> None:
+        exports = tuple(exports)
         builder = llvm.JITLibraryBuilder().add_object_img(image)
         for name in exports:
             builder.export_symbol(name)
-        for name, address in imports:
+        for name, address in imports.items():
             builder.import_symbol(name, address)
-        for name, table in tables.items():
-            builder.import_symbol(name, table.ctypes.data)
-        self._tables = tables  # as long as code may read them
-        self._tracker = builder.link(_linker(), f"accumulus{next(_NAMES)}")
+        for name in names:
+            if name not in imports:
+                builder.import_symbol(name, llvm.address_of_symbol(name) or 0)
+        try:
+            with _LOCK:
+                self._tracker = builder.link(_linker(), f"accumulus{next(_NAMES)}")
+        except RuntimeError as error:
+            raise CompileError(f"LLVM cannot link the program, which is a bug: {error}") from error
         self.addresses = {name: self._tracker[name] for name in exports}
 
 
-def compile_ir(
-    text: str, exports: Iterable[str], imports: Iterable[tuple[str, int]], tables: Mapping[str, NDArray[Any]]
-) -> Library:
-    """Compile a module.
-
-    Args:
-        text: LLVM IR.
-        exports: functions whose addresses are wanted.
-        imports: name and address of every function outside the module.
-        tables: arrays that it reads, by name.
+def compile_ir(text: str) -> bytes:
+    """An object file of a module, LLVM IR.
 
     Raises:
         CompileError: if LLVM refuses the module, which is a bug of this package.
     """
-    exports = tuple(exports)
     with _LOCK:
         machine = _machine()
         try:
-            module = llvm.parse_assembly(text)
-            return Library(machine.emit_object(module), exports, imports, tables)
+            image: bytes = machine.emit_object(llvm.parse_assembly(text))
         except RuntimeError as error:
             raise CompileError(f"LLVM refuses the program, which is a bug: {error}") from error
+    return image

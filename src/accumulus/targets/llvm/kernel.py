@@ -1,4 +1,8 @@
-"""The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them."""
+"""The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them.
+
+What writes and compiles code is imported when there is something to compile: where all code was kept, loading LLVM
+would take longer than the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,23 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
 
-import llvmlite.binding as llvm
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import CompileError
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
-from accumulus.targets.llvm.host import Library, compile_ir
-from accumulus.targets.llvm.program import Variant, module, pressure_of
+from accumulus.targets.llvm.library import Code, Library, key_of, recall, remember
 from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
-from accumulus.targets.llvm.tuning import runs_in_one_lane
-from accumulus.targets.pressure import Pressure
+
+if TYPE_CHECKING:
+    from accumulus.targets.llvm.program import Variant
+    from accumulus.targets.pressure import Pressure
 
 __all__ = ["LLVMKernel", "source"]
 
@@ -37,6 +43,8 @@ def source(
     arguments: Sequence[Shape] | None = None,
 ) -> str:
     """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+    from accumulus.targets.llvm.program import Variant, module
+
     del name
     return module(tape, check_arguments(tape, arguments), segments, Variant.of(tape, segments, dtype)).text
 
@@ -48,13 +56,14 @@ class _Compiled:
     Attributes:
         batch: the function that Python calls.
         library: the memory that the code is in.
+        changes: how it differs from the variant that suits the program.
         others: code of the same order for results that start elsewhere in a vector.
         slow_entries: how many entries were written without such code where it would have been quicker.
     """
 
     batch: Callable[..., Any]
     library: Library
-    variant: Variant
+    changes: dict[str, Any]
     others: list[Library]
     slow_entries: int = 0
 
@@ -71,6 +80,7 @@ class LLVMKernel(Kernel):
         exact: references of operations that are not fused with others.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
         variant: how to compile batches; by default as suits the machine and the program.
+        cache: whether code is kept on disk, for the next process; not of a given variant.
     """
 
     def __init__(
@@ -82,15 +92,16 @@ class LLVMKernel(Kernel):
         *,
         arguments: Sequence[Shape] | None = None,
         variant: Variant | None = None,
+        cache: bool = False,
     ) -> None:
         check_supported()
         self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
-        self.seconds = {"write": 0.0, "compile": 0.0}
+        self.seconds = {"write": 0.0, "compile": 0.0, "recall": 0.0}
         self._tape = tape
         self._exact = exact
         self._lock = threading.RLock()
-        suited = Variant.of(tape, segments, dtype) if variant is None else variant
-        self._variant = replace(suited, exact=suited.exact | exact)
+        self._given = variant
+        self._cache = cache and variant is None
         self._none_shared = (False,) * len(self.arguments)
         #: By the arguments that are shared, whether it is transposed, and whether structural zeros are in place.
         self._batches: dict[tuple[tuple[bool, ...], bool, bool], _Compiled] = {}
@@ -99,12 +110,22 @@ class LLVMKernel(Kernel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
-        remade = partial(LLVMKernel, arguments=self.arguments)
+        remade = partial(LLVMKernel, arguments=self.arguments, cache=self._cache)
         return remade, (self._tape, self.segments, str(self.dtype), self._exact)
+
+    @cached_property
+    def _variant(self) -> Variant:
+        """How batches are compiled."""
+        from accumulus.targets.llvm.program import Variant
+
+        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype))
+        return replace(suited, exact=suited.exact | self._exact)
 
     @property
     def source(self) -> str:  # type: ignore[override]
         """The LLVM IR of the code for batches in C order."""
+        from accumulus.targets.llvm.program import module
+
         return module(self._tape, self.arguments, self.segments, self._variant).text
 
     @property
@@ -114,6 +135,8 @@ class LLVMKernel(Kernel):
 
     def pressure(self) -> Pressure:
         """What the code for batches in C order needs of the registers."""
+        from accumulus.targets.llvm.program import pressure_of
+
         return pressure_of(self._tape, self.segments, self._variant)
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
@@ -139,11 +162,15 @@ class LLVMKernel(Kernel):
         return out
 
     def _compile_one_point(self) -> Callable[..., Any]:
-        if runs_in_one_lane(self._tape, self._variant.dtype):
-            variant = replace(self._variant, lanes=1, urgent=False, phases=(), single=True)
-            library = self._compile(variant, ("point",))
-        else:
-            library = self._batch((), False, False).library
+        changes = {"lanes": 1, "urgent": False, "phases": (), "single": True}
+        library = self._recalled(("point",), changes)
+        if library is None:
+            from accumulus.targets.llvm.tuning import runs_in_one_lane
+
+            if runs_in_one_lane(self._tape, self._variant.dtype):
+                library = self._compile(("point",), changes)
+            else:
+                library = self._batch((), False, False).library
         return builtin("point", library.addresses["point"], library)
 
     def attempt(self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...]) -> bool:
@@ -183,21 +210,43 @@ class LLVMKernel(Kernel):
         with self._lock:
             known = self._batches.get(key)
             if known is None:
-                variant = replace(self._variant, shared=key[0], transposed=transposed, zeroed=zeroed)
-                library = self._compile(variant, ("batch", "other", *(() if transposed else ("point",))))
+                changes = {"shared": key[0], "transposed": transposed, "zeroed": zeroed}
+                exports = ("batch", "other", *(() if transposed else ("point",)))
+                library = self._recalled(exports, changes) or self._compile(exports, changes)
                 batch = builtin("batch", library.addresses["batch"], library)
-                known = self._batches[key] = _Compiled(batch, library, variant, [])
+                known = self._batches[key] = _Compiled(batch, library, changes, [])
             return known
 
-    def _compile(self, variant: Variant, exports: tuple[str, ...]) -> Library:
+    def _key(self, changes: dict[str, Any]) -> str:
+        return key_of(self._tape, self.arguments, self.segments, str(self.dtype), self._exact, changes)
+
+    def _recalled(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
+        """Code that was kept."""
+        if not self._cache:
+            return None
         start = time.perf_counter()
-        written = module(self._tape, self.arguments, self.segments, variant)
+        code = recall(self._key(changes))
+        library = None
+        if code is not None:
+            with suppress(CompileError):  # a library that it calls is not there
+                library = Library(code, exports, objects(self.dtype))
+        self.seconds["recall"] += time.perf_counter() - start
+        return library
+
+    def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
+        """Code that is compiled now, and kept."""
+        from accumulus.targets.llvm.host import compile_ir
+        from accumulus.targets.llvm.program import module
+
+        start = time.perf_counter()
+        written = module(self._tape, self.arguments, self.segments, replace(self._variant, **changes))
         middle = time.perf_counter()
-        known = objects(self.dtype)
-        imports = [(name, known.get(name) or llvm.address_of_symbol(name)) for name in written.imports]
-        library = compile_ir(written.text, exports, imports, written.tables)
+        code = Code(compile_ir(written.text), written.imports, written.tables)
+        library = Library(code, exports, objects(self.dtype))
         self.seconds["write"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
+        if self._cache:
+            remember(self._key(changes), code)
         return library
 
     def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:
@@ -208,7 +257,8 @@ class LLVMKernel(Kernel):
                 return
             lanes, size = self._variant.lanes, self._variant.size
             phases = tuple(array.ctypes.data // size % lanes for array in out)
-            library = self._compile(replace(compiled.variant, phases=phases), ("run",))
+            changes = compiled.changes | {"phases": phases}
+            library = self._recalled(("run",), changes) or self._compile(("run",), changes)
             compiled.others.append(library)
             place = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
             place.value = library.addresses["run"]

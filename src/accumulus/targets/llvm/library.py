@@ -1,0 +1,144 @@
+"""Machine code of a program: as it leaves the compiler, as it is kept on disk, and as it runs.
+
+What LLVM makes of a program is decided by the tape, the result arrays, the shapes of the arguments, the variant, the
+versions of the code that writes and compiles, and the processor. A hash of all these is the key under which the code is
+kept (`accumulus.cache`), so that a second process writes no text and loads no LLVM. Addresses are no part of it: code
+names what it calls and reads, and is linked anew in every process.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus import cache as kept
+from accumulus.native.linker import Linked, UnknownObjectError, is_supported
+from accumulus.tape.hashing import digest, tape_parts
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Segment, Shape
+from accumulus.versions import code_version, processor
+
+__all__ = ["Code", "Library", "key_of", "recall", "remember"]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Compiled code that is not linked yet.
+
+    Attributes:
+        image: an object file.
+        imports: names of what it needs from outside.
+        tables: arrays that it reads, by name.
+    """
+
+    image: bytes
+    imports: tuple[str, ...]
+    tables: Mapping[str, NDArray[Any]]
+
+    def to_bytes(self) -> bytes:
+        """All of it, to be kept."""
+        tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
+        head = json.dumps({"imports": self.imports, "tables": tables, "image": len(self.image)}).encode()
+        return b"".join([head, b"\n", self.image, *(table.tobytes() for table in self.tables.values())])
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Code:
+        """What `to_bytes` wrote."""
+        text, _, rest = content.partition(b"\n")
+        head = json.loads(text)
+        image, at = rest[: head["image"]], head["image"]
+        tables = {}
+        for name, kind, shape in head["tables"]:
+            count = int(np.prod(shape, dtype=np.int64))
+            # copied, so that entries lie where processors like them
+            tables[name] = np.frombuffer(rest, kind, count, at).reshape(shape).copy()
+            at += tables[name].nbytes
+        return cls(image, tuple(head["imports"]), tables)
+
+
+class Library:
+    """Compiled code in memory, as long as this object lives.
+
+    Args:
+        code: what was compiled.
+        exports: functions and variables whose addresses are wanted.
+        objects: addresses of what is not a function of a library of this process.
+
+    Attributes:
+        addresses: of the exports, by name.
+
+    Raises:
+        CompileError: if the code cannot be linked in this process.
+    """
+
+    __slots__ = ("__weakref__", "_linked", "_tables", "addresses")
+
+    def __init__(self, code: Code, exports: Sequence[str], objects: Mapping[str, int]) -> None:
+        imports = {name: objects[name] for name in code.imports if name in objects}
+        imports |= {name: table.ctypes.data for name, table in code.tables.items()}
+        self._tables = code.tables  # as long as code may read them
+        self._linked: Any = None
+        if is_supported():
+            with suppress(UnknownObjectError):
+                self._linked = Linked(code.image, exports, imports)
+        if self._linked is None:
+            from accumulus.targets.llvm.host import LinkedByLLVM
+
+            self._linked = LinkedByLLVM(code.image, exports, imports, code.imports)
+        self.addresses: dict[str, int] = self._linked.addresses
+
+
+def key_of(
+    tape: Tape,
+    arguments: Sequence[Shape],
+    segments: Sequence[Segment],
+    dtype: str,
+    exact: Iterable[int],
+    changes: Mapping[str, object],
+) -> str:
+    """The key of a program's code for one purpose.
+
+    Args:
+        tape, arguments, segments, dtype, exact: as for `LLVMKernel`.
+        changes: how it differs from the variant that suits the program.
+    """
+    return digest(
+        [
+            _version(),
+            *tape_parts(tape),
+            *(
+                bytes(array("q", positions))
+                for segment in segments
+                for positions in (segment.outputs, segment.positions)
+            ),
+            bytes(array("q", sorted(exact))),
+            repr((arguments, [segment.length for segment in segments], dtype, sorted(changes.items()))).encode(),
+        ]
+    )
+
+
+def recall(key: str) -> Code | None:
+    """The code that is kept under a key; None if there is none."""
+    content = kept.load("programs", key)
+    try:
+        return None if content is None else Code.from_bytes(content)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def remember(key: str, code: Code) -> None:
+    """Keep code, if anything can be kept."""
+    kept.store("programs", key, code.to_bytes())
+
+
+@cache
+def _version() -> bytes:
+    return f"{code_version(('accumulus', 'llvmlite'), ('tape', 'targets', 'native'))}\n{processor()}".encode()
