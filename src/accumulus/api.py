@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.captured import Captured
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
 from accumulus.graph.graph import DifferentiationGraph
@@ -138,7 +139,8 @@ class Trace:
 class Derivative:
     """A function that returns derivatives of another; what `jacobian`, `value_and_jacobian` and `gradient` return.
 
-    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program. Copied or
+    It traces, plans and compiles when it is first called with arguments of new shapes, and keeps the program as long as
+    `f` holds what it held then; when that has changed, `f` is recorded anew (`accumulus.frontends.captured`). Copied or
     pickled, it takes its programs along, to be compiled again where they are called; what it belongs to, `f`, has to be
     picklable then.
     """
@@ -169,18 +171,25 @@ class Derivative:
         #: The short way that the last batch could take, and the `in_axes` that it is for.
         self._quick_batch: tuple[InAxes, Callable[[Sequence[Any], Any], Any]] | None = None
         self._last: Program | None = None
+        #: What `f` held when the programs were recorded; None before the first.
+        self._captured: Captured | None = None
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = ("_quick", "_quick_batch", "_lock")
+        process_bound = ("_quick", "_quick_batch", "_captured", "_lock")
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
-        return state | {"_options": self._options.alone, "_programs": dict(self._programs)}
+        state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
+        return state | {"held": None if self._captured is None else self._captured.summary()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        held = state.pop("held")
         vars(self).update(state)
         self._quick, self._quick_batch = (), None
         self._lock = threading.RLock()
+        self._captured = None if held is None else Captured(self.__wrapped__)
+        if self._captured is not None and self._captured.summary() != held:
+            self._forget()
 
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
@@ -227,6 +236,7 @@ class Derivative:
                 result = quick(arguments, out)
                 if result is not NotImplemented:
                     return result
+        self._renew()
         name = _name(self.__wrapped__)
         static = self._static_positions(arguments)
         shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(arguments)]
@@ -241,7 +251,7 @@ class Derivative:
         ]
         lasting = not transposed and not isinstance(in_axes, list)
         if lasting and None not in shapes and (in_axes != "auto" or not mistakable(at_one, known)):
-            self._quick_batch = in_axes, program.quick_batch(axes)
+            self._quick_batch = in_axes, self._while_current(program.quick_batch(axes))
         return result
 
     def compile(self, *examples: Any) -> Program:
@@ -252,6 +262,7 @@ class Derivative:
         return self._compiled(examples, "point")
 
     def _compiled(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = ()) -> Program:
+        self._renew()
         static, name = self._static_positions(examples), _name(self.__wrapped__)
         key = tuple(_signature(example, f"argument {k} of {name}", k in static) for k, example in enumerate(examples))
         program = self._programs.get(key)
@@ -269,7 +280,7 @@ class Derivative:
         quick = program.quick if None not in shapes else beside_constants(program.quick, shapes, arguments)
         if quick is not refuse:
             others = [entry for entry in before if entry[0] is not program]
-            self._quick = ((program, quick), *others[: MOST_QUICK - 1])
+            self._quick = ((program, self._while_current(quick)), *others[: MOST_QUICK - 1])
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -309,7 +320,10 @@ class Derivative:
     def _build(self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...]) -> Program:
         start = time.perf_counter()
         static = self._static_positions(examples)
+        captured = self._captured or Captured(self.__wrapped__)
         recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
+        captured.settle()
+        self._captured = captured
         seconds = time.perf_counter() - start
         name = _name(self.__wrapped__)
         argnums = _checked_argnums(self._given_argnums, recording, name)
@@ -324,6 +338,27 @@ class Derivative:
         self._programs[key] = program
         self._quick_batch = None  # what it could be mistaken for is not known of yet
         return program
+
+    def _while_current(self, quick: Callable[..., Any]) -> Callable[..., Any]:
+        """A short way that is there as long as `f` holds what it held when it was recorded."""
+        if not self._captured:
+            return quick
+        is_current = self._captured.is_current
+
+        def call(*arguments: Any) -> Any:
+            return quick(*arguments) if is_current() else NotImplemented
+
+        return call
+
+    def _renew(self) -> None:
+        """Forget what was recorded if `f` holds something else now."""
+        if self._captured is not None and not self._captured.is_current():
+            self._forget()
+
+    def _forget(self) -> None:
+        """Let the next call record `f` anew."""
+        with self._lock:
+            self._programs, self._quick, self._quick_batch, self._captured = {}, (), None, None
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
         return _positions(self._static, len(arguments), "static_argnums")

@@ -1,0 +1,226 @@
+"""What a function holds besides its arguments, and whether it still holds it: what its recording depends on.
+
+Watched are the variables that its code can reach by name: closure cells, defaults, the global variables that its code
+names, attributes that its code names of objects among these and of what a method is bound to, entries of lists and
+dicts; and the same of the user's functions among all of them. Their identities are compared, of small arrays the
+contents, too: some 0.1 µs and 50 ns a variable, and nothing where there is none.
+
+What the function changes itself while it is recorded is its own affair, and not watched.
+
+Not seen are: large arrays that are changed in place (`LARGEST`); variables beyond the first `MOST`; what is reached
+otherwise than by name, as in a file or by ``globals()``; and what belongs to array libraries or the standard library.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.jitted import dispatchers
+from accumulus.frontends.location import LIBRARIES, is_library_code
+
+__all__ = ["Captured"]
+
+#: Bytes of the largest array whose contents are compared, and the most variables that are watched.
+LARGEST: Final = 4096
+MOST: Final = 200
+_LIBRARIES: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
+_UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+
+#: How to read a variable, what to read it by, what it was, the contents if that can be changed in place, and what is
+#: compared where another object has taken its place.
+Variable = tuple[Callable[[Any], Any], Any, Any, bytes | None, object]
+
+
+class Captured:
+    """What a function holds, as it is when this is made.
+
+    >>> k = [2.0]
+    >>> captured = Captured(lambda x: k[0] * x)
+    >>> captured.is_current()
+    True
+    >>> k[0] = 3.0
+    >>> captured.is_current()
+    False
+    """
+
+    __slots__ = ("_further", "_names", "_seen", "_variables")
+
+    def __init__(self, function: object) -> None:
+        self._variables: list[Variable] = []
+        #: Names in all code that was seen; attributes of these names are watched.
+        self._names: frozenset[str] = frozenset()
+        while True:  # code that was found last may name what was passed by before
+            self._variables.clear()
+            self._seen: dict[int, object] = {}
+            self._further: set[str] = set()
+            self._visit(function)
+            if self._further <= self._names:
+                break
+            self._names |= self._further
+        self._seen = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to watch."""
+        return bool(self._variables)
+
+    def is_current(self) -> bool:
+        """Whether the function still holds the same; an equal number or small array counts as the same."""
+        try:
+            for read, name, known, contents, _ in self._variables:
+                now = read(name)
+                if now is not known or (contents is not None and now.tobytes() != contents):
+                    return self._is_equal()
+        except (AttributeError, LookupError, ValueError):  # the variable is gone
+            return False
+        return True
+
+    def settle(self) -> None:
+        """Leave out what has changed since this was made."""
+        self._variables = [variable for variable in self._variables if _is_unchanged(variable)]
+
+    def summary(self) -> list[object]:
+        """Numbers, text and small arrays among the variables, to compare with those in another process."""
+        return [summary for *_, summary in self._variables]
+
+    def _is_equal(self) -> bool:
+        """The same as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
+        current = [_variable(read, name) for read, name, *_ in self._variables]
+        if any(
+            (now[2] is not before[2] and (now[4] is None or now[4] != before[4])) or now[3] != before[3]
+            for now, before in zip(current, self._variables, strict=True)
+        ):
+            return False
+        self._variables = current
+        return True
+
+    # Finding the variables ------------------------------------------------------------------------------------
+
+    def _watch(self, read: Callable[[Any], Any], name: Any) -> None:
+        """Watch a variable, and what can be reached through it."""
+        value = read(name)
+        if len(self._variables) < MOST:
+            if not isinstance(value, ModuleType) and not _is_library_code(value):
+                self._variables.append(_variable(read, name))
+            self._visit(value)
+
+    def _watch_named(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
+        for name in sorted(namespace.keys() & set(names)):
+            self._watch(namespace.__getitem__, name)
+
+    def _visit(self, value: Any) -> None:
+        if isinstance(value, _UNCHANGING) or type(value) is np.ndarray or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if type(value) in dispatchers():
+            self._visit(value.py_func)
+        elif isinstance(value, FunctionType):
+            self._visit_function(value)
+        elif isinstance(value, MethodType):
+            self._visit(value.__func__)
+            self._visit(value.__self__)
+        elif isinstance(value, functools.partial):
+            self._visit(value.func)
+            self._visit((*value.args, *value.keywords.values()))
+        elif isinstance(value, tuple):  # of which only arrays can change
+            for index, item in enumerate(value):
+                if type(item) is np.ndarray:
+                    self._watch(value.__getitem__, index)
+                self._visit(item)
+        elif isinstance(value, list | dict):
+            self._variables.append(_variable(len, value))
+            for key in list(value) if isinstance(value, dict) else range(len(value)):
+                self._watch(value.__getitem__, key)
+        elif isinstance(value, ModuleType):
+            if value.__name__.partition(".")[0] not in _LIBRARIES:
+                self._watch_named(vars(value), self._names)
+        else:
+            self._visit_object(value)
+
+    def _visit_function(self, function: FunctionType) -> None:
+        if is_library_code(function.__code__, function.__globals__):
+            return
+        names = set(_names(function.__code__))
+        self._further |= names
+        for cell in function.__closure__ or ():
+            if _is_set(cell):
+                self._watch(functools.partial(getattr, cell), "cell_contents")
+        for defaults in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, defaults):
+                self._watch(functools.partial(getattr, function), defaults)
+        self._watch_named(function.__globals__, names)
+        self._visit(getattr(function, "__wrapped__", None))
+
+    def _visit_object(self, value: Any) -> None:
+        """Attributes of an object, or a class, and of its classes."""
+        if isinstance(getattr(value, "__dict__", None), dict):
+            self._watch_named(vars(value), self._names)
+        kind = value if isinstance(value, type) else type(value)
+        for base in kind.__mro__:
+            if base.__module__.partition(".")[0] in _LIBRARIES:
+                continue
+            for name in sorted(vars(base).keys() & (self._names | {"__call__"})):
+                attribute = vars(base)[name]
+                if isinstance(attribute, MemberDescriptorType):  # of __slots__
+                    if kind is not value and hasattr(value, name):
+                        self._watch(functools.partial(getattr, value), name)
+                elif isinstance(attribute, FunctionType):
+                    self._visit(attribute)
+                elif isinstance(attribute, property):
+                    self._visit(attribute.fget)
+                elif isinstance(attribute, staticmethod | classmethod):
+                    self._visit(attribute.__func__)
+                else:
+                    self._watch(vars(base).__getitem__, name)
+
+
+def _variable(read: Callable[[Any], Any], name: Any) -> Variable:
+    value = read(name)
+    contents = None
+    summary: object = None
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.nbytes <= LARGEST:
+        contents = value.tobytes()
+        summary = (value.dtype.str, value.shape, contents)
+    elif isinstance(value, _UNCHANGING):
+        summary = (type(value).__qualname__, repr(value))
+    return read, name, value, contents, summary
+
+
+def _is_unchanged(variable: Variable) -> bool:
+    read, name, known, contents, _ = variable
+    try:
+        now = read(name)
+    except (AttributeError, LookupError, ValueError):
+        return False
+    return now is known and (contents is None or now.tobytes() == contents)
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _is_library_code(value: Any) -> bool:
+    """Whether a value is a function or class of a library, which nobody changes."""
+    if not callable(value):
+        return False
+    owner = value if isinstance(value, FunctionType | BuiltinFunctionType | type) else type(value)
+    return str(getattr(owner, "__module__", "builtins")).partition(".")[0] in _LIBRARIES
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            yield constant

@@ -1,0 +1,267 @@
+"""What a function captured is recorded as it is: a changed closure, attribute, default or global is recorded anew."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import sys
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.frontends.captured import LARGEST, Captured
+
+X = np.array([1.0, 2.0])
+factor = 2.0
+table = {"k": 2.0, "rows": [1.0, 2.0]}
+matrix = np.eye(2)
+settings = SimpleNamespace(k=2.0)
+
+
+def slope(jac, x=X):
+    return jac(x)[0, 0]
+
+
+def of_closure():
+    k = 2.0
+
+    def set_to(value):
+        nonlocal k
+        k = value
+
+    return (lambda x: k * x), set_to
+
+
+def of_array():
+    weights = np.array([2.0, 1.0])
+    return (lambda x: weights * x), functools.partial(weights.__setitem__, 0)
+
+
+def of_list():
+    weights = [2.0, 1.0]
+    return (lambda x: weights[0] * x), functools.partial(weights.__setitem__, 0)
+
+
+def of_nested():
+    model = {"layers": [np.array([2.0, 1.0])]}
+    return (lambda x: model["layers"][0] * x), functools.partial(model["layers"][0].__setitem__, 0)
+
+
+def of_default_array():
+    weights = np.array([2.0, 1.0])
+
+    def f(x, weights=weights):
+        return weights * x
+
+    return f, functools.partial(weights.__setitem__, 0)
+
+
+def of_defaults():
+    def f(x, *, k=2.0):
+        return k * x
+
+    return f, lambda value: setattr(f, "__kwdefaults__", {"k": value})
+
+
+class Model:
+    shared = 1.0
+
+    def __init__(self):
+        self.k = 2.0
+        self.calls = 0
+
+    def force(self, x):
+        self.calls += 1
+        return self.scaled(x)
+
+    def scaled(self, x):
+        return self.k * x * self.shared
+
+    def __call__(self, x):
+        return self.force(x)
+
+
+@dataclass(slots=True)
+class Slotted:
+    k: float = 2.0
+
+    @property
+    def double(self):
+        return 2.0 * self.k
+
+    def force(self, x):
+        return 0.5 * self.double * x
+
+
+def of_attribute(use):
+    model = Model()
+    return use(model), functools.partial(setattr, model, "k")
+
+
+def of_slots():
+    model = Slotted()
+    return model.force, functools.partial(setattr, model, "k")
+
+
+def of_class():
+    class Constants:
+        k = 2.0
+
+    return (lambda x: Constants.k * x), functools.partial(setattr, Constants, "k")
+
+
+def of_helper():
+    def helper(x):
+        return factor * x
+
+    return (lambda x: -helper(-x)), functools.partial(globals().__setitem__, "factor")
+
+
+def of_redefined_helper():
+    scope = {"helper": lambda x: 2.0 * x}
+    f = eval("lambda x: helper(x)", scope)
+    return f, lambda value: scope.update(helper=lambda x: value * x)
+
+
+def of_module():
+    module = sys.modules.setdefault("constants_of_the_test", ModuleType("constants_of_the_test"))
+    module.k = 2.0
+    scope = {"constants": module}
+    return eval("lambda x: constants.k * x", scope), functools.partial(setattr, module, "k")
+
+
+CASES = {
+    "closure": of_closure,
+    "array": of_array,
+    "list": of_list,
+    "nested": of_nested,
+    "default array": of_default_array,
+    "defaults": of_defaults,
+    "method": lambda: of_attribute(lambda model: model.force),
+    "callable": lambda: of_attribute(lambda model: model),
+    "object": lambda: of_attribute(lambda model: lambda x: -model.scaled(-x)),
+    "partial": lambda: of_attribute(lambda model: functools.partial(Model.force, model)),
+    "wrapped": lambda: of_attribute(lambda model: functools.wraps(model.force)(lambda x: -model.force(-x))),
+    "slots": of_slots,
+    "class": of_class,
+    "helper": of_helper,
+    "redefined helper": of_redefined_helper,
+    "module": of_module,
+    "global": lambda: ((lambda x: factor * x), functools.partial(globals().__setitem__, "factor")),
+    "global table": lambda: ((lambda x: table["k"] * x), functools.partial(table.__setitem__, "k")),
+    "global array": lambda: ((lambda x: matrix @ x), functools.partial(matrix.__setitem__, (0, 0))),
+    "namespace": lambda: ((lambda x: settings.k * x), functools.partial(setattr, settings, "k")),
+    "getattr": lambda: ((lambda x: getattr(settings, "k") * x), functools.partial(setattr, settings, "k")),  # noqa: B009
+}
+
+
+#: Cases that put another object in the place of an equal one.
+REPLACED = ("defaults", "redefined helper")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_changed_is_recorded_anew(case):
+    f, set_to = CASES[case]()
+    set_to(2.0)
+    jac = acc.jacobian(f, time_limit=0.0)
+    both = acc.value_and_jacobian(f, time_limit=0.0)
+    try:
+        assert slope(jac) == 2.0
+        first = jac.compile(X)
+        set_to(2.0)
+        assert case in REPLACED or jac.compile(X) is first
+        for value in (5.0, -1.0):
+            set_to(value)
+            assert slope(jac) == value
+            assert jac.batch(np.stack([X, X]))[1, 0, 0] == value
+            set_to(value + 1.0)
+            assert jac.batch(np.stack([X, X]))[1, 0, 0] == value + 1.0
+            assert jac.compile(X)(X)[0, 0] == value + 1.0
+            assert both(X)[0][0] == value + 1.0
+    finally:
+        set_to(2.0)
+
+
+def test_functions_that_hold_nothing_are_not_watched():
+    def f(x):
+        y = np.zeros(2)
+        for k in range(len(x)):
+            y[k] = np.sin(x[k]) * np.pi
+        return y
+
+    assert not Captured(f)
+    assert not Captured(np.sum)
+    assert not Captured(functools.partial(np.multiply, 2.0))
+
+
+def test_what_the_function_changes_itself_is_its_own():
+    model = Model()
+    jac = acc.jacobian(model.force)
+    program = jac.compile(X)
+    model.calls = 100
+    assert jac.compile(X) is program
+
+
+def test_large_arrays_are_watched_by_identity():
+    weights = np.ones(LARGEST)
+    holder = SimpleNamespace(weights=weights)
+    captured = Captured(lambda x: holder.weights[0] * x)
+    weights[0] = 2.0
+    assert captured.is_current()
+    holder.weights = weights.copy()
+    assert not captured.is_current()
+
+
+def test_an_equal_array_in_its_place_is_watched_from_then_on():
+    holder = SimpleNamespace(weights=np.ones(3))
+    captured = Captured(lambda x: holder.weights[0] * x)
+    holder.weights = np.ones(3)
+    assert captured.is_current()
+    holder.weights[1] = 2.0
+    assert not captured.is_current()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, -0.0), (1, 1.0), (1, True), (1.0, np.float64(1.0))])
+def test_numbers_that_only_compare_equal_differ(before, after):
+    holder = SimpleNamespace(k=before)
+    captured = Captured(lambda x: holder.k * x)
+    holder.k = after
+    assert not captured.is_current()
+
+
+def test_a_variable_that_goes_is_a_change():
+    holder = SimpleNamespace(k=1.0)
+    captured = Captured(lambda x: holder.k * x)
+    del holder.k
+    assert not captured.is_current()
+
+
+def test_circles_end():
+    model = Model()
+    model.k = model
+    assert Captured(model.force)
+    items: list[object] = []
+    items.append(items)
+    assert Captured(lambda x: items)
+
+
+def times_factor(x):
+    return factor * x
+
+
+def test_copies_and_pickles_know_what_was_captured():
+    jac = acc.jacobian(times_factor)
+    assert slope(jac) == 2.0
+    pickled = pickle.dumps(jac)
+    try:
+        globals()["factor"] = 3.0
+        assert slope(copy.copy(jac)) == 3.0
+        assert slope(pickle.loads(pickled)) == 3.0
+    finally:
+        globals()["factor"] = 2.0
+    again = pickle.loads(pickled)
+    assert slope(again) == 2.0
