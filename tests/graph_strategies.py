@@ -137,7 +137,7 @@ def graphs(
         labels: what edges may carry.
         odd: whether there may be inputs that nothing uses, outputs that are inputs, inner vertices or given twice, and
             names that are text.
-        sized: whether vertices have sizes; edges that join different ones are no units then: 1 is the identity.
+        sized: whether vertices have sizes; edges that join different ones carry no numbers then: 1 is the identity.
     """
     shape = draw(st.sampled_from(list(shapes)))
     rng = random.Random(draw(st.integers(0, 10**6))) if shape != "any" else None
@@ -170,8 +170,11 @@ def graphs(
             terminals = sorted({*terminals, draw(st.sampled_from(sorted(entered - left)))})
     sizes = {name: draw(st.integers(1, 3)) for name in sorted({*left, *entered, *roots, *terminals}) if sized}
     if sized:
-        units = (1, -1, Kind.MINUS_ONE)
-        edges = [(j, i, None if label in units and sizes[j] != sizes[i] else label) for j, i, label in edges]
+        free = (None, Kind.CONSTANT, Kind.VARIABLE)
+        edges = [
+            (j, i, label if sizes[j] == sizes[i] or label in free or isinstance(label, str) else None)
+            for j, i, label in edges
+        ]
     return DifferentiationGraph(edges, roots, terminals, sizes=sizes, name=draw(st.text(max_size=3)) if odd else "")
 
 

@@ -49,18 +49,16 @@ def _times(a: Counter[tuple[int, ...]], b: Counter[tuple[int, ...]]) -> Counter[
 
 
 def as_numbers(graph: DifferentiationGraph, entries: Mapping[Any, Counter[tuple[int, ...]]]) -> dict[Any, Any]:
-    """The same polynomials where labels commute and units are ±1; entries that are zero then are left out."""
+    """The same polynomials where units are ±1."""
     signs = {Kind.ONE: 1, Kind.MINUS_ONE: -1}
     result = {}
     for entry, terms in entries.items():
         sums: Counter[tuple[int, ...]] = Counter()
         for word, times in terms.items():
             units = [signs[kind] for kind in map(Kind, graph.kinds[list(word)].tolist()) if kind in signs]
-            rest = sorted(edge for edge in word if graph.kinds[edge] not in signs)
-            sums[tuple(rest)] += times * math.prod(units)
-        left = {monomial: times for monomial, times in sums.items() if times}
-        if left:
-            result[entry] = left
+            rest = tuple(edge for edge in word if graph.kinds[edge] not in signs)
+            sums[rest] += times * math.prod(units)
+        result[entry] = {monomial: times for monomial, times in sums.items() if times}
     return result
 
 

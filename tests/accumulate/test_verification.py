@@ -1,12 +1,13 @@
 """`Accumulation.verify`: passes what computes the Jacobian, and nothing else.
 
-A mutated accumulation may still be right (a product turned round, a sum of one). What it computes is therefore worked
-out as polynomials in the labels, and verify must refuse exactly those whose polynomials differ.
+A mutated accumulation may still be right (a sum turned round, a product of units). What it computes is therefore worked
+out as polynomials in the labels, which do not commute, and verify must refuse exactly those whose polynomials differ.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from graph_strategies import graphs, orders
@@ -17,7 +18,10 @@ from path_sums import all_paths, as_numbers, polynomials
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.search import elimination, passes
+from accumulus.search.plan import plan
+from accumulus.search.registry import methods
 
 LADDER = DifferentiationGraph(
     [
@@ -34,6 +38,13 @@ LADDER = DifferentiationGraph(
 )
 
 
+@pytest.fixture
+def everything_large(monkeypatch):
+    """All graphs are verified by compiled code, where that is asked for."""
+    monkeypatch.setattr(elimination, "LARGE", -1)
+    monkeypatch.setattr(passes, "_CHUNK", 2)
+
+
 def with_step(accumulation: Accumulation, position: int, step: tuple[int, int, int]) -> Accumulation:
     steps = Steps(accumulation.steps.edges)
     for k, given_step in enumerate(accumulation.steps):
@@ -47,6 +58,7 @@ def mutants(accumulation: Accumulation):
     edges = accumulation.steps.edges
     for position, (is_product, left, right) in enumerate(accumulation.steps):
         yield with_step(accumulation, position, (1 - is_product, left, right))
+        yield with_step(accumulation, position, (is_product, right, left))
         for other in range(edges + position):
             yield with_step(accumulation, position, (is_product, other, right))
             yield with_step(accumulation, position, (is_product, left, other))
@@ -64,7 +76,7 @@ def mutants(accumulation: Accumulation):
                 yield replace(accumulation, entries={**entries, (root, terminal): 0})
 
 
-def passes(accumulation: Accumulation, seed: int = 0) -> bool:
+def is_accepted(accumulation: Accumulation, seed: int = 0) -> bool:
     try:
         accumulation.verify(seed)
     except VerificationError:
@@ -84,7 +96,7 @@ def test_right_ones_pass(graph, data, seed):
 
 def test_every_mutant_of_one_step_is_judged_right():
     accumulation = eliminate_vertices(LADDER, LADDER.intermediates)
-    verdicts = [(passes(mutant), is_right(mutant)) for mutant in mutants(accumulation)]
+    verdicts = [(is_accepted(mutant), is_right(mutant)) for mutant in mutants(accumulation)]
     assert all(passed == right for passed, right in verdicts)
     assert sum(right for _, right in verdicts) < 0.2 * len(verdicts), "the test would say nothing"
 
@@ -96,7 +108,7 @@ def test_mutants_of_random_accumulations_are_judged_right(graph, data):
     several = list(mutants(accumulation))
     assume(several)
     for mutant in data.draw(st.lists(st.sampled_from(several), min_size=1, max_size=20)):
-        assert passes(mutant) == is_right(mutant)
+        assert is_accepted(mutant) == is_right(mutant)
 
 
 def test_the_message_names_the_root():
@@ -105,6 +117,85 @@ def test_the_message_names_the_root():
     entries = {entry: reference for entry, reference in accumulation.entries.items() if entry[0] != row}
     with pytest.raises(VerificationError, match="derivatives of root 'z'"):
         replace(accumulation, entries=entries).verify()
+
+
+def chain(*labels: object, sizes: dict[str, int] | None = None) -> DifferentiationGraph:
+    names = "yabcdx"[: len(labels)] + "x"
+    return DifferentiationGraph(
+        [(*ends, label) for ends, label in zip(pairwise(names), labels, strict=False)], sizes=sizes
+    )
+
+
+def turned(graph: DifferentiationGraph, *products: tuple[int, int]) -> Accumulation:
+    """Products of two references each; the last one is the only entry."""
+    steps = Steps(len(graph.sources))
+    for left, right in products:
+        steps.product(left, right)
+    return Accumulation(graph, steps, {(0, 0): len(graph.sources) + len(steps) - 1})
+
+
+@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
+def test_the_order_of_factors_counts(verify, everything_large):
+    four = chain(None, None, None, None)
+    for seed in range(20):
+        verify(turned(four, (0, 1), (2, 3), (4, 5)), seed)
+        verify(turned(four, (1, 2), (0, 4), (5, 3)), seed)
+        for wrong in [
+            *([(1, 0), (2, 3), (4, 5)], [(0, 1), (3, 2), (4, 5)], [(0, 1), (2, 3), (5, 4)]),
+            *([(1, 0), (3, 2), (4, 5)], [(1, 0), (3, 2), (5, 4)], [(0, 2), (1, 3), (4, 5)], [(0, 3), (1, 2), (4, 5)]),
+        ]:
+            with pytest.raises(VerificationError, match="derivatives of root"):
+                verify(turned(four, *wrong), seed)
+
+
+def test_units_and_sums_commute():
+    graph = chain(None, -1, None)
+    turned(graph, (1, 0), (3, 2)).verify()
+    turned(graph, (0, 2), (1, 3)).verify()
+    with pytest.raises(VerificationError):
+        turned(graph, (2, 1), (3, 0)).verify()
+
+
+@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
+def test_every_structural_nonzero_has_an_entry(verify, everything_large):
+    """Also one whose paths cancel: 1 · 1 - 1 is 0, at every point, and a place of the sparse result all the same."""
+    graph = DifferentiationGraph([("y", "a", 1), ("a", "x", 1), ("y", "x", -1), ("y", "w"), ("a", "w")])
+    right = eliminate_vertices(graph, graph.intermediates)
+    verify(right)
+    for entry in right.entries:
+        with pytest.raises(VerificationError, match="derivatives of root"):
+            verify(replace(right, entries={e: r for e, r in right.entries.items() if e != entry}))
+
+
+@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
+def test_sizes_have_to_match(verify, everything_large):
+    sizes = {"y": 2, "a": 3, "x": 3}
+    graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x", "s"), ("z", "x")], sizes={**sizes, "z": 3})
+    right = eliminate_vertices(graph, graph.intermediates)
+    verify(right)
+    steps = Steps(4)
+    steps.product(1, 0)
+    with pytest.raises(VerificationError, match="step 4 is the product of a 3 × 3 and a 2 × 3 label"):
+        verify(Accumulation(graph, steps, {}))
+    steps = Steps(4)
+    steps.sum(steps.product(0, 1), 1)
+    with pytest.raises(VerificationError, match="step 5 is the sum of a 2 × 3 and a 3 × 3 label"):
+        verify(Accumulation(graph, steps, {}))
+    with pytest.raises(VerificationError, match=r"entry .* is a label of sizes"):
+        verify(replace(right, entries={**right.entries, (0, 0): right.entries[1, 0], (1, 0): right.entries[0, 0]}))
+
+
+def test_steps_of_another_graph():
+    with pytest.raises(VerificationError, match="begin after 2 labels; expected the graph's 3"):
+        replace(turned(chain(None, None), (0, 1)), graph=chain(None, None, None)).verify()
+
+
+@pytest.mark.parametrize("method", methods())
+@settings(max_examples=6)
+@given(graph=graphs(vertices=8, sized=True, labels=(1, -1, 2.0, None, Kind.CONSTANT)), seed=st.integers(0, 5))
+def test_every_method_keeps_the_order_of_factors(method, graph, seed):
+    made = plan(graph, method, "fma", time_limit=0.05, seed=seed, cache=False)
+    assert as_numbers(graph, polynomials(made.accumulation)) == as_numbers(graph, all_paths(graph))
 
 
 #: Steps and entries that refer to what is not there, for the two edges of a chain.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from graph_strategies import graphs
@@ -112,10 +114,70 @@ def test_one_name_is_no_list_of_names(ends):
         DifferentiationGraph([("y1", "x1")], **ends)
 
 
-@pytest.mark.parametrize("sizes", [{"x": 0}, {"x": -1}, {"nosuch": 2}, {"x": 1.5}, {"x": "2"}, {"x": True}])
+SIZES = [
+    *({"x": 0}, {"x": -1}, {"nosuch": 2}, {"x": 1.5}, {"x": "2"}, {"x": True}, {"x": math.nan}, {"x": None}),
+    *({"x": (1 << 16) + 1}, {"x": 10**400}, {"x": 10**5000}, {"x": np.bool_(True)}, {"x": np.float64(2.0)}),
+]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: type(next(iter(sizes.values()))).__name__)
 def test_refused_sizes(sizes):
-    with pytest.raises(GraphError, match="expected a positive whole number, and a vertex"):
+    with pytest.raises(GraphError, match="expected a whole number from 1 to 65536, and a vertex"):
         DifferentiationGraph([("y", "x")], sizes=sizes)
+
+
+@pytest.mark.parametrize("label", [1, 1.0, -1, Kind.ONE, Kind.MINUS_ONE, 2.5, 0, -0.0, math.nan])
+def test_numbers_join_vertices_of_one_size(label):
+    edges = [("y", "a", label), ("a", "x")]
+    assert DifferentiationGraph(edges, sizes={"y": 3, "a": 3, "x": 2}).sizes.tolist() == [3, 3, 2]
+    with pytest.raises(GraphError, match=r"edge from 'y' to 'a' is .*these have 2 and 3 entries"):
+        DifferentiationGraph(edges, sizes={"y": 2, "a": 3, "x": 3})
+    kind = Kind.of(float(label)) if not isinstance(label, Kind) else label
+    value = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(kind, label)
+    numbers = {"vertices": "yax", "roots": [0], "terminals": [2], "constants": {0: value}}
+    with pytest.raises(GraphError, match="these have 2 and 3 entries"):
+        DifferentiationGraph.from_arrays([0, 1], [1, 2], [kind, Kind.VARIABLE], sizes=[2, 3, 3], **numbers)
+
+
+def test_labels_that_are_no_numbers_join_vertices_of_any_size():
+    edges = [("y", "a", Kind.CONSTANT), ("a", "x", "s"), ("y", "x")]
+    assert DifferentiationGraph(edges, sizes={"y": 2, "a": 3, "x": 5}).kinds.tolist() == [3, 4, 4]
+
+
+def test_a_graph_that_was_taken_for_cheap():
+    """Six products were said to be enough for it, and optimal: −1 between vertices of 3 entries and 1."""
+    edges = [("v0", "v1", 1.0), ("v0", "v4"), ("v1", "v3", -1.0), ("v3", "v4", 1.0), ("v3", "v6"), ("v4", "v5")]
+    sizes = {"v0": 3, "v1": 3, "v3": 1, "v4": 4, "v5": 2, "v6": 3}
+    with pytest.raises(GraphError, match="edge from 'v1' to 'v3' is -1, but these have 3 and 1 entries"):
+        DifferentiationGraph(edges, sizes=sizes)
+
+
+ARRAYS = {
+    "sources": [
+        *([0.0, 1.0], [[0, 1]], [0, 10**400], [0, -1], [0, 3], [True, False], ["0", "1"], [0, math.nan], [[0], 1]),
+    ],
+    "kinds": [[4, 0], [4, 5], [4, 256], [4.0, 4.0], [4], [4, None]],
+    "sizes": [[1, 1, 0], [1, 1, -1], [1, 1, 10**400], [1, 1, 1 << 17], [1, 1], [1, 1, 1.5], [True] * 3, [1, 1, None]],
+}
+
+
+@pytest.mark.parametrize(("what", "given"), [(what, given) for what in ARRAYS for given in ARRAYS[what]], ids=str)
+def test_refused_arrays(what, given):
+    right = {"sources": [0, 1], "targets": [1, 2], "kinds": [4, 4], "sizes": [1, 1, 1]}
+    with pytest.raises(GraphError, match=rf"^{what} is .*; expected \d whole numbers from"):
+        DifferentiationGraph.from_arrays(**{**right, what: given}, vertices="yax", roots=[0], terminals=[2])
+
+
+def test_arrays_are_the_graphs_own_and_fixed():
+    sources, targets = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
+    kinds, sizes, constants = np.array([4, 3], np.uint8), np.ones(3, np.int64), {1: 2.0}
+    ends = {"vertices": "yax", "roots": [0], "terminals": [2]}
+    graph = DifferentiationGraph.from_arrays(sources, targets, kinds, sizes=sizes, constants=constants, **ends)
+    sources[0], sizes[0], constants[1] = 2, 7, 3.0
+    assert (graph.sources[0], graph.sizes[0], graph.constants[1]) == (0, 1, 2.0)
+    for array in (graph.sources, graph.targets, graph.kinds, graph.sizes):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
 
 
 def test_long_cycles_are_named_in_part():

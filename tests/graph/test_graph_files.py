@@ -158,7 +158,9 @@ def test_no_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["graph.json", "graph.graphml", "GRAPH.JSON", "graph.old.GraphML"])
 def test_the_end_of_the_name_says_the_form(name, tmp_path):
-    graph = DifferentiationGraph([("y", "a", "e1"), ("a", 7, 2.5), ("y", 7, Kind.ONE)], sizes={"a": 2}, name="f")
+    graph = DifferentiationGraph(
+        [("y", "a", "e1"), ("a", 7, 2.5), ("y", 7, Kind.ONE)], sizes={"y": 2, "a": 2, 7: 2}, name="f"
+    )
     graph.save(tmp_path / name)
     assert (tmp_path / name).read_text(encoding="utf-8").startswith("{" if name.lower().endswith("json") else "<?xml")
     assert content(load_graph(tmp_path / name)) == content(graph)

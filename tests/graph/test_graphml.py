@@ -57,7 +57,9 @@ def test_ends_without_edges(tmp_path):
 
 
 def test_networkx_reads_what_is_written_and_the_other_way_round(tmp_path):
-    graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", 2.5), ("y", "x", Kind.ONE)], sizes={"a": 2}, name="f")
+    graph = DifferentiationGraph(
+        [("y", "a", "e1"), ("a", "x", 2.5), ("y", "x", Kind.ONE)], sizes={"y": 2, "a": 2, "x": 2}, name="f"
+    )
     write_graphml(graph, tmp_path / "ours.graphml")
     theirs = networkx.read_graphml(tmp_path / "ours.graphml")
     assert theirs.nodes["a"]["size"] == 2

@@ -97,6 +97,8 @@ def small_graph(seed: int) -> DifferentiationGraph:
     ]
     known = {v for j, i, _ in edges for v in (j, i)}
     sizes = {v: rng.randint(1, 3) for v in known} if seed % 4 > 1 else None
+    if sizes:  # numbers join vertices of one size
+        edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
     return DifferentiationGraph(edges, known & set(range(roots)), known & set(range(roots + inner, count)), sizes=sizes)
 
 

@@ -56,7 +56,7 @@ def test_names_do_not_count(graph):
         DifferentiationGraph(EDGES, roots=["z", "y"]),
         DifferentiationGraph(EDGES, terminals=["w", "x"]),
         DifferentiationGraph(EDGES, roots=["y"]),
-        DifferentiationGraph(EDGES, sizes={"a": 2}),
+        DifferentiationGraph(EDGES, sizes={"x": 2}),
         DifferentiationGraph([("y", "a", "s"), ("z", "a", "s"), *EDGES[2:]]),
     ],
 )

@@ -159,7 +159,7 @@ def test_an_order_that_is_none_is_refused():
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_a_rewritten_order_costs_the_same(graph):
-    for order in _orders(graph, "fma"):
+    for order in _orders(graph, Objective.FMA):
         state = LargeElimination(graph, Objective.FMA)
         given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
         arranged, cost = state.arranged(given, given[::-1].copy())

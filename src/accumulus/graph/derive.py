@@ -48,12 +48,10 @@ def derive(
         tape = graph.tape.copy()
         one = tape.constant(1.0)
         labels = [one if e == UNIT else graph.labels[e] for e in origins]
-        derived = DifferentiationGraph.from_tape(
+        # all of whose vertices are numbers
+        return DifferentiationGraph.from_tape(
             tape, labels, vertices, roots, terminals, sources, targets, name=graph.name
         )
-        if sizes is not None:
-            derived.sizes = np.asarray(sizes, np.int64)
-        return derived
     kinds = [Kind.ONE if e == UNIT else Kind(int(graph.kinds[e])) for e in origins]
     symbols = [None if e == UNIT else graph.symbols[e] for e in origins]
     constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if _known(graph, e)}

@@ -17,7 +17,7 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from accumulus.graph.local import LocalJacobian
     from accumulus.graph.paths import PathSet
 
-__all__ = ["DifferentiationGraph", "Kind"]
+__all__ = ["LARGEST_SIZE", "DifferentiationGraph", "Kind"]
+
+#: Entries of a vertex, at most, so that costs are numbers that compiled code can add up.
+LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
@@ -58,13 +61,14 @@ class DifferentiationGraph:
             others depend on, that is also a terminal, or that is named twice gets, each time, a root of its own with
             a unit edge to it.
         terminals: the inputs, by default every vertex without outgoing edges, roots without any edge apart.
-        sizes: number of entries of vector-valued vertices, by name; 1 where not given.
+        sizes: number of entries of vector-valued vertices, by name; 1 where not given. A number as a label stands for
+            that multiple of the identity, so it joins vertices of one size.
         name: for people.
 
     Raises:
         GraphError: if there is a cycle (the message names it), a terminal depends on something, no root or no
-            terminal is on an edge though there are edges (one that `sizes` names, too, is not taken for misspelt), or
-            an argument is malformed.
+            terminal is on an edge though there are edges (one that `sizes` names, too, is not taken for misspelt), a
+            number joins vertices of different sizes, or an argument is malformed.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x", -1.0)])
     >>> graph.roots, graph.terminals, [graph.vertices[k] for k in graph.intermediates]
@@ -135,9 +139,10 @@ class DifferentiationGraph:
         widths = np.ones(len(names), np.int64)
         for vertex, size in (sizes or {}).items():
             whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
-            if vertex not in index or not whole or size < 1:
+            if vertex not in index or not whole or not 1 <= size <= LARGEST_SIZE:
                 raise GraphError(
-                    f"size {size!r} of {vertex!r}: expected a positive whole number, and a vertex of the graph"
+                    f"size {_shortened(size)} of {vertex!r}: expected a whole number from 1 to {LARGEST_SIZE}, and a "
+                    "vertex of the graph"
                 )
             widths[index[vertex]] = size
         for extra, root in zip(own_roots, given_roots, strict=True):
@@ -194,7 +199,7 @@ class DifferentiationGraph:
             sizes: of the vertices, by number; all 1 if not given.
 
         Raises:
-            GraphError: if there is a cycle, or roots and terminals are not as above.
+            GraphError: if there is a cycle, a number joins vertices of different sizes, or an argument is not as above.
         """
         count, edges = len(vertices), len(sources)
         graph = cls.__new__(cls)
@@ -202,12 +207,12 @@ class DifferentiationGraph:
             vertices,
             roots,
             terminals,
-            np.asarray(sources, np.int32),
-            np.asarray(targets, np.int32),
-            np.full(edges, Kind.VARIABLE) if kinds is None else np.asarray(kinds, np.uint8),
+            _whole("sources", sources, edges, 0, count - 1),
+            _whole("targets", targets, edges, 0, count - 1),
+            np.full(edges, Kind.VARIABLE) if kinds is None else _whole("kinds", kinds, edges, Kind.ONE, Kind.VARIABLE),
             (None,) * edges if symbols is None else symbols,
             constants or {},
-            np.ones(count, np.int64) if sizes is None else np.asarray(sizes, np.int64),
+            np.ones(count, np.int64) if sizes is None else _whole("sizes", sizes, count, 1, LARGEST_SIZE),
             name,
         )
         entered = np.bincount(graph.targets, minlength=count)
@@ -223,8 +228,8 @@ class DifferentiationGraph:
         vertices: Sequence[Hashable],
         roots: Sequence[int],
         terminals: Sequence[int],
-        sources: Sequence[int] | NDArray[np.int32],
-        targets: Sequence[int] | NDArray[np.int32],
+        sources: Sequence[int] | NDArray[Any],
+        targets: Sequence[int] | NDArray[Any],
         kinds: Sequence[int] | NDArray[Any],
         symbols: Sequence[str | None],
         constants: Mapping[int, float],
@@ -237,13 +242,13 @@ class DifferentiationGraph:
         self.roots: tuple[int, ...] = tuple(roots)
         self.terminals: tuple[int, ...] = tuple(terminals)
         #: Edge e is ⟨sources[e], targets[e]⟩.
-        self.sources: NDArray[np.int32] = np.asarray(sources, np.int32)
-        self.targets: NDArray[np.int32] = np.asarray(targets, np.int32)
-        self.kinds: NDArray[np.uint8] = np.asarray(kinds, np.uint8)
+        self.sources: NDArray[np.int32] = _fixed(sources, np.int32)
+        self.targets: NDArray[np.int32] = _fixed(targets, np.int32)
+        self.kinds: NDArray[np.uint8] = _fixed(kinds, np.uint8)
         #: Values of the constant labels that are known, by edge.
-        self.constants: Mapping[int, float] = constants
+        self.constants: Mapping[int, float] = dict(constants)
         self.symbols: tuple[str | None, ...] = tuple(symbols)
-        self.sizes = sizes
+        self.sizes: NDArray[np.int64] = _fixed(sizes, np.int64)
         #: Where the labels come from, for graphs of traced functions: edge e carries reference labels[e] of the tape.
         self.tape: Tape | None = None
         self.labels: tuple[int, ...] = ()
@@ -261,6 +266,22 @@ class DifferentiationGraph:
                     "edges (edges run from the dependent vertex to the one it depends on)"
                 )
         assert len(self.topological_order) == len(self.vertices)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers as labels between vertices of different sizes: they are multiples of the identity."""
+        numbers = self.kinds < Kind.CONSTANT
+        numbers[list(self.constants)] = True
+        wrong = np.flatnonzero(numbers & (self.sizes[self.sources] != self.sizes[self.targets]))
+        if len(wrong):
+            e = int(wrong[0])
+            j, i = int(self.sources[e]), int(self.targets[e])
+            value = self.constants.get(e, 1.0 if self.kinds[e] == Kind.ONE else -1.0)
+            raise GraphError(
+                f"the label of the edge from {self.vertices[j]!r} to {self.vertices[i]!r} is {value:g}, but these have "
+                f"{self.sizes[j]} and {self.sizes[i]} entries; expected a number only between vertices of one size, "
+                "else a symbol, Kind.CONSTANT or None"
+            )
 
     @property
     def intermediates(self) -> tuple[int, ...]:
@@ -467,6 +488,36 @@ class DifferentiationGraph:
         from accumulus.graph.levels import levels
 
         return levels(self)
+
+
+def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
+    """A copy that cannot be written to."""
+    array: NDArray[Any] = np.array(numbers, dtype)
+    array.flags.writeable = False
+    return array
+
+
+def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int) -> NDArray[np.int64]:
+    """An array of that many whole numbers in a range, or `GraphError`."""
+    try:
+        given = np.asarray(numbers)
+    except (ValueError, OverflowError):
+        given = np.array([None])
+    whole = given.dtype.kind in "iu" or given.size == 0
+    if given.shape != (length,) or not whole or (length and not (least <= given.min() and given.max() <= most)):
+        raise GraphError(
+            f"{what} is {_shortened(numbers)}; expected {length} whole numbers from {int(least)} to {int(most)}"
+        )
+    return given.astype(np.int64)
+
+
+def _shortened(value: object) -> str:
+    """What was given, on one short line; numbers of thousands of digits are no text to Python."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a very long number"
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _grouped(ends: NDArray[np.int32], vertices: int) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """Verification and cost of large plans, compiled: `accumulus.search.compiled.passes_kernel` a chunk of steps at a time.
 
 The same checks and counts as those of `Accumulation.verify` and `accumulus.accumulate.cost.count`, which decide
-wherever something is found to be wrong, and say what. Time: linear, some ten million steps a second; memory: eight
+wherever something is found to be wrong, and say what. Time: linear, some ten million steps a second; memory: 24
 bytes for each edge and step.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.accumulation import Accumulation
+from accumulus.accumulate.accumulation import Accumulation, minus_ones
 from accumulus.accumulate.cost import count
 from accumulus.graph.graph import Kind
 from accumulus.native.block import Block
@@ -49,13 +49,25 @@ def cost_of(accumulation: Accumulation, objective: str) -> int:
     graph, judged = accumulation.graph, Objective.of(objective)
     if judged.on_tape or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
         return count(accumulation, judged)
+    return _priced(accumulation, judged.every_product)[0]
+
+
+def _priced(accumulation: Accumulation, every_product: bool) -> tuple[int, Integers]:
+    """What the products cost, -1 if sizes of labels do not match; and kind, row and column of each label and step."""
+    graph = accumulation.graph
     block = Block(slot.SLOTS)
     labels = block.point(slot.VALUES, np.empty(len(graph.sources) + len(accumulation.steps), np.int64))
     kinds, sources = graph.kinds.astype(np.int64), graph.sources.astype(np.int64)
     labels[: len(kinds)] = (kinds << slot.VERTEX_BITS | sources) << slot.VERTEX_BITS | graph.targets
     block.point(slot.SIZES, np.ascontiguousarray(graph.sizes, np.int64))
-    block.integers[slot.EVERY] = judged.every_product
-    return sum(_perform(block, slot.PRICE) for _ in _chunks(accumulation, block))
+    block.integers[slot.EVERY] = every_product
+    total = 0
+    for _ in _chunks(accumulation, block):
+        cost = _perform(block, slot.PRICE)
+        if cost < 0:
+            return -1, labels
+        total += cost
+    return total, labels
 
 
 def _is_large(accumulation: Accumulation) -> bool:
@@ -74,14 +86,23 @@ def _is_right(accumulation: Accumulation, seed: int) -> bool:
     ):
         return False
     rng = random.Random(seed)
-    block = Block(slot.SLOTS)
-    values = block.point(slot.VALUES, np.empty(edges + steps, np.int64))
-    values[:edges] = _residues(rng, edges)
-    values[:edges][graph.kinds == Kind.ONE] = 1
-    values[:edges][graph.kinds == Kind.MINUS_ONE] = slot.PRIME - 1
-    weights = _residues(rng, len(graph.terminals))
+    rows = all(_rows_are_right(accumulation, keys, references, rng, minus_one) for minus_one in minus_ones(graph))
+    return rows and _sizes_match(accumulation, keys, references)
 
-    expected = np.zeros(len(graph.vertices), np.int64)
+
+def _rows_are_right(
+    accumulation: Accumulation, keys: Integers, references: Integers, rng: random.Random, minus_one: int
+) -> bool:
+    graph = accumulation.graph
+    edges, steps = len(graph.sources), len(accumulation.steps)
+    block = Block(slot.SLOTS)
+    values = block.point(slot.VALUES, np.empty((edges + steps, 3), np.int64))
+    values[:edges] = _residues(rng, 3 * edges).reshape(-1, 3)
+    values[:edges][graph.kinds == Kind.ONE] = 1, 0, 1
+    values[:edges][graph.kinds == Kind.MINUS_ONE] = minus_one, 0, minus_one
+    weights = _residues(rng, 2 * len(graph.terminals)).reshape(-1, 2)
+
+    expected = np.zeros((len(graph.vertices), 2), np.int64)
     expected[list(graph.terminals)] = weights
     turn = np.empty(len(graph.vertices), np.int64)
     turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
@@ -92,9 +113,24 @@ def _is_right(accumulation: Accumulation, seed: int) -> bool:
         if reference < 0:
             return False
         _perform(block, slot.EVALUATE)
-    rows = np.zeros(len(graph.roots), np.int64)
+    rows = np.zeros((len(graph.roots), 2), np.int64)
     _add_up(block, (keys[:, 0], references, keys[:, 1]), values, weights, rows)
     return bool((rows == expected[list(graph.roots)]).all())
+
+
+def _sizes_match(accumulation: Accumulation, keys: Integers, references: Integers) -> bool:
+    """Whether no label is multiplied, added or returned as one of other sizes; references are in range."""
+    graph = accumulation.graph
+    sizes = graph.sizes
+    if not (sizes > 1).any():
+        return True
+    if len(graph.vertices) > slot.VERTEX:
+        return False  # for `Accumulation.verify` to decide
+    cost, labels = _priced(accumulation, every_product=True)
+    ends = labels[references]
+    rows, columns = ends >> slot.VERTEX_BITS & slot.VERTEX, ends & slot.VERTEX
+    roots, terminals = np.array(graph.roots, np.int64)[keys[:, 0]], np.array(graph.terminals, np.int64)[keys[:, 1]]
+    return cost >= 0 and bool((sizes[rows] == sizes[roots]).all() and (sizes[columns] == sizes[terminals]).all())
 
 
 def _chunks(accumulation: Accumulation, block: Block) -> Iterator[int]:
@@ -120,7 +156,7 @@ def _chunks(accumulation: Accumulation, block: Block) -> Iterator[int]:
 def _add_up(
     block: Block, numbers: Sequence[NDArray[Any]], first: Integers, second: Integers, results: Integers
 ) -> None:
-    """Add first[b] · second[c] to results[a], for all a, b, c."""
+    """Add first[b] · second[c] to results[a], for all a, b, c: matrices times vectors."""
     for name, column in zip((slot.TO, slot.FROM_FIRST, slot.FROM_SECOND), numbers, strict=True):
         block.point(name, np.ascontiguousarray(column, np.int64))
     for name, array in ((slot.FIRST, first), (slot.SECOND, second), (slot.RESULTS, results)):

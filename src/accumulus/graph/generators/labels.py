@@ -21,6 +21,8 @@ def with_labels(
 ) -> DifferentiationGraph:
     """The graph with labels drawn anew: 1, −1, constants of unknown value, and variables for the rest.
 
+    1 and −1 are drawn only between vertices of one size.
+
     Args:
         one, minus_one, constant: probability of each; together at most 1.
 
@@ -37,11 +39,13 @@ def with_labels(
     draws = Draws(seed)
     count = len(graph.sources)
     kinds = np.full(count, Kind.VARIABLE, np.uint8)
+    same_size = graph.sizes[graph.sources] == graph.sizes[graph.targets]
     left = 1.0
     for kind, share in zip((Kind.ONE, Kind.MINUS_ONE, Kind.CONSTANT), shares, strict=True):
         # of the labels that are still free, so many as make the share of all
         free = draws.chances(min(1.0, share / left) if left > 0 else 0.0, count) & (kinds == Kind.VARIABLE)
-        kinds[free] = kind
+        # units are numbers, which join vertices of one size
+        kinds[free & (same_size if kind < Kind.CONSTANT else True)] = kind
         left -= share
     constants = {e: _VALUES[Kind(int(kinds[e]))] for e in np.flatnonzero(kinds < Kind.CONSTANT).tolist()}
     return _changed(graph, kinds, constants, graph.sizes)
