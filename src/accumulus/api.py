@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from accumulus.errors import ArgumentError
+from accumulus.forks import Lock
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
@@ -173,7 +173,7 @@ class Derivative:
         self._last: Program | None = None
         #: What `f` held when the programs were recorded; None before the first.
         self._captured: Captured | None = None
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         process_bound = ("_quick", "_quick_batch", "_captured", "_lock")
@@ -186,7 +186,7 @@ class Derivative:
         held = state.pop("held")
         vars(self).update(state)
         self._quick, self._quick_batch = (), None
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._captured = None if held is None else Captured(self.__wrapped__)
         if self._captured is not None and self._captured.summary() != held:
             self._forget()

@@ -2,20 +2,27 @@
 
 In the child there is only the thread that forked: what another one held would stay held for ever. A lock that guards
 what stays whole whenever it is looked at is simply free again in the child (`Lock`). A lock that guards what may be
-half done in between, such as the inside of LLVM, is taken before the fork (`held_in_forks`), so that the fork waits
-until it is done.
+half done in between is taken before the fork (`held_in_forks`), so that the fork waits until it is done. So it does for
+imports that other threads have begun, and for what they do inside of LLVM.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Final
 
 __all__ = ["Lock", "held_in_forks"]
+
+
+#: Packages that are imported when they are first needed.
+_LAZY: Final = frozenset({"accumulus", "llvmlite", "numpy", "rich", "scipy"})
 
 
 class Lock:
@@ -51,16 +58,54 @@ class Lock:
 _LOCKS: Final[weakref.WeakSet[Lock]] = weakref.WeakSet()
 
 
-def held_in_forks(acquire: Callable[[], object], release: Callable[[], object]) -> None:
-    """Let forks of this process, by any thread, wait until what a lock guards is whole."""
+def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None:
+    """Let forks of this process, by any thread, wait until what a lock guards is whole.
+
+    Args:
+        lock: a re-entrant one.
+        in_child: what to do in the child before the lock is released there.
+    """
+
+    def begin_child() -> None:
+        in_child()
+        lock.release()
+
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=acquire, after_in_parent=release, after_in_child=release)
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=begin_child)
 
 
-def _free_all() -> None:
+def _begun_imports() -> list[str]:
+    """Modules that some thread is importing; Python does not free the locks of these in a child."""
+    locks: dict[str, object] = getattr(importlib._bootstrap, "_module_locks", {})
+    return [name for name in list(locks) if name.partition(".")[0] in _LAZY]
+
+
+def _before_fork() -> None:
+    """Wait until no thread imports what this package needs, or is inside of LLVM."""
+    while True:
+        for name in _begun_imports():
+            with suppress(Exception):  # it is the other thread's to say
+                importlib.import_module(name)
+        lib = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+        llvm = nullcontext() if lib is None else lib._lock
+        llvm.__enter__()
+        if not _begun_imports():
+            _HELD.llvm = llvm
+            return
+        llvm.__exit__(None, None, None)
+
+
+def _after_fork() -> None:
+    _HELD.llvm.__exit__(None, None, None)
+
+
+def _in_child() -> None:
+    _after_fork()
     for lock in list(_LOCKS):
         lock._free()
 
 
+_HELD: Final = threading.local()
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_all)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -28,6 +28,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
+from accumulus.forks import held_in_forks
 from accumulus.frontends.creation import REPLACEMENTS
 from accumulus.frontends.jitted import dispatchers, interpreted
 from accumulus.frontends.location import LIBRARIES, is_library_code
@@ -36,7 +37,7 @@ from accumulus.frontends.state import ACTIVE
 __all__ = ["patched", "replaced"]
 
 _SKIPPED: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
-_LOCK: Final = threading.Lock()
+_LOCK: Final = threading.RLock()
 #: How to put back what was replaced.
 _restorers: list[Callable[[], None]] = []
 #: Recordings under way, in all threads.
@@ -95,6 +96,17 @@ def _leave() -> None:
     if _recordings == 0:
         while _restorers:
             _restorers.pop()()
+
+
+def _forget_others() -> None:
+    """In a forked child there are no other threads that record; what they replaced is put back."""
+    global _recordings  # noqa: PLW0603
+    _recordings = min(_recordings, 1)
+    if _recordings and ACTIVE.tape is None:
+        _leave()
+
+
+held_in_forks(_LOCK, _forget_others)
 
 
 def _is_users(name: str, module: object) -> bool:

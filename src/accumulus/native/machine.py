@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from accumulus.cache import load, store
 from accumulus.errors import CompileError
-from accumulus.forks import Lock, held_in_forks
+from accumulus.forks import Lock
 from accumulus.native.ready import llvm_codes
 from accumulus.native.sources import digest
 
-__all__ = ["Kernel", "kernel", "prepare", "protect_llvm"]
+__all__ = ["Kernel", "kernel", "prepare"]
 
 #: A kernel: a function of the address of its block. It runs without the GIL.
 Kernel = Callable[[int], int]
@@ -74,15 +74,6 @@ def prepare(*subjects: str) -> None:
             _LOADED[subject] = _loaded(code)
 
 
-@cache
-def protect_llvm() -> None:
-    """Let forks wait for what other threads do inside LLVM: a child could do nothing with it half done."""
-    from llvmlite.binding import ffi
-
-    lock = ffi.lib._lock
-    held_in_forks(lock.__enter__, lambda: lock.__exit__(None, None, None))
-
-
 def _key(subject: str) -> str:
     return f"{subject}-{hashlib.sha256(f'{digest(subject)} {_processor()}'.encode()).hexdigest()[:32]}"
 
@@ -93,7 +84,6 @@ def _processor() -> str:
     import llvmlite
     import llvmlite.binding as llvm
 
-    protect_llvm()
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
@@ -120,7 +110,6 @@ def _finished(code: bytes) -> bytes:
 def _target_machine() -> Any:
     import llvmlite.binding as llvm
 
-    protect_llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return _new_machine()

@@ -7,7 +7,6 @@ know the system, that is LLVM's JITLink. One linker and one code generator serve
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +16,11 @@ from typing import Any, Final
 import llvmlite.binding as llvm
 
 from accumulus.errors import CompileError
+from accumulus.forks import Lock
 
 __all__ = ["Host", "LinkedByLLVM", "compile_ir", "host", "vector_symbol"]
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = Lock()
 _NAMES: Final = count()
 #: What LLVM's code generator is told: no second scheduling, after registers are given out, and dependencies between
 #: memory accesses in summary from a hundred on. Without, long blocks of loads and stores take time with the square of

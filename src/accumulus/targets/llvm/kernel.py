@@ -7,7 +7,6 @@ would take longer than the rest.
 from __future__ import annotations
 
 import ctypes
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
+from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
 from accumulus.targets.llvm.library import Code, Library, key_of, recall, remember
@@ -99,7 +99,7 @@ class LLVMKernel(Kernel):
         self.seconds = {"write": 0.0, "compile": 0.0, "recall": 0.0}
         self._tape = tape
         self._exact = exact
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._given = variant
         self._cache = cache and variant is None
         self._none_shared = (False,) * len(self.arguments)
