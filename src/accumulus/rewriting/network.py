@@ -109,14 +109,14 @@ class Network:
         array, count = self._block.array, int(self._values[slot.BEST_NEXT])
         rows = array(slot.BEST_ARGUMENTS)[: 3 * count]
         first = int(self._values[slot.FIRST_OUTPUT])
-        arguments = rows.reshape(-1, 3).tolist()
+        arguments = rows.reshape(-1, 3)
         return write(
             Definitions(
-                codes=array(slot.BEST_CODES)[:count].tolist(),
-                signs=array(slot.BEST_SIGNS)[:count].tolist(),
+                codes=array(slot.BEST_CODES)[:count],
+                signs=array(slot.BEST_SIGNS)[:count],
                 arguments=arguments,
-                numbers=rows.view(np.float64)[::3].tolist(),
-                outputs=[arguments[n][0] for n in range(first, first + len(self._tape.outputs))],
+                numbers=rows.view(np.float64)[::3],
+                outputs=arguments[first : first + len(self._tape.outputs), 0],
             ),
             self._tape,
         )

@@ -9,7 +9,6 @@ functions that are neither odd nor even. Which nodes are computed with which sig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +17,10 @@ from numpy.typing import NDArray
 
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled import rewrite_slots, signs_slots
+from accumulus.rewriting.compiled import rewrite_slots
+from accumulus.rewriting.compiled import signs_slots as slot
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import Integers, commands, extended, moved
 from accumulus.tape.tape import Tape
 
 __all__ = ["Definitions", "write"]
@@ -29,24 +30,30 @@ ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
 MULTIPLY: Final = BY_NAME["multiply"].code
 DIVIDE: Final = BY_NAME["divide"].code
+NEGATIVE: Final = BY_NAME["negative"].code
 SELECT: Final = BY_NAME["select"].code
 CONSTANT: Final = rewrite_slots.CONSTANT
-_ARITY: Final = [row.arity for row in OPERATIONS]
-_REAL: Final = [tuple(kind == "real" for kind in row.arguments) for row in OPERATIONS]
-_KIND: Final = [
-    {ADD: signs_slots.SUM, MULTIPLY: signs_slots.PRODUCT, DIVIDE: signs_slots.PRODUCT, SELECT: signs_slots.SELECT}.get(
-        row.code, {"odd": signs_slots.ODD, "even": signs_slots.EVEN, None: signs_slots.OTHER}[row.parity]
-    )
-    for row in OPERATIONS
-]
+#: By code: number of arguments, which of them are numbers, and what becomes of signs.
+_ARITY: Final = np.zeros(256, np.int64)
+_ARITY[: len(OPERATIONS)] = [row.arity for row in OPERATIONS]
+_REAL: Final = np.array([[k < row.arity and row.arguments[k] == "real" for k in range(3)] for row in OPERATIONS])
+_KIND: Final = np.array(
+    [
+        {ADD: slot.SUM, MULTIPLY: slot.PRODUCT, DIVIDE: slot.PRODUCT, SELECT: slot.SELECT}.get(
+            row.code, {"odd": slot.ODD, "even": slot.EVEN, None: slot.OTHER}[row.parity]
+        )
+        for row in OPERATIONS
+    ]
+)
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
 ROUNDS: Final = 6
-LARGE: Final = 20_000
-#: Visits of each node in a round; of all together, at least, and at most if that leaves each a few.
+LARGE: Final = 10_000
+#: Visits of each node in a round, and of all together at least. Of larger networks so many nodes are annealed together,
+#: half of them once more with those that follow; and visits of each among these.
 VISITS: Final = 80
 FEWEST: Final = 4_000
-MOST: Final = 4_000_000
-FEW: Final = 3
+WINDOW: Final = 2048
+FEWER: Final = 20
 HOT: Final = 0.8
 COLD: Final = 0.05
 
@@ -56,18 +63,18 @@ class Definitions:
     """What nodes are computed from; see `accumulus.rewriting.compiled.rewrite_kernel`.
 
     Attributes:
-        codes: operation of each node.
-        signs: 1 or -1 each: the value of a node is that times its operation on its arguments.
-        arguments: three each; numbers of nodes, negative where the negative is meant; of an input, its position.
-        numbers: value of each node that is a constant.
+        codes: operation of each node, (n,).
+        signs: 1 or -1 each: the value of a node is that times its operation on its arguments, (n,).
+        arguments: numbers of nodes, negative where the negative is meant; of an input, its position, (n, 3).
+        numbers: value of each node that is a constant, (n,).
         outputs: the values that the program returns.
     """
 
-    codes: Sequence[int]
-    signs: Sequence[int]
-    arguments: Sequence[Sequence[int]]
-    numbers: Sequence[float]
-    outputs: Sequence[int]
+    codes: Integers
+    signs: Integers
+    arguments: Integers
+    numbers: NDArray[np.float64]
+    outputs: Integers
 
 
 def write(network: Definitions, tape: Tape) -> Tape:
@@ -76,81 +83,82 @@ def write(network: Definitions, tape: Tape) -> Tape:
     return _written(network, order, _signs(network, order), tape)
 
 
-def _order(network: Definitions) -> list[int]:
+def _order(network: Definitions) -> Integers:
     """Operations that the outputs need, arguments first."""
-    codes, rows = network.codes, network.arguments
-    order: list[int] = []
-    seen = bytearray(len(codes))
-    for output in network.outputs:
-        stack = [abs(output)]
-        while stack:
-            n = stack.pop()
-            if n < 0:
-                order.append(~n)
-            elif not seen[n]:
-                seen[n] = 1
-                code = codes[n]
-                if code not in (INPUT, CONSTANT):
-                    stack.append(~n)
-                    row = rows[n]
-                    for k in range(_ARITY[code] - 1, -1, -1):
-                        stack.append(abs(row[k]))
-    return order
+    block = Block(slot.SLOTS)
+    counts = block.point(slot.ARITIES, _ARITY[network.codes])
+    block.point(slot.ARGUMENTS, np.ascontiguousarray(network.arguments))
+    block.point(slot.ROOTS, np.ascontiguousarray(network.outputs))
+    block.point(slot.SEEN, np.zeros(len(counts), np.int64))
+    # each node is entered once, and once for each use
+    block.point(slot.STACK, np.empty(len(counts) + counts.sum() + 1, np.int64))
+    order = block.point(slot.ORDER, np.empty(len(counts), np.int64))
+    block.integers[slot.ROOT_COUNT] = len(network.outputs)
+    return order[: _perform(block, slot.SORT)]
 
 
-def _signs(network: Definitions, order: Sequence[int]) -> list[int]:
+def _signs(network: Definitions, order: Integers) -> Integers:
     """The sign with which each node is computed: 1 as its value, -1 as the negative of that."""
-    codes, rows, own = network.codes, network.arguments, network.signs
-    signs = [1] * len(codes)
+    signs = np.ones(len(network.codes), np.int64)
     # operations by position, then the outputs, then one node that stands for all inputs and never turns
-    position = {n: k for k, n in enumerate(order, 1)}
     count, outputs = len(order), len(network.outputs)
     fixed = count + outputs + 1
-    kinds, arguments = [signs_slots.FREE], [(0, 0, 0)]
+    places = np.zeros(len(network.codes), np.int64)
+    places[network.codes == INPUT] = fixed
+    places[order] = np.arange(1, count + 1)
 
-    def known(a: int, real: bool = True) -> int:
-        code = codes[abs(a)]
-        if code == CONSTANT or not real:
-            return 0
-        place = fixed if code == INPUT else position[abs(a)]
-        return place if a > 0 else -place
+    codes, rows = network.codes[order], network.arguments[order]
+    table = np.zeros((fixed + 1, 3), np.int64)
+    table[1 : count + 1] = np.where(_REAL[codes], np.sign(rows) * places[np.abs(rows)], 0)
+    table[count + 1 : fixed, 0] = np.sign(network.outputs) * places[np.abs(network.outputs)]
+    takes_any_sign = np.isin(codes, (ADD, MULTIPLY, DIVIDE)) & (table[1 : count + 1, :2] == 0).any(axis=1)
+    kinds = np.full(fixed + 1, slot.OUTPUT)
+    kinds[1 : count + 1] = np.where(takes_any_sign, slot.FREE, _KIND[codes])
+    kinds[[0, fixed]] = slot.FREE
 
-    for n in order:
-        code, row = codes[n], rows[n]
-        found = [known(row[k], _REAL[code][k]) for k in range(_ARITY[code])]
-        free = code in (ADD, MULTIPLY, DIVIDE) and 0 in found
-        kinds.append(signs_slots.FREE if free else _KIND[code])
-        first, second, third, *_ = (*found, 0, 0, 0)
-        arguments.append((first, second, third))
-    kinds += [signs_slots.OUTPUT] * outputs + [signs_slots.FREE]
-    arguments += [(known(output), 0, 0) for output in network.outputs] + [(0, 0, 0)]
-
-    block = Block(signs_slots.SLOTS)
-    block.point(signs_slots.KINDS, np.array(kinds, np.int64))
-    table = block.point(signs_slots.ARGUMENTS, np.array(arguments, np.int64))
-    block.point(signs_slots.OWN, np.array([1, *(own[n] for n in order), *[1] * (outputs + 1)], np.int64))
-    spins = block.point(signs_slots.SPINS, np.ones(fixed + 1, np.int64))
+    block = Block(slot.SLOTS)
+    block.point(slot.KINDS, kinds)
+    block.point(slot.ARGUMENTS, table)
+    own = block.point(slot.OWN, np.ones(fixed + 1, np.int64))
+    own[1 : count + 1] = network.signs[order]
+    spins = block.point(slot.SPINS, np.ones(fixed + 1, np.int64))
     heads, nexts = _uses(np.abs(table).reshape(-1), fixed)
-    block.point(signs_slots.HEADS, heads)
-    block.point(signs_slots.NEXTS, nexts)
-    middles = (np.arange(signs_slots.THRESHOLD_COUNT) + 0.5) / signs_slots.THRESHOLD_COUNT
-    block.point(signs_slots.THRESHOLDS, -np.log(middles))
-    visits = min(max(VISITS * count, FEWEST), max(MOST, FEW * count))
-    integers, floats = block.integers, block.floats
-    integers[[signs_slots.NODES, signs_slots.ALL]] = count, count + outputs
-    integers[[signs_slots.VISITS, signs_slots.RANDOM]] = visits, 0x9E3779B97F4A7C1
-    floats[signs_slots.COOLING] = (COLD / HOT) ** (1 / visits)
-    best, fewest = spins.copy(), len(kinds)
-    for _ in range((ROUNDS if count < LARGE else 1) if count else 0):
-        floats[signs_slots.TEMPERATURE] = HOT
-        changes = kernel("rewriting.signs")(block.address)
-        if changes < fewest:
-            best, fewest = spins.copy(), changes
+    block.point(slot.HEADS, heads)
+    block.point(slot.NEXTS, nexts)
+    middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
+    block.point(slot.THRESHOLDS, -np.log(middles))
+    block.integers[slot.ALL] = count + outputs
+    block.integers[slot.RANDOM] = 0x9E3779B97F4A7C1
+    best, fewest = spins.copy(), _perform(block, slot.COUNT)
+    for _ in range(ROUNDS if count < LARGE else 1):
         if fewest == 0:
             break
-    for n, spin in zip(order, best[1:].tolist(), strict=False):
-        signs[n] = spin
+        # node by node in the order of the program, so that what is looked at together is together in memory
+        for first in range(1, count + 1, WINDOW // 2):
+            together = min(WINDOW, count + 1 - first)
+            _turn(block, first, together, (VISITS if count <= WINDOW else FEWER) * together)
+            if first + WINDOW > count:
+                break
+        changes = _perform(block, slot.COUNT)
+        if changes < fewest:
+            best, fewest = spins.copy(), changes
+    signs[order] = best[1 : count + 1]
     return signs
+
+
+def _turn(block: Block, first: int, count: int, visits: int) -> None:
+    """Anneal the signs of so many nodes."""
+    integers, floats = block.integers, block.floats
+    visits = max(visits, FEWEST)
+    integers[[slot.FIRST, slot.NODES, slot.VISITS]] = first, count, visits
+    floats[slot.TEMPERATURE] = HOT
+    floats[slot.COOLING] = (COLD / HOT) ** (1 / visits)
+    _perform(block, slot.TURN)
+
+
+def _perform(block: Block, mode: int) -> int:
+    block.integers[slot.MODE] = mode
+    return kernel("rewriting.signs")(block.address)
 
 
 def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -166,50 +174,72 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
     return heads, nexts
 
 
-def _written(network: Definitions, order: Sequence[int], signs: Sequence[int], tape: Tape) -> Tape:
-    codes, rows, own, numbers = network.codes, network.arguments, network.signs, network.numbers
-    result = tape.emptied()
-    references = [row[0] if code == INPUT else 0 for code, row in zip(codes, rows, strict=True)]
+def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape) -> Tape:
+    """The operations on a tape, each with the changes of sign that its arguments and its result take."""
+    codes, rows = network.codes[order], network.arguments[order]
+    sums, choices, products = codes == ADD, codes == SELECT, _KIND[codes] == slot.PRODUCT
+    odd, even = _KIND[codes] == slot.ODD, _KIND[codes] == slot.EVEN
+    others = _KIND[codes] == slot.OTHER
+    nodes, turned = np.abs(rows), np.sign(rows)
+    is_number = network.codes[nodes] == CONSTANT
 
-    def bare(a: int, sign: int) -> tuple[int, int]:
-        """Reference of a node, and the sign by which that has to be multiplied to give `sign` times the value a."""
-        n = abs(a)
-        if codes[n] == CONSTANT:
-            return result.constant(numbers[n] if (a > 0) == (sign > 0) else -numbers[n]), 1
-        return references[n], sign * signs[n] if a > 0 else -sign * signs[n]
+    # what the operation and each argument is to be multiplied by; as arguments come, and with which sign that leaves
+    # them; numbers come with any
+    sign = signs[order] * network.signs[order]
+    comes = turned * signs[nodes]
+    by = np.ones_like(rows)
+    by[sums, :2] = sign[sums, np.newaxis]
+    by[odd, 0] = sign[odd]
+    by[choices, 1:] = sign[choices, np.newaxis]
+    by[products, 0] = (sign * np.where(is_number[:, 1], 1, comes[:, 1]))[products]
+    by_number = products & is_number[:, 1]
+    by[by_number, 1] = np.where(is_number[:, 0], 1, by[:, 0] * comes[:, 0])[by_number]
+    left = np.where(is_number, 1, by * comes)
 
-    def signed(reference: int, sign: int) -> int:
-        return reference if sign > 0 else result.negative(reference)
+    # the result's own sign, differences, and arguments that have to be changed first
+    alike = left[:, 0] == left[:, 1]
+    result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
+    result = np.where(even | others, sign, result)
+    used = np.arange(3) < _ARITY[codes][:, np.newaxis]
+    changed = (choices | others)[:, np.newaxis] & (left < 0) & used
 
-    for n in order:
-        code, (a, b, c) = codes[n], rows[n]
-        sign = signs[n] * own[n]  # by which the operation on the arguments is to be multiplied
-        if code == ADD:
-            (first, x), (second, y) = bare(a, sign), bare(b, sign)
-            if x == y:
-                references[n] = signed(result.add(first, second), x)
-            else:
-                references[n] = result.subtract(first, second) if x > 0 else result.subtract(second, first)
-        elif code in (MULTIPLY, DIVIDE):
-            if codes[abs(b)] == CONSTANT:
-                first, x = bare(a, sign)
-                second, y = bare(b, x)
-                x = 1
-            else:
-                second, y = bare(b, 1)
-                first, x = bare(a, sign * y)
-                y = 1
-            references[n] = signed(result.apply_code(code, (first, second)), x * y)
-        elif code == SELECT:
-            chosen = [signed(*bare(argument, sign)) for argument in (b, c)]
-            references[n] = result.select(signed(*bare(a, 1)), *chosen)
-        elif _KIND[code] == signs_slots.ODD:
-            first, x = bare(a, sign)
-            references[n] = signed(result.apply_code(code, [first]), x)
-        elif _KIND[code] == signs_slots.EVEN:
-            references[n] = signed(result.apply_code(code, [bare(a, 1)[0]]), sign)
-        else:
-            arguments = [signed(*bare(argument, 1)) for argument in rows[n][: _ARITY[code]]]
-            references[n] = signed(result.apply_code(code, arguments), sign)
-    result.outputs = [signed(*bare(output, 1)) for output in network.outputs]
-    return result
+    # one row for each argument that is changed, the operation, and perhaps its change of sign
+    present = np.concatenate([changed, np.ones((len(order), 1), bool), (result < 0)[:, np.newaxis]], axis=1)
+    at = np.cumsum(present.reshape(-1)).reshape(present.shape) - 1
+    place = np.zeros(len(network.codes), np.int64)
+    given = network.codes == INPUT
+    place[given] = network.arguments[given, 0]
+    place[order] = tape.inputs + at[:, 4]
+    base = tape.emptied()
+    operands = place[nodes]
+    numbers = is_number & used
+    operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
+    written = commands(np.count_nonzero(present))
+    for k in range(3):
+        chosen = changed[:, k]
+        written[at[chosen, k]] = commands(np.count_nonzero(chosen), NEGATIVE, operands[chosen, k])
+        operands[chosen, k] = tape.inputs + at[chosen, k]
+    differences = sums & ~alike
+    backwards = differences & (left[:, 0] < 0)
+    operands[backwards, :2] = operands[backwards, 1::-1]
+    written[at[:, 3]] = np.column_stack([np.where(differences, SUBTRACT, codes), np.where(used, operands, 0)])
+    turned_back = result < 0
+    written[at[turned_back, 4]] = commands(np.count_nonzero(turned_back), NEGATIVE, tape.inputs + at[turned_back, 3])
+
+    outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
+    is_number = network.codes[outputs] == CONSTANT
+    ends = place[outputs]
+    ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
+    changes = ~is_number & (turned * signs[outputs] < 0)
+    last = commands(np.count_nonzero(changes), NEGATIVE, ends[changes])
+    ends[changes] = tape.inputs + len(written) + np.arange(len(last))
+    result_tape, values = extended(base, np.concatenate([written, last]))
+    result_tape.outputs = moved(ends, values).tolist()
+    return result_tape
+
+
+def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
+    """References of numbers as constants of the tape."""
+    # by their bits, so that zeros of both signs are told apart
+    distinct, which = np.unique(numbers.view(np.int64), return_inverse=True)
+    return np.array([tape.constant(value) for value in distinct.view(np.float64)], np.int64)[which]

@@ -14,7 +14,6 @@ from accumulus.native.memory import (
     get,
     get_float,
     put,
-    put_float,
     random_bits,
     shifted_right,
     whole,
@@ -22,21 +21,31 @@ from accumulus.native.memory import (
 from accumulus.rewriting.compiled.signs_slots import (
     ALL,
     ARGUMENTS,
+    ARITIES,
     COOLING,
+    COUNT,
     EVEN,
+    FIRST,
     FREE,
     HEADS,
     KINDS,
+    MODE,
     NEXTS,
     NODES,
     ODD,
+    ORDER,
     OTHER,
     OUTPUT,
     OWN,
     PRODUCT,
     RANDOM,
+    ROOT_COUNT,
+    ROOTS,
+    SEEN,
     SELECT,
+    SORT,
     SPINS,
+    STACK,
     SUM,
     TEMPERATURE,
     THRESHOLD_COUNT,
@@ -94,21 +103,61 @@ def around(block: int, n: int) -> int:
     return total
 
 
-def anneal(block: int) -> int:
-    """Visit VISITS random nodes; returns how many changes are left."""
-    count, spins = get(block, NODES), get(block, SPINS)
+@compiled
+def sort(block: int) -> int:
+    """Order the operations that the outputs need, arguments first; returns how many they are."""
+    arities, seen, stack, order = get(block, ARITIES), get(block, SEEN), get(block, STACK), get(block, ORDER)
+    count = 0
+    for k in range(get(block, ROOT_COUNT)):
+        put(stack, 0, abs(get(get(block, ROOTS), k)))
+        height = 1
+        while height:
+            height -= 1
+            n = get(stack, height)
+            if n < 0:  # all that it needs is there
+                put(order, count, ~n)
+                count += 1
+            elif not get(seen, n) and get(arities, n):
+                put(seen, n, 1)
+                put(stack, height, ~n)
+                height += 1
+                for j in range(get(arities, n) - 1, -1, -1):
+                    put(stack, height, abs(get(get(block, ARGUMENTS), 3 * n + j)))
+                    height += 1
+    return count
+
+
+@compiled
+def count_wrong(block: int) -> int:
+    """How many changes of sign all nodes and outputs take."""
+    total = 0
+    for n in range(1, get(block, ALL) + 1):
+        total += wrong(block, n)
+    return total
+
+
+@compiled
+def turn(block: int) -> None:
+    """Visit VISITS random nodes among the NODES from FIRST on."""
+    first, count, spins = get(block, FIRST), get(block, NODES), get(block, SPINS)
     temperature, cooling = get_float(block, TEMPERATURE), get_float(block, COOLING)
     for _ in range(get(block, VISITS)):
         bits = shifted_right(random_bits(block + RANDOM * 8), 8)
-        n = 1 + ((bits & 0xFFFFFFFF) * count >> 32)
+        n = first + ((bits & 0xFFFFFFFF) * count >> 32)
         temperature *= cooling
         before = around(block, n)
         put(spins, n, -get(spins, n))
         change = around(block, n) - before
         if change > temperature * get_float(get(block, THRESHOLDS), (bits >> 32) % THRESHOLD_COUNT):
             put(spins, n, -get(spins, n))
-    put_float(block, TEMPERATURE, temperature)
-    left = 0
-    for n in range(1, get(block, ALL) + 1):
-        left += wrong(block, n)
-    return left
+
+
+def anneal(block: int) -> int:
+    """Do what MODE says; of SORT and COUNT, returns the number."""
+    mode = get(block, MODE)
+    if mode == SORT:
+        return sort(block)
+    if mode == COUNT:
+        return count_wrong(block)
+    turn(block)
+    return 0
