@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["LOOK", "Deadline", "OutOfTimeError"]
+__all__ = ["FOREVER", "LOOK", "Deadline", "OutOfTimeError"]
 
 #: Seconds of work after which a search looks at its deadline, at most; kernels are called for half as long.
 LOOK: Final = 0.02
@@ -95,3 +96,7 @@ class Deadline:
         """Stop the clock meanwhile: what is done has to be done anyway, and is no search."""
         with self._clock.stopped():
             yield
+
+
+#: Never passes.
+FOREVER: Final = Deadline(math.inf)

@@ -182,10 +182,11 @@ def running(
             if after is not None:
                 after(self)
 
-        def _search(self, *arguments: Any) -> None:
-            super()._search(*arguments)
+        def _search(self, *arguments: Any) -> int:
+            tried = super()._search(*arguments)
             if after is not None:
                 after(self)
+            return tried
 
     with mock.patch("accumulus.rewriting.optimise.Network", Checked), mock.patch(f"{__name__}.Network", Checked):
         yield

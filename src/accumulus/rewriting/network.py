@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
+from accumulus.deadline import FOREVER, LOOK, Deadline
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots as slot
@@ -23,6 +26,10 @@ LOG_PER_NODE: Final = 8
 LOG: Final = 200_000
 #: Parts of a unit by which chances to look into shared sums and products are given.
 CHANCES: Final = 1024
+#: Moves of the first call of the kernel, and of any at least; what the time of a call is taken for at least.
+FIRST: Final = 4096
+FEWEST: Final = 256
+SHORTEST: Final = 1e-7
 
 
 class Network:
@@ -64,8 +71,9 @@ class Network:
         values[[slot.TABLE_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = table_bits, nodes, log
         values[slot.RANDOM] = (0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1
         self._run = kernel("rewriting.rewrite")
-        values[slot.MODE] = slot.BUILD
-        self._run(block.address)
+        # moves a second, and how many are tried in one call
+        self._pace, self._together = math.inf, FIRST
+        self._perform(slot.BUILD)
 
     @property
     def size(self) -> int:
@@ -82,27 +90,37 @@ class Network:
         """Cost of the best that was found, without changes of sign."""
         return int(self._values[slot.BEST])
 
-    def sweep(self, visits: int, inline: float = 0.0) -> None:
+    def sweep(self, visits: int, inline: float = 0.0, deadline: Deadline = FOREVER) -> None:
         """Try one move at each of so many nodes in turn, and keep those that win.
 
         Args:
             visits: moves to try.
             inline: chance to look into a sum or product that is used elsewhere, too.
+            deadline: when to stop, whatever is left.
         """
-        self._search(slot.SWEEP, visits, inline)
+        while visits > 0 and not deadline.passed:
+            visits -= self._search(slot.SWEEP, visits, inline)
+        self._perform(slot.KEEP)
 
-    def anneal(self, visits: int, hot: float, cold: float, inline: float) -> None:
+    def anneal(self, visits: int, hot: float, cold: float, inline: float, deadline: Deadline = FOREVER) -> None:
         """Try moves at random nodes; at temperature T one that costs c more is kept with probability exp(-c/T).
 
         Args:
             visits: moves to try.
             hot, cold: temperature at the start and at the end, in the unit of the weights.
             inline: as for `sweep`.
+            deadline: when to stop; where moves take so long that not all can be tried by then, it cools faster.
         """
         floats = self._block.floats
         floats[slot.TEMPERATURE] = hot
         floats[slot.COOLING] = (cold / hot) ** (1 / max(1, visits))
-        self._search(slot.ANNEAL, visits, inline)
+        while visits > 0 and not deadline.passed:
+            possible = max(1.0, self._pace * deadline.left)
+            if possible < visits:
+                visits = int(possible)
+                floats[slot.COOLING] = (cold / floats[slot.TEMPERATURE]) ** (1 / visits)
+            visits -= self._search(slot.ANNEAL, visits, inline)
+        self._perform(slot.KEEP)
 
     def written(self) -> Tape:
         """The best that was found, as a tape with the same inputs and outputs."""
@@ -121,11 +139,18 @@ class Network:
             self._tape,
         )
 
-    def _search(self, mode: int, visits: int, inline: float) -> None:
-        values = self._values
-        values[slot.MODE] = mode
-        values[slot.INLINE] = int(CHANCES * inline)
-        values[slot.VISITS] = visits
+    def _search(self, mode: int, visits: int, inline: float) -> int:
+        """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
+        tried = min(visits, self._together)
+        self._values[[slot.INLINE, slot.VISITS]] = int(CHANCES * inline), tried
+        start = time.perf_counter()
+        self._perform(mode)
+        self._pace = tried / max(time.perf_counter() - start, SHORTEST)
+        self._together = int(min(max(self._pace * LOOK / 2, FEWEST), 2 * self._together))
+        return tried
+
+    def _perform(self, mode: int) -> None:
+        self._values[slot.MODE] = mode
         self._run(self._block.address)
 
     def _describe_operations(self, weights: Mapping[str, int]) -> None:

@@ -7,6 +7,7 @@ import warnings
 from itertools import cycle
 from typing import Final
 
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.costs import UNIT, TapeObjective, cost_of, search_weights
 from accumulus.rewriting.network import Network
@@ -17,16 +18,20 @@ from accumulus.tape.tape import Tape
 __all__ = ["EFFORTS", "optimise", "preview"]
 
 EFFORTS: Final = ("fast", "balanced", "thorough")
-#: Times that all nodes are tried in turn, at most; moves, of tapes that are too large for that; and after how many
-#: times in a row without a gain it ends.
+#: Times that all nodes are tried in turn, at most, and after how many times in a row without a gain it ends; the part
+#: of the cost that is none, for large tapes.
 SWEEPS: Final = 40
-SWEPT: Final = 12_000_000
 RESTS: Final = 5
-#: Part of the cost that is no gain, for large tapes.
 TRIFLE: Final = 2e-4
 #: Moves at random for each node.
 MOVES: Final = 600
 PREVIEW: Final = 200
+#: Tapes that take more moves than these are annealed in rounds: moves for each node in the first, how many times as
+#: many in each that follows, and what part of the cost a million moves have to win for another round.
+MANY: Final = 4_000_000
+FIRST: Final = 4
+LONGER: Final = 2
+WORTH: Final = 0.01
 #: Temperatures at the start and at the end, as parts of what an addition costs; at the start of the rounds of a
 #: thorough search in turn: some programs have to melt before they get better, others only lose by that.
 HOT: Final = 0.35
@@ -37,8 +42,9 @@ INLINE: Final = 0.3
 #: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: Moves that a machine of today tries in a second, at least.
-SPEED: Final = 4e6
+#: What a network takes to be made, and to be written down and verified, in units of what the plain form took.
+MADE: Final = 4.0
+ENDED: Final = 16.0
 
 
 def optimise(
@@ -49,6 +55,7 @@ def optimise(
     time_limit: float = 1.0,
     seed: int = 0,
     kept_outputs: int = 0,
+    deadline: Deadline | None = None,
 ) -> Tape:
     """A tape with the same inputs and outputs and fewer, or cheaper, operations; never one that costs more.
 
@@ -59,11 +66,13 @@ def optimise(
         tape: any tape.
         objective: "operations", or "time" by this machine's weights, see `accumulus.tape.weights`.
         effort: "fast" tries each operation in turn until nothing is won, in near-linear time; "balanced" then anneals
-            for a fixed number of moves; "thorough" goes on, in longer and longer rounds, until several in a row win
-            nothing.
-        time_limit: seconds for the search.
+            for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
+            rounds, until several in a row win nothing.
+        time_limit: seconds for the search. A tape that is too large to be searched within them comes back in its
+            plain form.
         seed: of the search. Same seed and same effort, same tape, so long as time does not run out.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
+        deadline: instead of the time limit, one that was made before.
 
     Warns:
         RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The plain
@@ -88,19 +97,20 @@ def optimise(
         raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
     if not time_limit >= 0:
         raise ArgumentError(f"time_limit is {time_limit!r}; expected a number of seconds of at least 0")
-    start = plain(tape, kept_outputs)
-    search = _Search(start, objective, kept_outputs, seed, time.perf_counter() + time_limit)
+    deadline = Deadline(time_limit) if deadline is None else deadline
+    # what follows is as long for any form of the tape, so that this says how fast the machine is
+    before = time.perf_counter()
+    with deadline.paused():
+        start = plain(tape, kept_outputs)
+    search = _Search(start, objective, kept_outputs, seed, deadline, time.perf_counter() - before)
     if search.least == 0:
         return start
-    if effort == "fast":
+    moves = 0 if effort == "fast" else MOVES * search.size
+    if not search.round(start, moves, HOT) and moves:
+        # annealing has lost more than it won; what can be had without it, can
         search.round(start, 0, HOT)
-    else:
-        visits = int(min(MOVES * search.size, SPEED * time_limit))
-        if not search.round(start, visits, HOT):
-            # annealing has lost more than it won; what can be had without it, can
-            search.round(start, 0, HOT)
-        if effort == "thorough":
-            search.go_on(visits)
+    if effort == "thorough":
+        search.go_on(moves)
     if search.best is start:
         return start
     try:
@@ -112,22 +122,31 @@ def optimise(
 
 
 class _Search:
-    """Rounds of a search, each from the tape as it was or from the best so far, and the best of all."""
+    """Rounds of a search, each from the tape as it was or from the best so far, and the best of all.
 
-    def __init__(self, start: Tape, objective: TapeObjective, kept_outputs: int, seed: int, deadline: float) -> None:
+    Args:
+        took: seconds that one pass over the tape takes, about.
+    """
+
+    def __init__(
+        self, start: Tape, objective: TapeObjective, kept_outputs: int, seed: int, deadline: Deadline, took: float
+    ) -> None:
         self.best, self.least = start, cost_of(start, objective)
         self.size = start.operations + start.inputs
         self._start, self._objective, self._kept_outputs = start, objective, kept_outputs
-        self._seed, self._deadline = seed, deadline
+        self._seed, self._deadline, self._took = seed, deadline, took
         self._weights = search_weights(objective)
 
-    def round(self, tape: Tape, visits: int, hot: float) -> bool:
+    def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
+        left = self._deadline.left - ENDED * self._took
+        if left <= MADE * self._took:
+            return False
+        until = self._deadline.within(left)
         network = Network(tape, self._weights, kept_outputs=self._kept_outputs, seed=self._seed)
-        _sweep(network)
-        if visits:
-            network.anneal(visits, UNIT * hot, UNIT * COLD, INLINE)
-            _sweep(network)
+        _sweep(network, until)
+        if moves and _anneal(network, moves, hot, until):
+            _sweep(network, until)
         self._seed += 1
         found = plain(network.written(), self._kept_outputs)
         cost = cost_of(found, self._objective)
@@ -136,34 +155,52 @@ class _Search:
         self.best, self.least = found, cost
         return True
 
-    def go_on(self, visits: int) -> None:
+    def go_on(self, moves: int) -> None:
         """Longer and longer rounds, until several in a row have won nothing, or time is up."""
         patience = PATIENCE
         for turn, hot in enumerate(cycle(HOTS)):
-            left = self._deadline - time.perf_counter()
-            visits = int(min(GROWTH * visits, SPEED * left))
-            if patience == 0 or visits <= 0:
+            moves = int(GROWTH * moves)
+            if patience == 0 or self._deadline.left <= (MADE + ENDED) * self._took:
                 break
-            won = self.round(self._start if turn % 2 else self.best, visits, hot)
+            won = self.round(self._start if turn % 2 else self.best, moves, hot)
             patience = PATIENCE if won else patience - 1
 
 
-def preview(tape: Tape, objective: TapeObjective, seed: int = 0) -> int:
+def preview(tape: Tape, objective: TapeObjective, seed: int = 0, deadline: Deadline = FOREVER) -> int:
     """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own."""
-    start = plain(tape)
-    network = Network(start, search_weights(objective), seed=seed)
-    _sweep(network)
-    network.anneal(PREVIEW * network.size, UNIT * HOT, UNIT * COLD, INLINE)
-    _sweep(network)
+    network = Network(plain(tape), search_weights(objective), seed=seed)
+    _sweep(network, deadline)
+    network.anneal(PREVIEW * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
+    _sweep(network, deadline)
     return network.least
 
 
-def _sweep(network: Network) -> None:
+def _sweep(network: Network, deadline: Deadline) -> None:
     """Try all nodes in turn until that wins nothing."""
     rests = 0
-    for _ in range(min(SWEEPS, max(RESTS, SWEPT // network.size))):
+    for _ in range(SWEEPS):
         before = network.cost
-        network.sweep(network.size)
+        network.sweep(network.size, deadline=deadline)
         rests = rests + 1 if before - network.cost <= TRIFLE * before else 0
-        if rests == RESTS:
+        if rests == RESTS or deadline.passed:
             break
+
+
+def _anneal(network: Network, moves: int, hot: float, deadline: Deadline) -> bool:
+    """Anneal; large networks in longer and longer rounds, until one wins too little for the moves that it took.
+
+    Returns:
+        Whether sweeps may win more: not where annealing has left a large network worse than it was.
+    """
+    if moves <= MANY:
+        network.anneal(moves, UNIT * hot, UNIT * COLD, INLINE, deadline)
+        return True
+    tried = FIRST * network.size
+    while moves > 0 and not deadline.passed:
+        before = network.least
+        network.anneal(tried, UNIT * hot, UNIT * COLD, INLINE, deadline)
+        moves -= tried
+        if before - network.least < WORTH * tried / 1e6 * before:
+            break
+        tried = min(LONGER * tried, moves)
+    return network.cost == network.least

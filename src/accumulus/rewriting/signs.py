@@ -214,24 +214,26 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape)
     operands = place[nodes]
     numbers = is_number & used
     operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
-    written = commands(np.count_nonzero(present))
+    written = commands(int(np.count_nonzero(present)))
     for k in range(3):
         chosen = changed[:, k]
-        written[at[chosen, k]] = commands(np.count_nonzero(chosen), NEGATIVE, operands[chosen, k])
+        written[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), NEGATIVE, operands[chosen, k])
         operands[chosen, k] = tape.inputs + at[chosen, k]
     differences = sums & ~alike
     backwards = differences & (left[:, 0] < 0)
     operands[backwards, :2] = operands[backwards, 1::-1]
     written[at[:, 3]] = np.column_stack([np.where(differences, SUBTRACT, codes), np.where(used, operands, 0)])
     turned_back = result < 0
-    written[at[turned_back, 4]] = commands(np.count_nonzero(turned_back), NEGATIVE, tape.inputs + at[turned_back, 3])
+    written[at[turned_back, 4]] = commands(
+        int(np.count_nonzero(turned_back)), NEGATIVE, tape.inputs + at[turned_back, 3]
+    )
 
     outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
     is_number = network.codes[outputs] == CONSTANT
     ends = place[outputs]
     ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
     changes = ~is_number & (turned * signs[outputs] < 0)
-    last = commands(np.count_nonzero(changes), NEGATIVE, ends[changes])
+    last = commands(int(np.count_nonzero(changes)), NEGATIVE, ends[changes])
     ends[changes] = tape.inputs + len(written) + np.arange(len(last))
     result_tape, values = extended(base, np.concatenate([written, last]))
     result_tape.outputs = moved(ends, values).tolist()

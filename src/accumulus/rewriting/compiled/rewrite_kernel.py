@@ -63,6 +63,7 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     HEADS,
     INLINE,
     INPUTS,
+    KEEP,
     LEFT,
     LENGTH,
     LOG,
@@ -109,6 +110,7 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     TREES,
     TRIED,
     TWO,
+    UNKEPT,
     USES,
     VALUE,
     VISITS,
@@ -130,6 +132,8 @@ SIN: Final = BY_NAME["sin"].code
 COS: Final = BY_NAME["cos"].code
 SELECT: Final = BY_NAME["select"].code
 
+#: Nodes for each move that come between two bests that are kept.
+SELDOM: Final = 16
 #: Uses of a node that are looked at for a pair that is computed elsewhere.
 LOOK: Final = 24
 
@@ -1220,6 +1224,7 @@ def build(block: int) -> None:
 def keep(block: int) -> None:
     """The program as it is now becomes the best."""
     count = get(block, NEXT)
+    put(block, UNKEPT, 0)
     put(block, BEST, get(block, COST))
     put(block, BEST_NEXT, count)
     copy(get(block, BEST_CODES), get(block, CODES), count)
@@ -1230,16 +1235,22 @@ def keep(block: int) -> None:
 def anneal(block: int) -> int:
     """Try VISITS moves; those that cost more than chance allows are undone. Returns the cost.
 
-    Under SWEEP nodes are taken in turn, from AT on, and only moves that win are accepted.
+    Under SWEEP nodes are taken in turn, from AT on, and only moves that win are accepted. Under KEEP no move is tried:
+    the program as it is becomes the best if it is.
     """
     if get(block, MODE) == BUILD:
         build(block)
+        return 0
+    if get(block, MODE) == KEEP:
+        if get(block, COST) < get(block, BEST):
+            keep(block)
         return 0
     temperature, cooling = get_float(block, TEMPERATURE), get_float(block, COOLING)
     sweep = get(block, MODE) == SWEEP
     for _ in range(get(block, VISITS)):
         if get(block, NEXT) + 600 > get(block, NODE_LIMIT):
             break
+        put(block, UNKEPT, get(block, UNKEPT) + 1)
         n = 0
         if sweep:
             n = get(block, AT)
@@ -1273,14 +1284,13 @@ def anneal(block: int) -> int:
         if accepted:
             put(block, ACCEPTED, get(block, ACCEPTED) + 1)
             settle(block)
-            if not sweep and get(block, COST) < get(block, BEST):
+            # keeping takes time in proportion to the nodes, so not after each move of a large program
+            if not sweep and get(block, COST) < get(block, BEST) and SELDOM * get(block, UNKEPT) >= get(block, NEXT):
                 keep(block)
         else:
             undo(block, whole(0))
             put(block, COST, cost)
             put(block, TOUCHED_COUNT, 0)
             put(block, QUEUED_COUNT, 0)
-    if sweep and get(block, COST) < get(block, BEST):
-        keep(block)
     put_float(block, TEMPERATURE, temperature)
     return 0

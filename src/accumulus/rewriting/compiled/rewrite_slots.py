@@ -32,7 +32,9 @@ INPUTS, LENGTH, OUTPUT_COUNT, BEST_NEXT, FIRST_OUTPUT, CHOICES = range(51, 57)
 TERMS, COEFFICIENTS = range(57, 59)
 #: Address: whether a sum takes up a product. Integer: by how much less both cost then.
 FUSED, CREDIT = range(59, 61)
-SLOTS: Final = 61
+#: Integer: moves since the best was kept.
+UNKEPT: Final = 61
+SLOTS: Final = 62
 #: Numbers for each operation of a program: its code, three references, and whether it has to stay as it is.
 PROGRAM_FIELDS: Final = 5
 
@@ -43,7 +45,7 @@ CONSTANT, OUTPUT = 254, 255
 #: Bits of PROPERTIES.
 COMMUTATIVE, ODD, EVEN = 1, 2, 4
 #: What a call of the kernel does.
-ANNEAL, SWEEP, BUILD = 0, 1, 2
+ANNEAL, SWEEP, BUILD, KEEP = range(4)
 #: Fields of an entry of a tree.
 NODE, SIGN, LEFT, RIGHT, VALUE, REMOVED = range(6)
 FIELDS: Final = 6

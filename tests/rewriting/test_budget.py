@@ -1,0 +1,156 @@
+"""The optimiser's deadline, and when it stops by itself: in moves, on a clock that goes only when it is looked at."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.accumulate.emit import emit
+from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.deadline import Deadline
+from accumulus.graph.linearize import linearize
+from accumulus.rewriting import network as network_module
+from accumulus.rewriting import optimise as optimiser
+from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.rewriting.costs import UNIT, cost_of, search_weights
+from accumulus.rewriting.network import Network
+from accumulus.rewriting.optimise import EFFORTS, optimise, preview
+from accumulus.rewriting.plain import plain
+from accumulus.rewriting.verify import verify
+from accumulus.tape.tape import Tape
+
+
+def ticking(seconds: float) -> Deadline:
+    """A deadline on a clock by which each look takes a second."""
+    count = itertools.count()
+    return Deadline(seconds, clock=lambda: float(next(count)))
+
+
+def jacobian_of(f, x) -> Tape:
+    """The tape of a Jacobian by reverse elimination."""
+    graph = linearize(acc.trace(f, x).tape).graph
+    return emit(eliminate_vertices(graph, graph.intermediates[::-1]))
+
+
+def layers(size: int) -> Tape:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, size, size))
+    return jacobian_of(lambda x: np.tanh(b @ np.tanh(a @ x)), np.ones(size))
+
+
+def steps(count: int) -> Tape:
+    def f(y):
+        def slope(y):
+            return np.array([y[1], (1 - y[0] ** 2) * y[1] - y[0]])
+
+        for _ in range(count):
+            a = slope(y)
+            b = slope(y + 0.05 * a)
+            y = y + 0.1 * (a + b) / 2
+        return y
+
+    return jacobian_of(f, np.array([2.0, 0.0]))
+
+
+@pytest.fixture(scope="module")
+def tape():
+    return plain(steps(30))
+
+
+def tried(network: Network) -> int:
+    return int(network._values[slot.TRIED])
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_without_time_the_plain_form_comes_back(tape, effort):
+    for options in ({"time_limit": 0.0}, {"deadline": Deadline(0.0)}, {"time_limit": 60.0, "deadline": Deadline(0.0)}):
+        assert str(optimise(tape, effort=effort, **options)) == str(tape)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("seconds", [1, 3, 10, 30, 100, 300])
+def test_what_is_found_by_then_is_right_and_no_worse(tape, effort, seconds):
+    result = optimise(tape, effort=effort, deadline=ticking(seconds))
+    verify(tape, result)
+    assert result.operations <= tape.operations
+    if seconds == 300:
+        assert result.operations < tape.operations
+
+
+def test_sweeps_end_with_their_deadline(tape):
+    for seconds, chunks in ((0, 0), (1.5, 1), (5.5, 5)):
+        network = Network(tape, search_weights("operations"))
+        network.sweep(10**9, deadline=ticking(seconds))
+        most = network_module.FIRST * (2**chunks - 1)
+        assert (0 < tried(network) <= most) if chunks else tried(network) == 0
+        verify(tape, network.written())
+
+
+def test_annealing_ends_with_its_deadline_and_cold(tape):
+    network = Network(tape, search_weights("operations"))
+    network.anneal(10**9, UNIT * 0.35, UNIT * 0.08, 0.3, ticking(20.5))
+    assert tried(network) < 10**8
+    assert network._block.floats[slot.TEMPERATURE] < UNIT * 0.35
+    verify(tape, network.written())
+    assert network.least <= network.cost
+    assert network.least == Network(network.written(), search_weights("operations")).cost
+
+
+def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
+    found = set()
+    for together in (64, 4096, 10**6):
+        monkeypatch.setattr(network_module, "FIRST", together)
+        monkeypatch.setattr(network_module, "FEWEST", together)
+        network = Network(tape, search_weights("operations"), seed=3)
+        network.sweep(3 * network.size)
+        network.anneal(20_000, UNIT * 0.35, UNIT * 0.08, 0.3)
+        network.sweep(3 * network.size)
+        found.add((network.least, str(network.written())))
+    assert len(found) == 1
+
+
+def moves_of(tape: Tape, monkeypatch) -> tuple[float, int]:
+    """Moves at random for each node that the optimiser tries, and the operations that it ends with."""
+    networks = []
+
+    class Counted(Network):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            self.visits = 0
+            networks.append(self)
+
+        def _search(self, mode, *arguments):
+            visits = super()._search(mode, *arguments)
+            self.visits += visits * (mode == slot.ANNEAL)
+            return visits
+
+    monkeypatch.setattr(optimiser, "Network", Counted)
+    result = optimise(tape, time_limit=math.inf)
+    return sum(network.visits for network in networks) / (tape.operations + tape.inputs), result.operations
+
+
+def test_large_programs_are_annealed_while_that_wins(monkeypatch):
+    """Many steps of a method for differential equations win; dense layers do not: after one round it is over."""
+    monkeypatch.setattr(optimiser, "MANY", 0)
+    poor, good = plain(layers(20)), plain(steps(100))
+    few, _ = moves_of(poor, monkeypatch)
+    many, operations = moves_of(good, monkeypatch)
+    assert few <= 1.1 * optimiser.FIRST
+    assert many >= 10 * few
+    assert operations < optimise(good, effort="fast", time_limit=math.inf).operations
+
+
+def test_previews_end_with_their_deadline(tape):
+    everything = preview(tape, "operations")
+    nothing = preview(tape, "operations", deadline=Deadline(0.0))
+    assert everything < nothing
+    assert nothing <= search_cost(tape)
+    assert cost_of(tape, "operations") == tape.operations
+
+
+def search_cost(tape: Tape) -> int:
+    return Network(tape, search_weights("operations")).cost
