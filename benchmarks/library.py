@@ -48,9 +48,9 @@ def one_point(f: Callable[..., Any], x: NDArray[np.float64]) -> Callable[[NDArra
     return jacobian
 
 
-def first_result(f: Callable[..., Any], x: NDArray[np.float64]) -> Any:
-    """From a function to its first Jacobian, at default effort."""
-    return acc.jacobian(f)(x)
+def first_result(f: Callable[..., Any], x: NDArray[np.float64], **options: Any) -> Any:
+    """From a function to its first Jacobian; without options, nothing is kept from before, or for later."""
+    return acc.jacobian(f, **{"cache": False, **options})(x)
 
 
 #: Names of the tape's operations by kind; a fused product and sum would be two.

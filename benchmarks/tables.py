@@ -107,5 +107,7 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         if math.isnan(value):
             return "–"
+        if math.isinf(value):
+            return "none"
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

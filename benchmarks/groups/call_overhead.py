@@ -1,7 +1,9 @@
-"""What a call from Python at one point costs above the arithmetic.
+"""What a call from Python at one point costs above the arithmetic, and what more there is to a call than f(y).
 
 The arithmetic is what a point takes in a batch. That is vectorised, so it is an underestimate for a single point and
-the overhead an overestimate.
+the overhead an overestimate. The function of two arguments computes the same from as many numbers, as f(y) times a
+factor that is given or constant. What a sparse matrix costs is compared with SciPy's constructor, given the same
+values and index arrays.
 """
 
 from __future__ import annotations
@@ -13,21 +15,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+import accumulus as acc
 import library
 from functions import Example
 from groups import Settings
 from peers import NotInstalled, jax_batch
 from tables import Goal, Row, Table
-from timing import measure, one_core
+from timing import Timing, measure, one_core
 
 MICROSECONDS = 3.0
+TIMES = 2.0
+SPARSE_MICROSECONDS = 3.0
 SMALL = ("roe_flux", "robot_arm", "human_heart_dipole")
+FACTOR = 1.5
 
 
 def table(settings: Settings) -> Table:
-    """One row a small function."""
-    rows = []
+    """One row a small function, then one for each further kind of call."""
+    rows, more = [], []
     with one_core():
         for example in settings.examples:
             if example.name not in SMALL:
@@ -50,7 +57,50 @@ def table(settings: Settings) -> Table:
                 "JAX µs": 1e6 * median["JAX"] if "JAX" in median else "not installed",
             }
             rows.append(Row(cells, Goal(MICROSECONDS, overhead, unit=" µs more")))
-    return Table("call", "One Jacobian at one point, called from Python", rows)
+            more += _further(example, settings)
+    return Table("call", "One Jacobian at one point, called from Python", [*rows, *more])
+
+
+def _further(example: Example, settings: Settings) -> list[Row]:
+    """Several arguments, values too and sparse matrices against a call with one array."""
+    f, x = example.function, example.point
+
+    def scaled(y: Any) -> Any:
+        return f(y) * FACTOR
+
+    def of_two(factor: Any, y: Any) -> Any:
+        return f(y) * factor
+
+    alone, matrices = acc.jacobian(scaled), acc.jacobian(scaled, sparse="csr")
+    two, both = acc.jacobian(of_two, argnums=1), acc.value_and_jacobian(scaled)
+    two_and_both = acc.value_and_jacobian(of_two, argnums=1)
+    matrix = matrices(x)
+    parts, shape = (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), matrix.shape
+    timings = measure(
+        {
+            "f(y)": lambda: alone(x),
+            "f(t, y)": lambda: two(FACTOR, x),
+            "f(y), value too": lambda: both(x),
+            "f(t, y), value too": lambda: two_and_both(FACTOR, x),
+            "CSR": lambda: matrices(x),
+            "SciPy's constructor": lambda: csr_array(parts, shape=shape),
+        },
+        settings.turns,
+    )
+
+    def cells(name: str) -> dict[str, Any]:
+        return {"function": f"{example.name}: {name}", "call µs": 1e6 * timings[name].median}
+
+    rows = [
+        Row(cells(name), Goal(TIMES, _ratio(timings, name), unit="× f(y)"))
+        for name in ("f(t, y)", "f(y), value too", "f(t, y), value too")
+    ]
+    above = 1e6 * (timings["CSR"].median - timings["SciPy's constructor"].median)
+    return [*rows, Row(cells("CSR"), Goal(SPARSE_MICROSECONDS, above, unit=" µs above SciPy's"))]
+
+
+def _ratio(timings: dict[str, Timing], name: str) -> float:
+    return timings[name].median / timings["f(y)"].median
 
 
 def _jax(example: Example, x: NDArray[np.float64]) -> Callable[[], Any]:

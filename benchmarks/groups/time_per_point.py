@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import library
 from functions import Example
 from groups import Settings
-from peers import Contender, Layout, NotInstalled, casadi_c, complex_step, jax_batch
+from peers import Contender, Layout, NotInstalled, casadi_c, complex_step, jax_batch, simd_c
 from tables import Goal, Row, Table
 from timing import measure, one_core
 
@@ -24,9 +24,15 @@ TOLERANCE = 1e-9
 MEAN_REACH = 4.0
 NOWHERE_SLOWER = 1.0
 
+#: the peer whose points are columns
+COLUMNS = "simd C"
+
 #: what a peer can do, by layout: one contender a variant, the fastest of which counts
 PEERS: dict[Layout, dict[str, Callable[[Example, NDArray[np.float64]], list[Contender]]]] = {
-    "sparse": {"CasADi C": lambda example, X: [casadi_c.contender(example, X, "sparse")]},
+    "sparse": {
+        "CasADi C": lambda example, X: [casadi_c.contender(example, X, "sparse")],
+        COLUMNS: simd_c.contenders,
+    },
     "dense": {
         "CasADi C": lambda example, X: [casadi_c.contender(example, X, "dense")],
         "JAX": lambda example, X: [jax_batch.contender(example, X, mode) for mode in jax_batch.MODES],
@@ -100,11 +106,16 @@ def _compare(example: Example, layout: Layout, settings: Settings) -> dict[str, 
         cells = {"example": example.name, "output": layout, "peer": peer, "ns": nanoseconds * mine.median}
         least = MEAN_REACH if peer == "JAX" else NOWHERE_SLOWER
         if peer in missing:
-            rows[peer] = Row(cells | {"peer's ns": missing[peer]}, Goal(least, None, at_most=False, unit="×"))
+            goal = None if peer == COLUMNS else Goal(least, None, at_most=False, unit="×")
+            rows[peer] = Row(cells | {"peer's ns": missing[peer]}, goal)
             continue
         best = min(variants[peer], key=lambda contender: timings[contender.name].median)
         theirs = timings[best.name]
         cells |= {"peer": best.name, "peer's ns": nanoseconds * theirs.median}
         cells["by minima"] = theirs.minimum / mine.minimum
-        rows[peer] = Row(cells, Goal(least, theirs.median / mine.median, at_most=False, unit="×"))
+        ratio = theirs.median / mine.median
+        if peer == COLUMNS:
+            rows[peer] = Row(cells | {"peer's ×": ratio})
+        else:
+            rows[peer] = Row(cells, Goal(least, ratio, at_most=False, unit="×"))
     return rows

@@ -14,7 +14,6 @@ limit.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from apart import NotDone, TookTooLong, apart
 from counting import Kind, Tally, products_of_power
 from functions import Example
 from peers import require
@@ -46,32 +46,17 @@ def measure(example: Example, way: str, seconds: float = SECONDS) -> Tally | Non
         RuntimeError: if it failed.
     """
     require("sympy")
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(sender, example.name, example.folder, way), daemon=True)
-    process.start()
-    sender.close()
     try:
-        if not receiver.poll(seconds):
-            return None
-        try:
-            result = receiver.recv()
-        except EOFError:
-            result = "its process ended"
-    finally:
-        process.kill()
-        process.join()
-    if isinstance(result, str):
-        raise RuntimeError(f"SymPy, {way} of {example.name}: {result}")
-    return Tally(result)
+        return Tally(apart(_kinds_of, example.name, example.folder, way, seconds=seconds))
+    except TookTooLong:
+        return None
+    except NotDone as why:
+        raise RuntimeError(f"SymPy, {way} of {example.name}: {why}") from why
 
 
-def _run(sender: Any, name: str, folder: Path, way: str) -> None:
-    try:
-        program = WAYS[way](Example(name, folder))
-        sender.send(dict(count(program.definitions, program.results).kinds))
-    except Exception as error:  # whatever it was, the table must say so and go on
-        sender.send(f"{type(error).__name__}: {error}")
+def _kinds_of(name: str, folder: Path, way: str) -> dict[Kind, int]:
+    program = WAYS[way](Example(name, folder))
+    return dict(count(program.definitions, program.results).kinds)
 
 
 @dataclass(frozen=True)

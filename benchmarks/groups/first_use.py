@@ -1,0 +1,50 @@
+"""What the cache is worth: the very first use on a machine, and the first result of a second process.
+
+A cache folder of their own is empty, then holds what the first process made for all processes, then all that a process
+left there which had prepared every function.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from typing import Final
+
+from apart import processor_seconds
+from groups import Settings
+from groups.first_result import process
+from tables import Goal, Row, Table
+
+PROCESSES: Final = 3
+FIRST_USE_SECONDS: Final = 3.0
+SECOND_MILLISECONDS: Final = 50.0
+
+
+def table(settings: Settings) -> Table:
+    """One row: processor seconds of a process that finds nothing, children included, less those of one that does."""
+    name = settings.examples[0].name
+    seconds = []
+    with tempfile.TemporaryDirectory(prefix="first-use-") as folder:
+        for _ in range(1 + PROCESSES):
+            before = processor_seconds()
+            process("accumulus", [name], ACCUMULUS_CACHE=folder)
+            seconds.append(processor_seconds() - before)
+    first, later = seconds[0], statistics.median(seconds[1:])
+    cells = {"function": name, "empty cache s": first, "later s": later}
+    rows = [Row(cells, Goal(FIRST_USE_SECONDS, first - later, unit=" s more"))]
+    return Table("first-use", "The very first use on a machine (seconds of the processor, whole processes)", rows)
+
+
+def second(settings: Settings) -> Table:
+    """One row an example: from the end of `import accumulus` to the first Jacobian, everything kept."""
+    names = [example.name for example in settings.examples]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="second-") as folder:
+        environment = {"ACCUMULUS_CACHE": folder, "ACCUMULUS_CACHE_PLANS": "1"}
+        process("kept", names, **environment)
+        for name in names:
+            runs = [process("kept", [name], **environment)["seconds"][name] for _ in range(PROCESSES)]
+            cells = {"function": name, "ms": 1e3 * statistics.median(runs), "fastest": 1e3 * min(runs)}
+            rows.append(Row(cells, Goal(SECOND_MILLISECONDS, 1e3 * statistics.median(runs), unit=" ms")))
+    notes = ["A fresh process a row, nothing warmed up: loading llvmlite is in it."]
+    return Table("second", f"First Jacobian in a second process (ms, medians of {PROCESSES} processes)", rows, notes)
