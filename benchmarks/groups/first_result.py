@@ -26,7 +26,7 @@ PROCESSES: Final = 3
 MEAN_REACH, NOWHERE_ABOVE = 0.2, 0.35
 TOOLS: Final = ("accumulus", *MODES, "casadi")
 #: Seconds that a process may take for a function.
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 
 
 def table(settings: Settings) -> Table:
