@@ -5,7 +5,8 @@
 #   make check    linter, formatter's check, strict type check
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
-#   make fuzz     the property tests, with many more examples
+#   make fuzz     100,000 random programs against independent oracles; threads, forks, kills; half an hour
+#   make fuzz-tests    the property tests, with many more examples
 #   make figures  draw the figures of the documentation; needs Graphviz
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
@@ -19,7 +20,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test check bench bench-search fuzz figures format clean
+.PHONY: demo test check bench bench-search fuzz fuzz-tests figures format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -40,6 +41,9 @@ bench-search: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py search $(ARGS)
 
 fuzz: $(STAMPS)/test $(STAMPS)/kernels
+	$(BIN)/python tests/fuzz/driver.py --jobs $(JOBS) $(ARGS)
+
+fuzz-tests: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz
 
 figures: $(STAMPS)/test

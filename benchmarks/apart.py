@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-
 #: A process on a busy machine may take so many times its seconds by the clock.
 BY_THE_CLOCK: Final = 10.0
 

@@ -1,0 +1,128 @@
+"""Random functions of arrays: the cases of every recorded array function, composed with each other.
+
+The cases of `tests/function_cases.py` hold an expression for every array function that is recorded, over a
+vector v, matrices A and M and a number s. Here each of these is itself an expression of the arguments, results are
+combined, and loops fill arrays. Values are compared with NumPy, derivatives along random directions with extrapolated
+central differences of NumPy's values; where two step widths disagree there is a kink, and the point tells nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import function_cases
+import numpy as np
+
+PARAMETERS: Final = ("v", "A", "M", "s")
+SHAPES: Final[tuple[tuple[int, ...], ...]] = ((3,), (3, 3), (2, 4), ())
+#: Cases whose result says nothing of the arguments' values, or is so large that it absorbs all others.
+LEFT_OUT: Final = ("np.empty_like", "np.array_str", "np.array_repr", "np.array2string", "np.nan_to_num")
+CASES: Final = [text for name, texts in function_cases.CASES.items() if name not in LEFT_OUT for text in texts]
+#: Expressions that keep an argument's shape; {0} is the argument.
+PRELUDES: Final = (
+    *("np.sin({0}) + {0}", "{0} * s + 0.5", "np.exp(-{0} * {0})", "np.tanh({0}) * 2", "{0} / (1 + {0} * {0})"),
+    *("np.where({0} > 0.5, {0}, {0} * {0})", "np.maximum({0}, s)", "np.abs({0}) + 0.1", "np.sqrt({0} * {0} + 1)"),
+    *("np.clip({0}, -1.5, 1.5)", "np.arctan2({0}, 2 + s * s)", "np.hypot({0}, 1.0) - s", "np.flip({0})", "-{0}"),
+    *("np.cumsum({0}).reshape(np.shape({0}))", "{0} - np.mean({0})", "special.erf({0}) + s", "np.log1p({0} ** 2)"),
+)
+#: How one or two results become that of the function; float_ adds up what is nested, or true and false.
+COMBINED: Final = (
+    *("return y", "return y, z", "return {'y': y, 'z': z}", "return [z, (y, y)]", "return float_(y) * float_(z)"),
+    *("return np.array([float_(y), float_(z) - float_(y)])", "return np.sin(float_(y)) + s"),
+)
+LOOP: Final = """r = np.zeros((2, 3))
+    for k in range(3):
+        r[0, k] = v[k] * M[0, k]
+        r[1, -1 - k] += s * A[k, 1]
+        r[1] -= 0.5 * v"""
+FIRST_STEP: Final = 2e-3
+KINK: Final = 1e-4
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A function `f` of the arguments as text."""
+
+    source: str
+    parameters: tuple[str, ...] = PARAMETERS
+    shapes: tuple[tuple[int, ...], ...] = SHAPES
+
+
+def random_arrays(rng: random.Random) -> Arrays:
+    """A function of a vector, two matrices and a number."""
+    lines = []
+    for name in PARAMETERS:
+        for _ in range(rng.choice((0, 0, 1, 1, 2))):
+            lines.append(f"{name} = {rng.choice(PRELUDES).format(name)}")
+    rng.shuffle(lines)
+    if rng.random() < 0.15:
+        lines.append(LOOP)
+        lines.append("v = r[rng_] * 1.0".replace("rng_", str(rng.randrange(2))))
+    combined = rng.choice(COMBINED)
+    lines.append(f"y = {rng.choice(CASES)}")
+    if "z" in combined:
+        lines.append(f"z = {rng.choice(CASES)}")
+    lines.append(combined)
+    body = "\n    ".join(lines)
+    return Arrays(f"def f({', '.join(PARAMETERS)}):\n    {body}\n")
+
+
+def float_(result: Any) -> Any:
+    """The sum of all numbers in what a function returned; true and false count 1 and 0."""
+    if isinstance(result, (tuple, list)):
+        return sum(float_(each) for each in result)
+    boolean = getattr(result, "dtype", np.dtype(float)).kind == "b"
+    return np.sum(np.where(result, 1.0, 0.0) if boolean else result)
+
+
+@cache
+def scope() -> dict[str, Any]:
+    """What the text of a function may use."""
+    from scipy import special
+
+    return {**vars(function_cases), "special": special, "float_": float_}
+
+
+def leaves(result: Any) -> list[Any]:
+    """The arrays of a structured result, in order, as floats."""
+    if isinstance(result, dict):
+        return [leaf for key in result for leaf in leaves(result[key])]
+    if isinstance(result, (tuple, list)):
+        return [leaf for each in result for leaf in leaves(each)]
+    return [np.asarray(result, float)]
+
+
+def flat(result: Any) -> np.ndarray[Any, Any]:
+    """All numbers of a structured result, side by side."""
+    return np.concatenate([np.ravel(leaf) for leaf in leaves(result)] or [np.empty(0)])
+
+
+def along(
+    f: Callable[..., Any], arguments: Sequence[Any], directions: Sequence[Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Derivative of all results along a direction, and an estimate of its error: infinite at kinks.
+
+    Central differences for steps h, h/2, h/4, extrapolated; the error is what the last extrapolation changed. At a kink
+    they differ, or one-sided slopes do.
+    """
+
+    def at(t: float) -> np.ndarray[Any, Any]:
+        return flat(f(*(np.copy(a) + t * d for a, d in zip(arguments, directions, strict=True))))
+
+    with np.errstate(all="ignore"):
+        steps = [FIRST_STEP / 2**k for k in range(3)]
+        here, ends = at(0.0), [(at(h), at(-h)) for h in steps]
+        first, second, third = ((above - below) / (2 * h) for h, (above, below) in zip(steps, ends, strict=True))
+        # what one-sided slopes differ by: a·h where there is a second derivative a, and c + a·h at a kink
+        _, bent, straight = ((above - 2 * here + below) / h for h, (above, below) in zip(steps, ends, strict=True))
+        once, twice = (4 * second - first) / 3, (4 * third - second) / 3
+        best = (16 * twice - once) / 15
+        scale = 1.0 + np.abs(best)
+        error = np.abs(best - twice) + 1e-9 * scale
+        error += 10 * np.abs(2 * straight - bent)
+        error[~(np.abs(third - second) <= KINK * scale)] = np.inf
+    return best, error
