@@ -97,7 +97,9 @@ def check(seed: int) -> Outcome:
     try:
         checker = _check_scalars if isinstance(program, Scalars) else _check_arrays
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("error", RewritingWarning)
+            # that a rewritten program could not be compared is no mistake: some are infinite wherever they are looked at
+            warnings.simplefilter("ignore", RewritingWarning)
+            warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)
             kind, remark = checker(program, call, points, seed)  # type: ignore[arg-type]
     except Undecided as why:
         kind, remark = "undecided", str(why)
