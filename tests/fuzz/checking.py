@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +96,7 @@ def check(seed: int) -> Outcome:
     try:
         checker = _check_scalars if isinstance(program, Scalars) else _check_arrays
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            # that a rewritten program could not be compared is no mistake: some are infinite wherever they are looked at
+            # that a rewritten program cannot be compared is no mistake: some are infinite wherever they are looked at
             warnings.simplefilter("ignore", RewritingWarning)
             warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)
             kind, remark = checker(program, call, points, seed)  # type: ignore[arg-type]
@@ -329,6 +328,3 @@ def _check_arrays(program: Arrays, call: Call, points: Sequence[Sequence[Any]], 
                     k = int(np.argmax(off))
                     return "wrong", f"{name} {k}: {got[k]!r} instead of {want[k]!r} ± {allowed[k]:.1e}"
     return ("right", "") if decided else ("undecided", "not smooth, or not finite")
-
-
-SHARES: Final = "in_axes" in inspect.signature(acc.Derivative.batch).parameters

@@ -43,13 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = check(options.only)
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
-    start = time.perf_counter()
-    kinds = _programs(options, console)
-    seconds = time.perf_counter() - start
+    kinds, seconds = _programs(options, console)
     total = sum(kinds.values())
-    rate = total / seconds / options.jobs if seconds else 0.0
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-    console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.1f} a second and process")
+    rate = total / seconds if seconds else 0.0
+    console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.0f} a second of one processor")
     failed = bool(kinds["wrong"] + kinds["crash"])
     for name, part in stress.PARTS.items():
         if name in options.stress:
@@ -61,29 +59,34 @@ def main(arguments: list[str] | None = None) -> int:
     return int(failed)
 
 
-def _programs(options: argparse.Namespace, console: Console) -> Counter[str]:
+def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[str], float]:
+    """How many programs came out how, and seconds of all processors."""
     kinds: Counter[str] = Counter()
+    seconds = 0.0
     first = options.seed * RUN
-    starts = range(first, first + options.programs, CHUNK)
     last = first + options.programs
     with ProcessPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(_chunk, a, min(a + CHUNK, last)): a for a in starts}
+        waiting = {pool.submit(_chunk, a, min(a + CHUNK, last)): a for a in range(first, last, CHUNK)}
         for future in as_completed(waiting):
             try:
-                outcomes = future.result()
+                outcomes, taken = future.result()
             except BrokenProcessPool:
-                outcomes = [Outcome(waiting[future], "crash", f"a process died within {CHUNK} programs from here")]
+                remark = f"a process died within {CHUNK} programs from here, or at another such place"
+                outcomes, taken = [Outcome(waiting[future], "crash", remark)], 0.0
+            seconds += taken
             for outcome in outcomes:
                 kinds[outcome.kind] += 1
                 if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
                     _show(outcome, console)
-    return kinds
+    return kinds, seconds
 
 
-def _chunk(first: int, last: int) -> list[Outcome]:
-    """Outcomes without the source of what is right, which nobody reads."""
-    outcomes = map(check, range(first, last))
-    return [Outcome(each.seed, each.kind) if each.kind == "right" else each for each in outcomes]
+def _chunk(first: int, last: int) -> tuple[list[Outcome], float]:
+    """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
+    start = time.process_time()
+    outcomes = [check(number) for number in range(first, last)]
+    brief = [Outcome(each.seed, each.kind) if each.kind in ("right", "undecided") else each for each in outcomes]
+    return brief, time.process_time() - start
 
 
 def _show(outcome: Outcome, console: Console) -> None:

@@ -172,6 +172,8 @@ ROUNDED: Final[dict[str, Callable[..., Any]]] = {
 }
 #: Whose derivative is computed from the value, and is off by what its last place is worth.
 FROM_VALUE: Final = ("tanh", "expm1")
+#: Whole numbers beyond this are not decided on.
+LARGE: Final = 1e6
 #: What quotients are put into, and how often a function has one of these at its beginning.
 DECIDING: Final = [name for name, row in TABLE.items() if row.jumps is not None]
 IDIOMS: Final = 0.2
@@ -394,7 +396,8 @@ class _Run:
         elif row.jumps is not None:
             where = row.jumps(*values)
             distance = abs(where - mp.nint(where)) if row.whole else abs(where)
-            if not distance > 1e-5 * max([mpf(1), *map(abs, values)]):
+            # quotients so large have no digit left behind the point
+            if not distance > 1e-5 * max([mpf(1), *map(abs, values)]) or (row.whole and abs(where) > LARGE):
                 raise Undecided(f"{name} near a jump")
         if row.boolean:
             result = bool(row.value(*values))
@@ -435,7 +438,7 @@ def _by_quotient(name: str, known: list[Any], values: list[Any], number: Any) ->
     """Value, partial derivatives and rounded value of floors of quotients, which are rounded as written before."""
     x, y = known
     quotient = x / y if y else np.nan
-    if not abs(quotient) < 1e6:
+    if not abs(quotient) < LARGE:
         return mp.nan, [mp.nan, mp.nan], None
     whole = np.trunc(quotient) if name == "fmod" else np.floor(quotient)
     n = mpf(float(whole))
