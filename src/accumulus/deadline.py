@@ -10,7 +10,7 @@ from typing import Final
 
 __all__ = ["FOREVER", "LOOK", "Deadline", "OutOfTimeError"]
 
-#: Seconds of work after which a search looks at its deadline, at most; kernels are called for half as long.
+#: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
 LOOK: Final = 0.02
 
 
@@ -59,9 +59,11 @@ class Deadline:
     True
     """
 
-    __slots__ = ("_clock", "_until")
+    __slots__ = ("_clock", "_until", "seconds")
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        #: Given for the search, whatever was used of it: what depends on this alone is the same on every machine.
+        self.seconds = seconds
         self._clock = _Clock(clock)
         self._until = self._clock.now() + seconds
 
@@ -82,13 +84,17 @@ class Deadline:
 
     def part(self, share: float) -> Deadline:
         """A deadline after that share of what is left now."""
-        return self.within(share * self.left)
+        return self._sooner(share * self.left, share * self.seconds)
 
     def within(self, seconds: float) -> Deadline:
         """A deadline so many seconds from now, or this one if it is earlier."""
+        return self._sooner(seconds, min(seconds, self.seconds))
+
+    def _sooner(self, left: float, given: float) -> Deadline:
         sooner = Deadline.__new__(Deadline)
+        sooner.seconds = given
         sooner._clock = self._clock
-        sooner._until = min(self._until, self._clock.now() + seconds)
+        sooner._until = min(self._until, self._clock.now() + left)
         return sooner
 
     @contextmanager

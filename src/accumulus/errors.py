@@ -20,6 +20,7 @@ __all__ = [
     "OrderError",
     "PlanError",
     "RewritingWarning",
+    "TimeLimitWarning",
     "TraceError",
     "UnknownNameError",
     "VerificationError",
@@ -76,6 +77,10 @@ class ExecutorWarning(UserWarning):
 
 class RewritingWarning(UserWarning):
     """What the tape's optimiser made could not be verified, so it is not used; the program is there, only longer."""
+
+
+class TimeLimitWarning(UserWarning):
+    """The method that was asked for did not finish within the time limit; the plan is that of another."""
 
 
 class CompileError(AccumulusError, RuntimeError):

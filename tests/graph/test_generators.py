@@ -208,12 +208,12 @@ def test_matrix_chains_cost_what_dynamic_programming_says(seed):
 @given(st.integers(1, 60), st.integers(0, 10**6))
 def test_series_parallel_graphs_cost_a_product_a_vertex(edges, seed):
     graph = graphs.series_parallel(edges, seed=seed)
-    assert markowitz_order(graph, Objective.FMA)[0][0] == len(graph.intermediates)
+    assert markowitz_order(graph, Objective.FMA)[0].cost[0] == len(graph.intermediates)
 
 
 def test_noise_spoils_them():
     graph = graphs.series_parallel(100, noise=30, seed=1)
-    assert markowitz_order(graph, Objective.FMA)[0][0] > len(graph.intermediates)
+    assert markowitz_order(graph, Objective.FMA)[0].cost[0] > len(graph.intermediates)
 
 
 def test_labels():

@@ -10,6 +10,7 @@ import accumulus as acc
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.deadline import FOREVER
 from accumulus.errors import OrderError, VerificationError
 from accumulus.graph.generators import (
     banded,
@@ -25,9 +26,9 @@ from accumulus.graph.generators import (
 )
 from accumulus.objective import Objective
 from accumulus.search import elimination, large, passes, windows
-from accumulus.search.elimination import cost_of_order
+from accumulus.search.elimination import UNLIMITED, Limit, cost_of_order, price
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
-from accumulus.search.large import LargeElimination, accumulation_of, large_cost, large_markowitz
+from accumulus.search.large import LargeElimination, accumulation_of, large_markowitz, large_price
 from accumulus.search.windows import Windows
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
@@ -82,21 +83,21 @@ def _no_exception(check):
 def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
     plain = markowitz_order(graph, objective)
     orders = _orders(graph, objective)
-    costs = [cost_of_order(graph, order, objective) for order in orders]
+    prices = [price(graph, order, objective) for order in orders]
     written = [eliminate_vertices(graph, order) for order in orders]
     monkeypatch.setattr(large, "_WAITING", 16)
     monkeypatch.setattr(large, "_SLICE", 50)
     monkeypatch.setattr(large, "_FIRST", 1)
     monkeypatch.setattr(elimination, "LARGE", -1)
-    assert large_markowitz(graph, objective) == plain
-    assert large_markowitz(graph, objective, limit=plain[0][0]) == plain
-    if plain[0][0]:
-        assert large_markowitz(graph, objective, limit=plain[0][0] - 1) is None
-    for order, cost, expected in zip(orders, costs, written, strict=True):
-        assert large_cost(graph, order, objective) == cost
-        assert large_cost(graph, order, objective, limit=cost[0]) == cost
-        if cost[0]:
-            assert large_cost(graph, order, objective, limit=cost[0] - 1) is None
+    for limits in (UNLIMITED, Limit(plain[0].cost[0]), Limit(products=plain[0].products)):
+        assert large_markowitz(graph, objective, limits, FOREVER) == plain
+    for limits in (Limit(plain[0].cost[0] - 1), Limit(products=plain[0].products - 1)):
+        assert plain[0].cost[0] == 0 or large_markowitz(graph, objective, limits, FOREVER) is None
+    for order, priced, expected in zip(orders, prices, written, strict=True):
+        for limits in (UNLIMITED, Limit(priced.cost[0]), Limit(products=priced.products)):
+            assert large_price(graph, order, objective, limits, FOREVER) == priced
+        for limits in (Limit(priced.cost[0] - 1), Limit(products=priced.products - 1)):
+            assert priced.cost[0] == 0 or large_price(graph, order, objective, limits, FOREVER) is None
         made = accumulation_of(graph, order)
         assert list(made.steps) == list(expected.steps)
         assert list(made.entries.items()) == list(expected.entries.items())
@@ -105,11 +106,12 @@ def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_greedy_orders_of_large_graphs_hold_the_cheapest(graph, objective, monkeypatch):
-    expected = min(cost for _, cost, _ in greedy_orders(graph, objective))
+    expected = min(each.priced.cost for each in greedy_orders(graph, objective))
     monkeypatch.setattr(elimination, "LARGE", -1)
     found = greedy_orders(graph, objective)
-    assert min(cost for _, cost, _ in found) == expected
-    assert [cost for _, cost, order in found] == [large_cost(graph, order, objective) for _, _, order in found]
+    assert min(each.priced.cost for each in found) == expected
+    for each in found:
+        assert each.priced == large_price(graph, each.order, objective, UNLIMITED, FOREVER)
 
 
 @pytest.mark.usefixtures("everything_large")

@@ -15,9 +15,9 @@ from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.search import annealing
+from accumulus.search import annealing, greedy
 from accumulus.search.annealing import Annealing
-from accumulus.search.elimination import Elimination, cost_of_order
+from accumulus.search.elimination import Elimination, Limit, cost_of_order, price
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
 from accumulus.search.plan import plan
 
@@ -83,10 +83,11 @@ def test_annealing_finds_the_best_order_of_small_graphs(graph, objective, seed):
 @given(graph=graphs(sized=True), objective=COUNTED)
 def test_markowitz_takes_the_cheapest_each_time(graph, objective):
     slow = SlowCosts(graph, objective)
-    cost, order = markowitz_order(graph, objective)
+    priced, order = markowitz_order(graph, objective)
+    cost = priced.cost
     assert cost == cost_of_order(graph, order, objective)
-    assert markowitz_order(graph, objective, limit=cost[0]) == (cost, order)
-    assert not cost[0] or markowitz_order(graph, objective, limit=cost[0] - 1) is None
+    assert markowitz_order(graph, objective, Limit(cost[0])) == (priced, order)
+    assert not cost[0] or markowitz_order(graph, objective, Limit(cost[0] - 1)) is None
     live = set(Elimination(graph, objective).intermediates)
     for t, k in enumerate(order):
         if k in live:
@@ -103,14 +104,48 @@ def test_greedy_orders(graph, objective):
         if i in position and j in position
     )
     assert reverse_order(graph) == forward_order(graph)[::-1]
-    for _, cost, order in greedy_orders(graph, objective):
-        assert cost[0] == SlowCosts(graph, objective).of(order)
-    assert min(cost for _, cost, _ in greedy_orders(graph, objective))[0] == min(
+    found = greedy_orders(graph, objective)
+    for each in found:
+        assert each.priced.cost[0] == SlowCosts(graph, objective).of(each.order)
+    assert min(each.priced.cost[0] for each in found) == min(
         plan(graph, method, objective).cost for method in ("forward", "reverse", "markowitz")
     )
 
 
-@pytest.mark.parametrize("slice_", [1, 1_000, 10**9])
+@given(graph=graphs(sized=True), objective=COUNTED)
+def test_orders_are_counted_by_what_they_write(graph, objective):
+    live = graph.live_edges
+    parallel = int(live.sum()) - len(set(zip(graph.sources[live], graph.targets[live], strict=True)))
+    counted, _ = greedy._sweep_counts(graph)
+    for name, order in (("forward", forward_order(graph)), ("reverse", reverse_order(graph))):
+        priced = price(graph, order, objective)
+        steps = eliminate_vertices(graph, order).steps
+        assert priced.products == counted[name].products == sum(steps.is_product)
+        assert priced.additions == counted[name].additions == len(steps) - sum(steps.is_product) - parallel
+        assert price(graph, order, objective, Limit(products=priced.products)) == priced
+        assert not priced.products or price(graph, order, objective, Limit(products=priced.products - 1)) is None
+
+
+def running_sum(length):
+    """y = sum of c_k s_k over s_k = s_(k-1) + x_k: forward elimination has few products that cost, and many steps."""
+    edges = [(f"s{k}", f"x{k}", 1) for k in range(length)]
+    edges += [(f"s{k}", f"s{k - 1}", 1) for k in range(1, length)]
+    edges += [("y", f"s{k}") for k in range(length)]
+    return DifferentiationGraph(edges)
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_an_order_of_many_free_steps_is_given_up(objective):
+    graph = running_sum(600)
+    forward = price(graph, forward_order(graph), objective)
+    assert forward.products > 100_000
+    found = greedy_orders(graph, objective)
+    assert found
+    assert max(each.priced.products for each in found) < 20_000
+    assert len(plan(graph, "vertex", objective, time_limit=0, cache=False).accumulation.steps) < 20_000
+
+
+@pytest.mark.parametrize("slice_", [0.0, 1e-5, 1e9])
 def test_slices_do_not_change_a_run(monkeypatch, slice_):
     graph = big_graph(60, 3)
     state = Elimination(graph, Objective.FMA)

@@ -49,6 +49,7 @@ import numpy as np
 
 from accumulus.accumulate.accumulation import PRIME, Accumulation, Steps
 from accumulus.accumulate.common_factors import Trees
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.dominators import dominators, postdominators
@@ -66,7 +67,13 @@ _SEED: Final = 2007
 Subgraph = tuple[int, int]
 
 
-def dstar(graph: DifferentiationGraph, *, order: Order = "frequency", sides: Sides | None = None) -> Accumulation:
+def dstar(
+    graph: DifferentiationGraph,
+    *,
+    order: Order = "frequency",
+    sides: Sides | None = None,
+    deadline: Deadline = FOREVER,
+) -> Accumulation:
     """Accumulate by D*.
 
     Args:
@@ -75,6 +82,7 @@ def dstar(graph: DifferentiationGraph, *, order: Order = "frequency", sides: Sid
             unless the graph is large, then that of which there are fewer.
 
     Raises:
+        OutOfTimeError: if the deadline passes before.
         UnknownNameError: for another order or other sides.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x"), ("c", "z")])
@@ -90,7 +98,7 @@ def dstar(graph: DifferentiationGraph, *, order: Order = "frequency", sides: Sid
         sides = "both" if roots * terminals * len(graph.sources) <= _LIMIT else fewer
     if sides not in get_args(Sides):
         raise unknown_name("sides", sides, get_args(Sides))
-    derivatives = _Derivatives(graph, sides)
+    derivatives = _Derivatives(graph, sides, deadline)
     derivatives.factor(order)
     return derivatives.finish()
 
@@ -120,8 +128,8 @@ class _Side:
 class _Derivatives:
     """The derivative graphs of all entries, as one graph whose edges know their entries."""
 
-    def __init__(self, graph: DifferentiationGraph, sides: Sides) -> None:
-        self.graph = graph
+    def __init__(self, graph: DifferentiationGraph, sides: Sides, deadline: Deadline) -> None:
+        self.graph, self._deadline = graph, deadline
         #: Roots and terminals that are told apart; where only one side is, an entry is a row or a column.
         self.rows = graph.roots if sides != "terminals" else ()
         self.terminals = graph.terminals if sides != "roots" else ()
@@ -150,6 +158,7 @@ class _Derivatives:
         between: dict[tuple[int, int], int] = {}
         sources, targets = graph.sources.tolist(), graph.targets.tolist()
         for e in graph.live_edges.nonzero()[0].tolist():
+            deadline.check()
             j, i = sources[e], targets[e]
             if (j, i) in between:
                 known = between[j, i]
@@ -161,11 +170,13 @@ class _Derivatives:
         self.postdominated: dict[Subgraph, int] = {}
         row, column = (1 << self.columns) - 1, self._spread((1 << (len(self.rows) or 1)) - 1)
         for r, root in enumerate(self.rows):
+            deadline.check()
             tree = dominators(graph, root)
             for c in range(len(graph.vertices)):
                 if (b := tree.immediate(c)) != _NONE:
                     self.dominated[b, c] = self.dominated.get((b, c), 0) | row << r * self.columns
         for t, terminal in enumerate(self.terminals):
+            deadline.check()
             tree = postdominators(graph, terminal)
             for b in range(len(graph.vertices)):
                 if (c := tree.immediate(b)) != _NONE:
@@ -175,11 +186,13 @@ class _Derivatives:
         """Factor until every derivative graph is a path."""
         queue = []
         for b, c in {**self.dominated, **self.postdominated}:
+            self._deadline.check()
             above, below = self._occurrences(b, c)
             if count := (above | below).bit_count():
                 queue.append((*self._rank(order, b, c, count), b, c, count))
         heapq.heapify(queue)
         while queue:
+            self._deadline.check()
             _, _, b, c, counted = heapq.heappop(queue)
             above, below = self._occurrences(b, c)
             count = (above | below).bit_count()
@@ -200,6 +213,7 @@ class _Derivatives:
         nodes: dict[int, int] = {}
         leaves: dict[tuple[int, int], int] = {}
         for r, root in enumerate(graph.roots):
+            self._deadline.check()
             for t, terminal in enumerate(graph.terminals):
                 tree = ((r if self.rows else 0) * self.columns + (t if self.terminals else 0)) * count
                 v, below = terminal if self.rows else root, _NONE
@@ -260,6 +274,7 @@ class _Derivatives:
         made: dict[int, int] = {}
         rest = above | below
         while rest:
+            self._deadline.check()
             edges, entries = self._form(b, c, rest, above)
             value = self._residue(b, c, edges)
             label = self._known.get((b, c, value))

@@ -32,6 +32,7 @@ from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.edge import edges_of_vertices
 from accumulus.accumulate.face import eliminate_faces, faces_of_edges
 from accumulus.accumulate.strands import Shape, Strand, block, chain, draw, edge_strand, evaluate, reference
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph
 
@@ -47,6 +48,7 @@ def factorize(
     *,
     references: bool = True,
     limit: int = 1_000_000,
+    deadline: Deadline = FOREVER,
 ) -> Accumulation:
     """Accumulate by factorization with explicit splitting.
 
@@ -57,6 +59,7 @@ def factorize(
 
     Raises:
         GraphError: if more labels than `limit` would be written out.
+        OutOfTimeError: if the deadline passes before.
         UnknownNameError: for another direction.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -65,8 +68,8 @@ def factorize(
     """
     steps = Steps(len(graph.sources))
     if references:
-        return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps)), direction))
-    strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit)), direction)
+        return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps), deadline), direction))
+    strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit), deadline), direction)
     return Accumulation(graph, steps, dict(zip(strands, evaluate(strands.values(), steps), strict=True)))
 
 
@@ -205,8 +208,8 @@ class _Strands:
 class _Factorization(Generic[T]):
     """A graph whose edges are strands."""
 
-    def __init__(self, graph: DifferentiationGraph, parts: _Parts[T]) -> None:
-        self.graph = graph
+    def __init__(self, graph: DifferentiationGraph, parts: _Parts[T], deadline: Deadline = FOREVER) -> None:
+        self.graph, self._deadline = graph, deadline
         self.parts = parts
         self.out: list[dict[int, T]] = [{} for _ in graph.vertices]
         self.into: list[dict[int, T]] = [{} for _ in graph.vertices]
@@ -269,6 +272,7 @@ class _Factorization(Generic[T]):
         into, out = self.into[v], self.out[v]
         self._remove(v)
         for u, above in into.items():
+            self._deadline.check()
             for w, below in out.items():
                 self._place(u, w, self.parts.chain(above, below, v))
         self._reduce()

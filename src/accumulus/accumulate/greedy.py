@@ -29,6 +29,7 @@ from accumulus.accumulate.cost import count
 from accumulus.accumulate.edge import EdgeElimination, edges_of_vertices
 from accumulus.accumulate.face import FaceElimination, faces_of_edges
 from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 
@@ -52,7 +53,7 @@ Step = tuple[Any, ...]
 
 def edge(
     graph: DifferentiationGraph,
-    objective: Objective = Objective.MULTIPLICATIONS,
+    objective: str = Objective.MULTIPLICATIONS,
     *,
     rounds: int = 1000,
     work: int = 80_000,
@@ -76,7 +77,7 @@ def edge(
 
 def face(
     graph: DifferentiationGraph,
-    objective: Objective = Objective.MULTIPLICATIONS,
+    objective: str = Objective.MULTIPLICATIONS,
     *,
     rounds: int = 1000,
     work: int = 80_000,
@@ -96,9 +97,7 @@ def face(
     return min(edges, faces, key=lambda found: count(found, objective))
 
 
-def _vertex_sequence(
-    graph: DifferentiationGraph, objective: Objective, work: int
-) -> tuple[Accumulation, list[Step] | None]:
+def _vertex_sequence(graph: DifferentiationGraph, objective: str, work: int) -> tuple[Accumulation, list[Step] | None]:
     """The best of three vertex orders, and its edges; None in place of these where there is too much work for more."""
     orders = _vertex_orders(graph)
     fewest = min(products for products, _ in orders)
@@ -121,7 +120,7 @@ class Problem(Protocol):
     def start(self, graph: DifferentiationGraph) -> Any:
         """The state with nothing eliminated; it counts its products and sums in `steps`."""
 
-    def scores(self, state: Any) -> list[tuple[Any, Step]]:
+    def scores(self, state: Any) -> Iterator[tuple[Any, Step]]:
         """All choices, each after its score."""
         ...
 
@@ -144,10 +143,11 @@ class EdgeChoices:
         """Nothing eliminated."""
         return EdgeElimination(graph)
 
-    def scores(self, state: EdgeElimination) -> list[tuple[int, Step]]:
+    def scores(self, state: EdgeElimination) -> Iterator[tuple[int, Step]]:
         """All choices, each after its score."""
-        steps = (step for j, i in state.edges() for step in _sides(state, j, i))
-        return [(self.score(state, step), step) for step in steps]
+        for j, i in state.edges():
+            for step in _sides(state, j, i):
+                yield self.score(state, step), step
 
     def is_choice(self, state: EdgeElimination, step: Step) -> bool:
         """Whether it is there."""
@@ -187,13 +187,12 @@ class FaceChoices:
         """Nothing eliminated."""
         return FaceElimination(graph)
 
-    def scores(self, state: FaceElimination) -> list[tuple[int, Step]]:
+    def scores(self, state: FaceElimination) -> Iterator[tuple[int, Step]]:
         """All choices, each after its score."""
         # as `score`, with what depends on one end only taken out of the inner loop
         P, S, find = state.predecessors, state.successors, state.find
         inner = state.vertices()
         below = {v: state.inner_successors(v) for v in inner}
-        found: list[tuple[int, Step]] = []
         for i in inner:
             if not below[i]:
                 continue
@@ -204,8 +203,7 @@ class FaceChoices:
                     change -= above
                 if len(P[j]) == 1:
                     change -= below[j]
-                found.append((change, (i, j)))
-        return found
+                yield change, (i, j)
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
         """Whether it is there."""
@@ -258,10 +256,10 @@ class Repair:
         graph: DifferentiationGraph,
         level: Literal["edge", "face"],
         start: tuple[Accumulation, list[Step] | None],
-        objective: Objective,
+        objective: str,
     ) -> None:
         self.graph = graph
-        self.objective: Objective = objective
+        self.objective = Objective.of(objective)
         self.best, self._sequence = start
         self.cost = count(self.best, objective)
         self._problem: Problem = EdgeChoices() if level == "edge" else FaceChoices()
@@ -296,7 +294,7 @@ class Repair:
             for step in taken:
                 problem.take(state, step)
             noise = rng.choice(_NOISE)
-            while scores := problem.scores(state):
+            while scores := list(problem.scores(state)):
                 work -= len(scores)
                 _, step = min((score + noise * rng.random(), step) for score, step in scores)
                 problem.take(state, step)
@@ -320,12 +318,18 @@ class Repair:
         return cost
 
 
-def run_heap(problem: Problem, state: Any, limit: int) -> list[Step] | None:
+def run_heap(problem: Problem, state: Any, limit: int, deadline: Deadline = FOREVER) -> list[Step] | None:
     """Take always a choice of least score, as far as scores are known; None if that takes more than `limit` products.
 
     Scores are renewed when a choice is popped, and for choices next to the one just taken.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
     """
-    heap = problem.scores(state)
+    heap = []
+    for scored in problem.scores(state):
+        deadline.check()
+        heap.append(scored)
     heapq.heapify(heap)
     known = {step: score for score, step in heap}
     taken = []
@@ -344,6 +348,7 @@ def run_heap(problem: Problem, state: Any, limit: int) -> list[Step] | None:
         del known[step]
         taken.append(step)
         for other in problem.take(state, step):
+            deadline.check()
             now = problem.score(state, other)
             if known.get(other) != now:
                 known[other] = now

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Steps
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
 __all__ = ["Levelled", "Side"]
@@ -37,6 +38,7 @@ class Levelled:
         edges: (source, target, label); roots and terminals are those of `graph`.
         side: whose copies segment cross-level edges.
         unit_products: whether products with unit edges of `graph` are formed.
+        deadline: when it passes, `OutOfTimeError` is raised.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Levelled:
         edges: Iterable[tuple[int, int, int]],
         side: Side,
         unit_products: bool = False,
+        deadline: Deadline = FOREVER,
     ) -> None:
+        self.deadline = deadline
         edges = list(edges)
         level = _levels(graph, edges)
         #: The level of the terminals.
@@ -63,6 +67,7 @@ class Levelled:
         for v, depth in level.items():
             vertex(v, depth)
         for j, i, label in edges:
+            deadline.check()
             if side == "tail":
                 known = level[i] - 1
                 while (j, known) not in place:
@@ -214,6 +219,7 @@ class Levelled:
         units = dict(once)
         found = []
         for level in order:
+            self.deadline.check()
             reach, unit_reach, counts = {}, {}, []
             for v in range(self._first[level], self._first[level + 1]):
                 seen = twice = unit = 0
@@ -243,6 +249,7 @@ class Levelled:
         tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in self._all(0, self.last)]
         done: dict[tuple[int, int, int], Matrix] = {}
         while tasks:
+            self.deadline.check()
             a, b, component, ready = tasks.pop()
             if b - a == 1:
                 continue
@@ -255,7 +262,7 @@ class Levelled:
             matrices = {low: [done.pop(part) for part in parts if part[0] == low] for low in (a, k)}
             left = _sum(matrices[a], steps) if k - a > 1 else self._direct(a, k, (a, b, component))
             right = _sum(matrices[k], steps) if b - k > 1 else self._direct(k, k, (a, b, component))
-            done[a, b, component] = _product(left, right, steps, products)
+            done[a, b, component] = _product(left, right, steps, products, self.deadline)
         result: dict[tuple[int, int], int] = {}
         if self.last == 1:
             done[0, 1, 0] = {u: {w: (e, unit) for w, e, unit in row} for u, row in enumerate(self.edges)}
@@ -318,9 +325,12 @@ def _levels(graph: DifferentiationGraph, edges: list[tuple[int, int, int]]) -> d
     return {v: last if v in terminals else level[v] for v in sorted(used)}
 
 
-def _product(left: Matrix, right: Matrix, steps: Steps, products: dict[tuple[int, int], int]) -> Matrix:
+def _product(
+    left: Matrix, right: Matrix, steps: Steps, products: dict[tuple[int, int], int], deadline: Deadline
+) -> Matrix:
     result: Matrix = {}
     for u, row in left.items():
+        deadline.check()
         sums: dict[int, Entry] = {}
         for v, (first, first_unit) in row.items():
             for w, (second, second_unit) in right.get(v, {}).items():

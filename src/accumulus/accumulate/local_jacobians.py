@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.edge import EdgeElimination, edges_of_vertex
 from accumulus.accumulate.levelled import Levelled, Side
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph
 
@@ -56,6 +57,7 @@ def local_jacobians(
     components: bool = True,
     side: Side | Literal["best"] = "best",
     unit_products: bool = False,
+    deadline: Deadline = FOREVER,
 ) -> Accumulation:
     """Accumulate by products of local Jacobians.
 
@@ -70,6 +72,7 @@ def local_jacobians(
 
     Raises:
         ArgumentError: for nested pairs that are not a bracketing of the levels.
+        OutOfTimeError: if the deadline passes before.
         UnknownNameError: for another side or name of a bracketing.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("a", "c"), ("b", "x"), ("c", "x"), ("y", "x")])
@@ -86,7 +89,7 @@ def local_jacobians(
         raise unknown_name("side", side, ("tail", "head", "best"))
     elimination = EdgeElimination(graph)
     if simple_first:
-        _eliminate_simple(elimination)
+        _eliminate_simple(elimination, deadline)
     edges = [(j, i, label) for j, row in enumerate(elimination.successors) for i, label in row.items()]
     found = accumulate_edges(
         graph,
@@ -97,6 +100,7 @@ def local_jacobians(
         components=components,
         side=side,
         unit_products=unit_products,
+        deadline=deadline,
     )
     position = {root: k for k, root in enumerate(graph.roots)}
     column = {terminal: k for k, terminal in enumerate(graph.terminals)}
@@ -114,6 +118,7 @@ def accumulate_edges(
     components: bool = True,
     side: Side | Literal["best"] = "best",
     unit_products: bool = False,
+    deadline: Deadline = FOREVER,
 ) -> dict[tuple[int, int], int]:
     """Multiply the local Jacobians of labelled edges between vertices of a graph.
 
@@ -121,7 +126,7 @@ def accumulate_edges(
         edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
         steps: where products and sums are written.
         products: what has been multiplied already, by its factors.
-        bracketing, components, side, unit_products: as for `local_jacobians`.
+        bracketing, components, side, unit_products, deadline: as for `local_jacobians`.
 
     Returns:
         entries by (root, terminal).
@@ -129,7 +134,7 @@ def accumulate_edges(
     found: dict[tuple[int, int], int] = {}
     for part in _parts(graph, edges, components):
         sides: list[Side] = ["tail", "head"] if side == "best" else [side]
-        levelled = [Levelled(graph, part, each, unit_products) for each in sides]
+        levelled = [Levelled(graph, part, each, unit_products, deadline) for each in sides]
         plans = [_splits(each, bracketing) for each in levelled]
         cheapest = min(range(len(plans)), key=lambda k: plans[k][0])
         for place, label in levelled[cheapest].multiply(plans[cheapest][1], steps, products).items():
@@ -168,11 +173,12 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
             elimination.eliminate(*step)
 
 
-def _eliminate_simple(elimination: EdgeElimination) -> None:
+def _eliminate_simple(elimination: EdgeElimination, deadline: Deadline) -> None:
     """Replace simple chains and blocks by edges."""
     P, S = elimination.predecessors, elimination.successors
     pending = list(elimination.graph.topological_order)
     while pending:
+        deadline.check()
         v = pending.pop()
         if elimination.intermediate[v] and len(P[v]) == len(S[v]) == 1:
             (j,), (i,) = P[v], S[v]
@@ -287,6 +293,7 @@ def _optimise(
     above, below = levelled.counts(levels)
     for length in range(2, len(levels)):
         for first in range(len(levels) - length):
+            levelled.deadline.check()
             a, b = levels[first], levels[first + length]
             number, label = levelled.components(a, b)
             start = levelled.first(a + 1)

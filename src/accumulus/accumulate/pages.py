@@ -38,6 +38,7 @@ from typing import Final
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.local_jacobians import accumulate_edges
 from accumulus.accumulate.page import Page, Pair
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph
 
 __all__ = ["TracedPage", "pages", "trace_pages"]
@@ -48,7 +49,12 @@ _Written = tuple[list[tuple[int, int, int]], dict[Pair, int], dict[Pair, int]]
 
 
 def pages(
-    graph: DifferentiationGraph, *, literal: bool = False, limit: int = _LIMIT, unit_products: bool = False
+    graph: DifferentiationGraph,
+    *,
+    literal: bool = False,
+    limit: int = _LIMIT,
+    unit_products: bool = False,
+    deadline: Deadline = FOREVER,
 ) -> Accumulation:
     """Accumulate by the page strategy.
 
@@ -57,11 +63,14 @@ def pages(
         limit: pairs times edges above which a page is accumulated in one piece.
         unit_products: as for `accumulus.accumulate.local_jacobians.local_jacobians`.
 
+    Raises:
+        OutOfTimeError: if the deadline passes before.
+
     >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x"), ("b", "w")])
     >>> sum(pages(graph).steps.is_product)
     6
     """
-    strategy = _Strategy(graph, literal, limit, unit_products)
+    strategy = _Strategy(graph, literal, limit, unit_products, deadline)
     found = strategy.accumulate(strategy.first_page(), None)
     row = {root: position for position, root in enumerate(graph.roots)}
     column = {terminal: position for position, terminal in enumerate(graph.terminals)}
@@ -93,8 +102,15 @@ def trace_pages(graph: DifferentiationGraph, *, limit: int = _LIMIT) -> list[Tra
 class _Strategy:
     """A run of the strategy; all pages write to the same steps."""
 
-    def __init__(self, graph: DifferentiationGraph, literal: bool, limit: int, unit_products: bool = False) -> None:
-        self.graph = graph
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        literal: bool,
+        limit: int,
+        unit_products: bool = False,
+        deadline: Deadline = FOREVER,
+    ) -> None:
+        self.graph, self._deadline = graph, deadline
         self.unit_products = unit_products
         self.literal = literal
         self.limit = limit
@@ -114,6 +130,7 @@ class _Strategy:
 
     def product(self, left: int, right: int) -> int:
         """Reference of a product, formed once."""
+        self._deadline.check()
         if (left, right) not in self.products:
             self.products[left, right] = self.steps.product(left, right)
         return self.products[left, right]
@@ -146,6 +163,7 @@ class _Strategy:
     def _parted(self, page: Page, parent: int | None, rule: str) -> dict[Pair, int]:
         parent = self._record(page, parent, rule)
         while True:
+            self._deadline.check()
             if page.reduce():
                 parent = self._record(page, parent, "simple")
             if not page.inner:
@@ -166,7 +184,9 @@ class _Strategy:
     def _whole(self, page: Page) -> dict[Pair, int]:
         page.reduce()
         edges = [(j, i, label) for (j, i), label in page.edges()]
-        return accumulate_edges(self.graph, edges, self.steps, self.products, unit_products=self.unit_products)
+        return accumulate_edges(
+            self.graph, edges, self.steps, self.products, unit_products=self.unit_products, deadline=self._deadline
+        )
 
     def _rewind(self, start: int, before: tuple[dict[Pair, int], dict[Pair, int]]) -> _Written:
         """Forget all steps from `start` on; what they were."""

@@ -36,8 +36,8 @@ HOT: Final = 2.0
 COLD: Final = 0.05
 #: Weight of the total that breaks ties. It gives plateaus of the first total a slope.
 TIE: Final = 0.125
-#: Steps in a slice; one takes about 25 ns in small graphs.
-SLICE: Final = 150_000
+#: Seconds of a slice, after which whoever drives this looks at the clock.
+SLICE: Final = 4e-3
 #: Seconds of a step on a machine of today: at least, and more for each word of a row.
 STEP: Final = (25e-9, 6e-9)
 
@@ -109,7 +109,7 @@ class Annealing:
         floats[slot.TEMPERATURE] = HOT * heat
         floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))
         integers[slot.RANDOM] = seed_of(*seed)
-        visits_of_slice = max(1, SLICE * self.count // self._sweep_steps)
+        visits_of_slice = max(1, int(self.count * self.sweeps_in(SLICE)))
         while visits > 0:
             integers[slot.VISITS] = min(visits_of_slice, visits)
             visits -= visits_of_slice

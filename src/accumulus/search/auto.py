@@ -24,10 +24,10 @@ eliminations are face eliminations. That a plan "is optimal" says that no face e
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Final
 
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Options
@@ -52,32 +52,34 @@ _TAPE: Final = 15e-6
 
 
 @register("auto", "the best of all methods")
-def auto(graph: DifferentiationGraph, options: Options) -> Found:
+def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
-    start = time.perf_counter()
-    if options.effort != "fast" and not options.objective.on_tape and options.time_limit > 0:
-        prepare("search.order", "search.mixed", "search.faces")  # side by side, where they have to be compiled
+    if options.effort != "fast" and not options.objective.on_tape and options.searches:
+        with deadline.paused():
+            prepare("search.order", "search.mixed", "search.faces")  # side by side, where they have to be compiled
     # whatever `face` covers is begun with there
-    best = face(graph, replace(options, time_limit=(1 - _REST) * options.time_limit))
-    if best.interrupted or not options.searches:
+    best = face(graph, options, deadline.part(1 - _REST))
+    if best.interrupted or not options.searches or deadline.passed:
         return best
     covered = {"face", *_covered("face")}
     procedures = [method for method in map(get, methods()) if method.name not in covered and method.seconds is not None]
     try:
         for method, seconds in _affordable(graph, options, procedures, best):
-            if 2 * seconds > start + options.time_limit - time.perf_counter():
+            if 2 * seconds > deadline.left:
                 continue
-            found = method(graph, options)
+            try:
+                found = method.find(graph, options, deadline)
+            except OutOfTimeError:
+                break
             if found.cost(options.objective) < best.cost(options.objective):
                 best = found
             if options.progress is not None:
                 options.progress(best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)
-    if options.effort == "fast" or len(graph.sources) > _LARGEST:
+    if options.effort == "fast" or len(graph.sources) > _LARGEST or deadline.passed:
         return best
-    left = max(0.0, start + options.time_limit - time.perf_counter())
-    return proven(graph, replace(options, time_limit=left), best, "face", brief=options.effort != "thorough")
+    return proven(graph, options, deadline, best, "face", brief=options.effort != "thorough")
 
 
 def _covered(name: str) -> set[str]:

@@ -11,15 +11,29 @@ Time: a dictionary operation or two for every product, on all graphs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 
-__all__ = ["LARGE", "LEVELS", "Cost", "Elimination", "cost_of_order", "count_live", "is_large"]
+__all__ = [
+    "LARGE",
+    "LEVELS",
+    "UNLIMITED",
+    "Cost",
+    "Elimination",
+    "Limit",
+    "Priced",
+    "cost_of_order",
+    "count_live",
+    "is_large",
+    "price",
+]
 
 #: Cost under the objective, then under the one that breaks ties.
 Cost = tuple[int, int]
@@ -27,13 +41,39 @@ Cost = tuple[int, int]
 #: Level of a label by its kind: ±1, constant, variable.
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
-#: Edges beyond which orders are priced, and written down, by `accumulus.search.large`.
+#: Edges beyond which orders are priced, and written down, by `accumulus.search.large`; and pairs of edges at the same
+#: intermediate vertex.
 LARGE: Final = 5_000
+_DENSE: Final = 20_000
+
+
+class Priced(NamedTuple):
+    """What an order takes: its cost, products of labels whatever they cost, and additions of labels."""
+
+    cost: Cost
+    products: int
+    additions: int
+
+    @property
+    def steps(self) -> int:
+        """Products and additions."""
+        return self.products + self.additions
+
+
+class Limit(NamedTuple):
+    """Beyond it an order is given up: its cost under the objective, and its products whatever they cost."""
+
+    cost: float = math.inf
+    products: float = math.inf
+
 
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40
 _MASK: Final = (1 << _BITS) - 1
 _COUNTS: Final = (0, 1, 1 + (1 << _BITS), 1 + (1 << _BITS) + (1 << 2 * _BITS))
+
+
+UNLIMITED: Final = Limit()
 
 
 class Elimination:
@@ -43,15 +83,17 @@ class Elimination:
         successors, predecessors: level of each edge, by vertex and neighbour.
         intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
         dead: the other intermediates; they cost nothing, whenever they are eliminated.
+        products, additions: of labels, made so far.
     """
 
     def __init__(self, graph: DifferentiationGraph, objective: Objective) -> None:
         count = len(graph.vertices)
-        self.objective = objective
+        self.objective, self._fma_first = objective, objective.every_product
         self.sizes: list[int] = graph.sizes.tolist()
         self.successors: list[dict[int, int]] = [{} for _ in range(count)]
         self.predecessors: list[dict[int, int]] = [{} for _ in range(count)]
         self._above, self._below = [0] * count, [0] * count
+        self.products = self.additions = 0
         live = graph.live_edges
         ends = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True)
         for j, i, kind in ends:
@@ -72,9 +114,11 @@ class Elimination:
         """Edges (source, target, level) between vertices that are numbered from 0; the intermediates in their order."""
         state = cls.__new__(cls)
         count = len(sizes)
-        state.objective, state.sizes = objective, list(sizes)
+        state.objective, state._fma_first = objective, objective.every_product
+        state.sizes = list(sizes)
         state.successors, state.predecessors = [{} for _ in range(count)], [{} for _ in range(count)]
         state._above, state._below = [0] * count, [0] * count
+        state.products = state.additions = 0
         for j, i, level in edges:
             state._connect(j, i, level)
         state.intermediates, state.dead = tuple(intermediates), ()
@@ -100,7 +144,12 @@ class Elimination:
         fma = (above & _MASK) * (below & _MASK) * self.sizes[k]
         multiplications = variable * (below >> _BITS & _MASK) + constant * (below >> 2 * _BITS)
         multiplications *= self.sizes[k]
-        return self.objective.ranked(fma, multiplications)
+        # `Objective.ranked`, for each of many vertices
+        return (fma, multiplications) if self._fma_first else (multiplications, fma)
+
+    def products_with(self, k: int) -> int:
+        """Products so far if k is eliminated next."""
+        return self.products + len(self.predecessors[k]) * len(self.successors[k])
 
     def eliminate(self, k: int) -> None:
         """Replace the edges at k by edges from what depends on it to what it depends on."""
@@ -113,29 +162,49 @@ class Elimination:
             del self.predecessors[i][k]
             self._above[i] -= size * _COUNTS[level]
         for j, a in above.items():
+            others = len(self.successors[j])
             for i, b in below.items():
                 self._connect(j, i, a if a > b else b)
+            self.additions += others + len(below) - len(self.successors[j])
+        self.products += len(above) * len(below)
         self.predecessors[k], self.successors[k] = {}, {}
 
 
-def cost_of_order(
-    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: int | None = None
-) -> Cost | None:
-    """Cost of eliminating the vertices of `graph` in that order; None once it exceeds `limit`."""
-    if is_large(graph):
-        from accumulus.search.large import large_cost
+def price(
+    graph: DifferentiationGraph,
+    order: Iterable[int],
+    objective: Objective,
+    limit: Limit = UNLIMITED,
+    deadline: Deadline = FOREVER,
+) -> Priced | None:
+    """What it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
 
-        return large_cost(graph, order, objective, limit)
+    Raises:
+        OutOfTimeError: if the deadline passes before.
+    """
+    if is_large(graph):
+        from accumulus.search.large import large_price
+
+        return large_price(graph, order, objective, limit, deadline)
     state = Elimination(graph, objective)
     total = tie = 0
     for k in order:
+        deadline.check()
         cost, second = state.cost(k)
         total += cost
         tie += second
-        if limit is not None and total > limit:
+        if total > limit.cost or state.products_with(k) > limit.products:
             return None
         state.eliminate(k)
-    return total, tie
+    return Priced((total, tie), state.products, state.additions)
+
+
+def cost_of_order(
+    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: float = math.inf
+) -> Cost | None:
+    """Cost of eliminating the vertices of `graph` in that order; None once it exceeds `limit`."""
+    priced = price(graph, order, objective, Limit(limit))
+    return None if priced is None else priced.cost
 
 
 def count_live(graph: DifferentiationGraph) -> int:
@@ -149,4 +218,9 @@ def count_live(graph: DifferentiationGraph) -> int:
 
 def is_large(graph: DifferentiationGraph) -> bool:
     """Whether the graph is eliminated by compiled code, with the same results."""
-    return len(graph.sources) > LARGE
+    if len(graph.sources) > LARGE:
+        return True
+    live, count = graph.live_edges, len(graph.vertices)
+    pairs = np.bincount(graph.targets[live], minlength=count) * np.bincount(graph.sources[live], minlength=count)
+    pairs[[*graph.roots, *graph.terminals]] = 0
+    return int(pairs.sum()) > _DENSE

@@ -28,17 +28,19 @@ order is the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from accumulus.accumulate.edge import EdgeElimination
 from accumulus.accumulate.face import FaceElimination
 from accumulus.accumulate.greedy import EdgeChoices, FaceChoices, Problem, Step, run_heap
+from accumulus.deadline import Deadline
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
+from accumulus.search.elimination import Limit
 from accumulus.search.greedy import markowitz, markowitz_order
 from accumulus.search.registry import Found, register
 
@@ -149,8 +151,8 @@ class _Vertices:
     def start(self, graph: DifferentiationGraph) -> _Order:
         return _Order()
 
-    def scores(self, state: _Order) -> list[tuple[tuple[int, int], Step]]:
-        return [(self.score(state, (k,)), (k,)) for k in self._left]
+    def scores(self, state: _Order) -> Iterator[tuple[tuple[int, int], Step]]:
+        return ((self.score(state, (k,)), (k,)) for k in self._left)
 
     def is_choice(self, state: _Order, step: Step) -> bool:
         return step[0] in self._left
@@ -212,8 +214,8 @@ class _FaceDegrees(FaceChoices):
             self._into[i][e] = None
         return state
 
-    def scores(self, state: FaceElimination) -> list[tuple[Any, Step]]:
-        return [(self.score(state, (k,)), (k,)) for k in self._graph.intermediates if self.is_choice(state, (k,))]
+    def scores(self, state: FaceElimination) -> Iterator[tuple[Any, Step]]:
+        return ((self.score(state, (k,)), (k,)) for k in self._graph.intermediates if self.is_choice(state, (k,)))
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
         return any(state.inner_successors(i) for i in self._labels(state, step[0]))
@@ -277,20 +279,21 @@ def _register(row: Heuristic) -> None:
         f"greedy {plural}: {row.description}",
         seconds=lambda work: row.seconds * (work.fewest + work.edges),
     )
-    def find(graph: DifferentiationGraph, options: Options) -> Found:
+    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
         if row.level == "vertex":
             assert row.score is not None
             problem = _Vertices(graph, row.score)
             order = _Order()
-            run_heap(problem, order, len(graph.vertices))
+            run_heap(problem, order, len(graph.vertices), deadline)
             return Found(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
-        fewest = markowitz_order(graph, Objective.FMA, longest)
-        found = fewest and _sequence(graph, row, min(longest, _MOST[0] * fewest[0][0] + _MOST[1]))
-        return found or markowitz(graph, options)
+        fewest = markowitz_order(graph, Objective.FMA, Limit(longest), deadline)
+        most = longest if fewest is None else min(longest, _MOST[0] * fewest[0].cost[0] + _MOST[1])
+        found = None if fewest is None else _sequence(graph, row, most, deadline)
+        return found or markowitz(graph, options, deadline)
 
 
-def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int) -> Found | None:
+def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> Found | None:
     """The greedy edges or faces; None if they make more products than the limit."""
     problem: Problem
     if row.level == "edge":
@@ -299,7 +302,7 @@ def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int) -> Found 
     else:
         problem = _FaceDegrees(graph) if row.name == "markowitz-face" else FaceChoices()
     state = problem.start(graph)
-    if run_heap(problem, state, limit) is None:
+    if run_heap(problem, state, limit, deadline) is None:
         return None
     return Found(graph, row.name, _accumulation=state.finish())
 

@@ -6,11 +6,11 @@ fewest operations is not always that of the shortest program.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Final
 
 from accumulus.accumulate.emit import emit
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
@@ -26,20 +26,25 @@ _LARGEST: Final = 20_000
 _WORSE: Final = 2.5
 
 
-def cheapest_program(graph: DifferentiationGraph, options: Options, best: Found) -> Found:
+def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: Deadline, best: Found) -> Found:
     """The plan from which the optimiser makes the cheapest program by a short search; `best` among equals."""
     products = best.accumulation.steps.is_product.count(1)
     if products > _LARGEST:
         return best
-    deadline = time.perf_counter() + options.time_limit
     objective = options.objective.of_tape
+    quick = replace(options.alone, objective=Objective.MULTIPLICATIONS, effort="fast")
+    before = deadline.left
     least = preview(emit(best.accumulation), objective, options.seed)
-    quick = replace(options, objective=Objective.MULTIPLICATIONS, effort="fast", progress=None, executor=None)
+    took = before - deadline.left
     for name in _OTHERS:
-        if time.perf_counter() > deadline:
+        # another preview takes about as long
+        if took > deadline.left:
             break
-        found = get(name)(graph, quick)
-        if found.accumulation.steps.is_product.count(1) > _WORSE * products:
+        try:
+            found = get(name).find(graph, quick, deadline)
+        except OutOfTimeError:
+            break
+        if found.accumulation.steps.is_product.count(1) > _WORSE * products or took > deadline.left:
             continue
         cost = preview(emit(found.accumulation), objective, options.seed)
         if cost < least:

@@ -18,18 +18,19 @@ from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.vertex import check_order, eliminate_vertices
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.objective import Objective
 from accumulus.search.compiled import elimination_slots as slot
-from accumulus.search.elimination import LEVELS, Cost, is_large
+from accumulus.search.elimination import LEVELS, UNLIMITED, Cost, Limit, Priced, is_large
 
-__all__ = ["LargeElimination", "accumulation_of", "large_cost", "large_markowitz"]
+__all__ = ["LargeElimination", "accumulation_of", "large_markowitz", "large_price"]
 
-#: Products of one call of the kernel; between calls Ctrl-C is heard.
-_SLICE: Final = 2_000_000
+#: Products of one call of the kernel, some 10 ms; between calls it looks at the deadline, and Ctrl-C is heard.
+_SLICE: Final = 50_000
 #: Steps that wait to be written, at least.
 _WAITING: Final = 1 << 20
 _NO_LIMIT: Final = 1 << 62
@@ -46,13 +47,21 @@ class LargeElimination:
         graph: taken without what is on no path from a root to a terminal.
         objective: what costs are of.
         steps: where the products and sums are written, if they are wanted.
+        deadline: when it passes, what eliminates raises `OutOfTimeError`.
 
     Attributes:
         intermediates: those on a path from a root to a terminal, dependencies before dependents.
         dead: the other intermediates.
     """
 
-    def __init__(self, graph: DifferentiationGraph, objective: Objective, steps: Steps | None = None) -> None:
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        objective: Objective,
+        steps: Steps | None = None,
+        deadline: Deadline = FOREVER,
+    ) -> None:
+        self._deadline = deadline
         live = np.flatnonzero(graph.live_edges)
         sources, targets = graph.sources[live].astype(np.int64), graph.targets[live].astype(np.int64)
         count = self._count = len(graph.vertices)
@@ -76,7 +85,7 @@ class LargeElimination:
         self._edges = np.zeros((0, slot.EDGE), np.int64)
         values = block.integers
         values[slot.EVERY] = objective.every_product
-        values[slot.LIMIT] = _NO_LIMIT
+        values[[slot.LIMIT, slot.MOST]] = _NO_LIMIT
         values[slot.HEAPED] = -1
         if steps is not None:
             values[slot.NEXT] = steps.edges
@@ -92,14 +101,23 @@ class LargeElimination:
         values[slot.END] = len(live)
         self._perform(slot.LOAD)
         block.point(slot.LOADED, np.zeros(0, np.int64))
+        self._edges_given = int(values[slot.LIVE])
 
     @property
     def cost(self) -> Cost:
         """What was eliminated so far costs, under the objective and under the one that breaks ties."""
         return int(self._block.integers[slot.TOTAL]), int(self._block.integers[slot.TIE])
 
-    def follow(self, order: Integers, limit: int | None = None, costs: Integers | None = None) -> bool:
-        """Eliminate the vertices of an order; False once all together cost more than the limit.
+    @property
+    def priced(self) -> Priced:
+        """What was eliminated so far took."""
+        values = self._block.integers
+        created = int(values[slot.LIVE]) - self._edges_given + int(values[slot.REMOVED])
+        products = int(values[slot.MADE])
+        return Priced(self.cost, products, products - created)
+
+    def follow(self, order: Integers, limit: Limit = UNLIMITED, costs: Integers | None = None) -> bool:
+        """Eliminate the vertices of an order; False once all together exceed the limit.
 
         Args:
             costs: where the cost of each is written, if it is wanted.
@@ -110,16 +128,16 @@ class LargeElimination:
         if costs is not None:
             self._block.point(slot.COSTS, costs)
         values[[slot.AT, slot.END]] = 0, len(order)
-        values[slot.LIMIT] = _NO_LIMIT if limit is None else limit
+        self._limit(limit)
         return self._run(slot.FOLLOW)
 
-    def markowitz(self, limit: int | None = None) -> Integers | None:
-        """Eliminate the cheapest vertex until none is left: their order, or None once they cost more than the limit."""
+    def markowitz(self, limit: Limit = UNLIMITED) -> Integers | None:
+        """Eliminate the cheapest vertex until none is left: their order, or None once they exceed the limit."""
         values, count = self._block.integers, len(self.intermediates)
         self._order[:count] = self.intermediates
         self._block.point(slot.HEAP, np.zeros(count + 2 + 2 * self._count, np.int64))
         values[[slot.AT, slot.END, slot.HEAPED]] = 0, count, -1
-        values[slot.LIMIT] = _NO_LIMIT if limit is None else limit
+        self._limit(limit)
         return self._order[:count].copy() if self._run(slot.GREEDY) else None
 
     def arranged(self, order: Integers, ends: Integers) -> tuple[Integers, Cost]:
@@ -177,9 +195,13 @@ class LargeElimination:
         columns = (edges[:, field].tolist() for field in (slot.SOURCE, slot.TARGET, slot.REFERENCE))
         return zip(*columns, strict=True)
 
+    def _limit(self, limit: Limit) -> None:
+        self._block.integers[[slot.LIMIT, slot.MOST]] = [int(min(most, _NO_LIMIT)) for most in limit]
+
     def _run(self, mode: int) -> bool:
         values = self._block.integers
         while True:
+            self._deadline.check()
             values[slot.BUDGET] = _SLICE
             result = self._perform(mode)
             if result in (slot.DONE, slot.EXCEEDED):
@@ -241,21 +263,21 @@ class LargeElimination:
             column.frombytes((waiting >> shift & slot.LOW).astype(np.dtype(f"i{column.itemsize}")).tobytes())
 
 
-def large_cost(
-    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: int | None = None
-) -> Cost | None:
-    """`accumulus.search.elimination.cost_of_order`, compiled."""
-    state = LargeElimination(graph, objective)
-    return state.cost if state.follow(np.fromiter(order, np.int64), limit) else None
+def large_price(
+    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: Limit, deadline: Deadline
+) -> Priced | None:
+    """`accumulus.search.elimination.price`, compiled."""
+    state = LargeElimination(graph, objective, deadline=deadline)
+    return state.priced if state.follow(np.fromiter(order, np.int64), limit) else None
 
 
 def large_markowitz(
-    graph: DifferentiationGraph, objective: Objective, limit: int | None = None
-) -> tuple[Cost, tuple[int, ...]] | None:
+    graph: DifferentiationGraph, objective: Objective, limit: Limit, deadline: Deadline
+) -> tuple[Priced, tuple[int, ...]] | None:
     """`accumulus.search.greedy.markowitz_order`, compiled."""
-    state = LargeElimination(graph, objective)
+    state = LargeElimination(graph, objective, deadline=deadline)
     order = state.markowitz(limit)
-    return None if order is None else (state.cost, (*order.tolist(), *state.dead.tolist()))
+    return None if order is None else (state.priced, (*order.tolist(), *state.dead.tolist()))
 
 
 def accumulation_of(graph: DifferentiationGraph, order: Sequence[int]) -> Accumulation:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
@@ -59,20 +60,20 @@ def in_parts(find: Finder) -> Finder:
     """Decorator of a registered search, named as its function: shared in parts, if there is an executor."""
 
     @functools.wraps(find)
-    def search(graph: DifferentiationGraph, options: Options) -> Found:
+    def search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
         alone = replace(options, executor=None)
-        if options.executor is None or not _is_worth_sharing(graph, options):
-            return find(graph, alone)
-        return _Shared(find, graph, alone, options.executor).run()
+        if options.executor is None or not _is_worth_sharing(graph, options, deadline):
+            return find(graph, alone, deadline)
+        return _Shared(find, graph, alone, deadline, options.executor).run()
 
     return search
 
 
-def _is_worth_sharing(graph: DifferentiationGraph, options: Options) -> bool:
+def _is_worth_sharing(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> bool:
     """Whether parts would search, and not only find greedy orders again and again."""
     if not options.searches or not 2 <= len(graph.intermediates) <= LARGEST:
         return False
-    return _GREEDY * Workload.of(graph).fewest <= _BEGINNING * options.time_limit
+    return _GREEDY * Workload.of(graph).fewest <= _BEGINNING * deadline.seconds
 
 
 def members(options: Options) -> list[Options]:
@@ -120,7 +121,10 @@ class _Answer:
 class _Shared:
     """One search that is shared with workers."""
 
-    def __init__(self, find: Finder, graph: DifferentiationGraph, options: Options, workers: Workers) -> None:
+    def __init__(
+        self, find: Finder, graph: DifferentiationGraph, options: Options, deadline: Deadline, workers: Workers
+    ) -> None:
+        self._deadline = deadline
         self._find, self._graph, self._options, self._workers = find, graph, options, workers
         self._members = members(options)
         #: Parts done by number, with what they cost; a `Found` if it was found here.
@@ -130,12 +134,12 @@ class _Shared:
         self._here: list[int] = []
         self._interrupted = False
         # what every worker would have to compile for itself; the first use on a machine is not the search's time
-        prepare(
-            "search.order",
-            *["search.sharing"] * (options.objective.on_tape),
-            *["search.mixed"] * (find.__name__ != "vertex"),
-        )
-        self._deadline = time.perf_counter() + options.time_limit
+        with deadline.paused():
+            prepare(
+                "search.order",
+                *["search.sharing"] * options.objective.on_tape,
+                *["search.mixed"] * (find.__name__ != "vertex"),
+            )
 
     def run(self) -> Found:
         """Do the first part, then collect the others until the time is over."""
@@ -159,7 +163,7 @@ class _Shared:
         written = _written(self._graph)
         for number, member in enumerate(self._members[1:], 1):
             future = self._workers.submit(
-                _search, self._find.__name__, written, member, time.time(), _ABROAD * member.time_limit
+                _search, self._find.__name__, written, member, time.time(), _ABROAD * self._deadline.left
             )
             if future is None:  # nor will it take what follows
                 self._here.extend(range(number, len(self._members)))
@@ -168,21 +172,20 @@ class _Shared:
 
     def _do(self, number: int) -> None:
         """Do a part here."""
-        start = time.perf_counter()
-        limit = self._options.time_limit if number == 0 else self._deadline - start
+        left = self._deadline.left
         progress = None if self._options.progress is None else self._report
-        found = self._find(self._graph, replace(self._members[number], time_limit=limit, progress=progress))
+        found = self._find(self._graph, replace(self._members[number], progress=progress), self._deadline)
         self._done[number] = found.cost(self._options.objective), found
         self._interrupted |= found.interrupted
-        self._workers.complete &= time.perf_counter() - start <= _WHOLE * limit
+        self._workers.complete &= self._deadline.left >= (1 - _WHOLE) * left
 
     def _collect(self) -> None:
         """Take what comes in, and do meanwhile what nobody else will."""
         if self._interrupted or self._is_least():
             return
         while (self._pending or self._here) and not self._interrupted:
-            left = self._deadline - time.perf_counter()
-            if left <= 0:
+            left = self._deadline.left
+            if left == 0:
                 self._workers.complete = False
                 return
             if self._here:
@@ -221,7 +224,10 @@ class _Shared:
         """Whether no elimination costs less than the first part, so that the others need not be waited for."""
         from accumulus.search.exact.bounds import lower_bound
 
-        bound = lower_bound(self._graph, self._options.objective)
+        try:
+            bound = lower_bound(self._graph, self._options.objective, deadline=self._deadline)
+        except OutOfTimeError:
+            return False
         return bound is not None and self._done[0][0] <= bound
 
     def _best(self) -> Found:
@@ -252,10 +258,10 @@ def _search(method: str, graph: bytes, options: Options, submitted: float, secon
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
         return None
-    start = time.perf_counter()
-    found = get(method)(_read(graph), replace(options, time_limit=left))
+    deadline = Deadline(left)
+    found = get(method)(_read(graph), options, deadline)
     cost = found.cost(options.objective)
-    cut = found.interrupted or time.perf_counter() - start > _WHOLE * left
+    cut = found.interrupted or deadline.left < (1 - _WHOLE) * left
     return _Answer.of(found, cost, cut)
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation
-from accumulus.errors import ArgumentError, ExecutorWarning, OrderError
+from accumulus.deadline import Deadline
+from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLimitWarning
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from accumulus.algebra.sets import ExpressionSet
 
 __all__ = ["Plan", "find_plan", "plan"]
+
+#: Part of the time in which orders are searched, where they are then scored by what the tape's optimiser makes of them.
+_ORDERS: Final = 0.7
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ def plan(
     Warns:
         CacheWarning: if the cache could have been written by others, so that it is not used.
         ExecutorWarning: if the executor fails; the plan is there all the same.
+        TimeLimitWarning: if the method does not finish within the time limit; the plan is that of forward or reverse.
 
     Raises:
         ArgumentError: if an argument has a wrong type or is out of range.
@@ -200,32 +205,35 @@ def plan(
     return find_plan(graph, options, order)
 
 
-def find_plan(graph: DifferentiationGraph, options: Options, order: Iterable[Hashable] | None = None) -> Plan:
-    """`plan`, with its options in one object."""
+def find_plan(
+    graph: DifferentiationGraph,
+    options: Options,
+    order: Iterable[Hashable] | None = None,
+    deadline: Deadline | None = None,
+) -> Plan:
+    """`plan`, with its options in one object, and the time when it has to be done, if not after the time limit."""
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
             "or load_graph(path)"
         )
-    key = key_of(graph, options) if options.cache and order is None and is_on() else None
-    known = recall(key, graph) if key else None
+    until = Deadline(options.time_limit) if deadline is None else deadline
+    with until.paused():
+        key = key_of(graph, options) if options.cache and order is None and is_on() else None
+        known = recall(key, graph) if key else None
     if known is not None:
         return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
     start = time.perf_counter()
     workers = None if options.executor is None else Workers(options.executor)
-    asked = replace(options, executor=workers)
-    if order is not None:
-        if options.method != "auto":
-            raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
+    if order is None:
+        found = _search(graph, replace(options, executor=workers), until)
+    elif options.method == "auto":
         found = Found(graph, "order", _numbered(graph, order))
     else:
-        found = get(options.method)(graph, asked)
-        if options.method != "auto":
-            found = replace(found, method=options.method, _accumulation=found.accumulation)
-        elif options.effort == "thorough" and options.objective.on_tape and asked.searches and not found.interrupted:
-            found = cheapest_program(graph, asked, found)
-    verify(found.accumulation)
-    cost = found.cost(options.objective)
+        raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
+    with until.paused():
+        verify(found.accumulation)
+        cost = found.cost(options.objective)
     made = Plan(
         graph,
         found.accumulation,
@@ -239,11 +247,29 @@ def find_plan(graph: DifferentiationGraph, options: Options, order: Iterable[Has
         effort=options.effort,
         time_limit=options.time_limit,
     )
+    if found.unfinished:
+        warnings.warn(
+            f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {found.method}. "
+            "Give it a longer time_limit",
+            TimeLimitWarning,
+            stacklevel=3,
+        )
     if workers is not None and workers.failures:
         warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=3)
-    if key and not found.interrupted and (workers is None or workers.complete):
+    if key and not (found.interrupted or found.unfinished) and (workers is None or workers.complete):
         remember(key, made)
     return made
+
+
+def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+    """What the method finds, under its own name unless it is "auto"."""
+    jointly = options.method == "auto" and options.effort == "thorough" and options.objective.on_tape
+    found = get(options.method)(graph, options, deadline.part(_ORDERS) if jointly else deadline)
+    if jointly and options.searches and not found.interrupted:
+        return cheapest_program(graph, options, deadline, found)
+    if options.method == "auto" or found.unfinished:
+        return found
+    return replace(found, method=options.method, _accumulation=found.accumulation)
 
 
 def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:

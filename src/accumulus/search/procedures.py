@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from accumulus.accumulate.accumulation import Accumulation
+from accumulus.deadline import Deadline
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Options
 from accumulus.search.registry import Found, register
@@ -39,10 +40,10 @@ def _register_factorization(name: str, description: str, direction: Direction) -
         return 3e-6 * products + 4e-6 * work.edges
 
     @register(name, description, seconds=seconds)
-    def find(graph: DifferentiationGraph, options: Options) -> Found:
+    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
         from accumulus.accumulate.factorize import factorize
 
-        return _found(graph, name, factorize(graph, direction))
+        return _found(graph, name, factorize(graph, direction, deadline=deadline))
 
 
 def _found(graph: DifferentiationGraph, method: str, accumulation: Accumulation) -> Found:
@@ -62,11 +63,11 @@ _register_factorization("middle-factorization", "splits vertices from the middle
     "D*: factors the graphs of all entries at their dominators",
     seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges,
 )
-def _dstar(graph: DifferentiationGraph, options: Options) -> Found:
+def _dstar(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Factor subgraphs of most entries first."""
     from accumulus.accumulate.dstar import dstar
 
-    return _found(graph, "dstar", dstar(graph))
+    return _found(graph, "dstar", dstar(graph, deadline=deadline))
 
 
 def _bracketing_seconds(work: Workload) -> float:
@@ -80,11 +81,11 @@ def _bracketing_seconds(work: Workload) -> float:
     "multiplies Jacobians between levels, best bracketed",
     seconds=_bracketing_seconds,
 )
-def _local_jacobians(graph: DifferentiationGraph, options: Options) -> Found:
+def _local_jacobians(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """The best bracketing of every component."""
     from accumulus.accumulate.local_jacobians import local_jacobians
 
-    accumulation = local_jacobians(graph, unit_products=options.objective.every_product)
+    accumulation = local_jacobians(graph, unit_products=options.objective.every_product, deadline=deadline)
     return _found(graph, "local-jacobians", accumulation)
 
 
@@ -94,8 +95,8 @@ def _pages_seconds(work: Workload) -> float:
 
 
 @register("pages", "parts the paths into pages that are accumulated locally", seconds=_pages_seconds)
-def _pages(graph: DifferentiationGraph, options: Options) -> Found:
+def _pages(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Parted wherever that is cheaper than one piece."""
     from accumulus.accumulate.pages import pages
 
-    return _found(graph, "pages", pages(graph, unit_products=options.objective.every_product))
+    return _found(graph, "pages", pages(graph, unit_products=options.objective.every_product, deadline=deadline))

@@ -1,7 +1,7 @@
 """The registry of methods: every way to accumulate, under its field's name, with one signature.
 
-A method takes a graph and `Options` and returns what it `Found`. Registering it is all that is needed for
-`accumulus.plan`, the command line, and the tests, which run every cross-check on every registered method.
+A method takes a graph, `Options` and a `Deadline`, and returns what it `Found`. Registering it is all that is needed
+for `accumulus.plan`, the command line, and the tests, which run every cross-check on every registered method.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from accumulus.accumulate.accumulation import Accumulation
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Options
@@ -34,6 +35,7 @@ class Found:
         lower_bound: no elimination of the method's class can cost less: of `exact-vertex` no vertex elimination, of
             `exact-edge` no edge elimination, of all others no face elimination; None if nothing is known.
         interrupted: whether Ctrl-C ended the search, so that nothing is to follow it.
+        unfinished: whether this is another method's, since the one that was asked for did not finish in its time.
     """
 
     graph: DifferentiationGraph
@@ -42,6 +44,7 @@ class Found:
     lower_bound: int | None = None
     _accumulation: Accumulation | None = field(default=None, repr=False)
     interrupted: bool = False
+    unfinished: bool = False
     _costs: dict[str, int] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -59,7 +62,8 @@ class Found:
         return self._costs[objective]
 
 
-Finder = Callable[[DifferentiationGraph, Options], Found]
+#: What is registered: it looks at the deadline, and hands back the best that it has, or raises `OutOfTimeError`.
+Finder = Callable[[DifferentiationGraph, Options, Deadline], Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,20 @@ class Method:
     #: Seconds that it takes, roughly, if it is a fixed procedure; None if it keeps to the time limit.
     seconds: Callable[[Workload], float] | None = None
 
-    def __call__(self, graph: DifferentiationGraph, options: Options) -> Found:
-        """Search for a plan of the graph."""
-        return self.find(graph, options)
+    def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> Found:
+        """A plan of the graph; the better sweep, if the method has none when its time is over.
+
+        Args:
+            deadline: by default after the time limit of the options.
+        """
+        from accumulus.search.greedy import cheapest_sweep
+
+        until = Deadline(options.time_limit) if deadline is None else deadline
+        try:
+            return self.find(graph, options, until)
+        except OutOfTimeError:
+            sweep = cheapest_sweep(graph)
+            return Found(graph, sweep.name, sweep.order, unfinished=True)
 
 
 _METHODS: Final[dict[str, Method]] = {}

@@ -17,12 +17,12 @@ Always hands back the best so far: when the time is over, and on Ctrl-C.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
@@ -70,76 +70,71 @@ _EDGES: Final = 0.25
 
 @register("edge", "eliminates edges, beginning with the best vertex order", covers=("vertex",))
 @in_parts
-def edge(graph: DifferentiationGraph, options: Options) -> Found:
+def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence that is better than the best vertex order."""
-    return _search(graph, options, ("edge",))
+    return _search(graph, options, deadline, ("edge",))
 
 
 @register("face", "eliminates faces, beginning with the best vertex order", covers=("edge",))
 @in_parts
-def face(graph: DifferentiationGraph, options: Options) -> Found:
+def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence, then for a face sequence that is better still."""
-    return _search(graph, options, ("edge", "face"))
+    return _search(graph, options, deadline, ("edge", "face"))
 
 
-def _search(graph: DifferentiationGraph, options: Options, levels: tuple[Level, ...]) -> Found:
-    started = time.perf_counter()
-    start = best = vertex(graph, options)
-    if best.interrupted or not options.searches:
+def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]) -> Found:
+    start = best = vertex(graph, options, deadline)
+    if best.interrupted or not options.searches or deadline.passed:
         return best
     products = best.accumulation.steps.is_product.count(1)
-    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective):
+    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, deadline):
         return best
-    deadline = started + options.time_limit
-    search: _Annealed | _Repaired | None = None
+    search = _search_from(start, options, deadline)
+    if search is None:
+        return best
     for level in levels:
-        share = _EDGES if level == "edge" and "face" in levels else 1.0
+        until = deadline.part(_EDGES) if level == "edge" and "face" in levels else deadline
         interrupted = False
         try:
-            if search is None:
-                before = time.perf_counter()
-                search = _search_from(start, options) if before <= deadline else None
-                if search is None:
-                    return best
-                # the first use on a machine compiles a kernel, which is not the search's time
-                deadline += time.perf_counter() - before
-            now = time.perf_counter()
-            with closing(search.steps(level, share * options.time_limit)) as costs:
+            with closing(search.steps(level, until.seconds)) as costs:
                 for cost in costs:
                     if options.progress is not None:
                         options.progress(min(cost, best.cost(options.objective)))
-                    if time.perf_counter() > now + share * (deadline - now):
+                    if until.passed:
                         break
         except KeyboardInterrupt:
             interrupted = True
-        if search is not None:
-            found = search.found(level)
-            if found.cost(options.objective) < best.cost(options.objective):
-                best = found
+        found = search.found(level)
+        if found.cost(options.objective) < best.cost(options.objective):
+            best = found
         if interrupted:
             return replace(best, interrupted=True)
-        if _is_least(best, options.objective):
+        if deadline.passed or _is_least(best, options.objective, deadline):
             break
     return best
 
 
-def _is_least(found: Found, objective: Objective) -> bool:
-    """Whether no plan makes fewer products that count."""
+def _is_least(found: Found, objective: Objective, deadline: Deadline) -> bool:
+    """Whether no plan makes fewer products that count, as far as there is time to know."""
     from accumulus.search.exact.bounds import lower_bound
 
     # nothing is known of operations, but without fewer products there are hardly fewer of them
     counted = objective.of_eliminations
-    bound = lower_bound(found.graph, counted)
+    try:
+        bound = lower_bound(found.graph, counted, deadline=deadline)
+    except OutOfTimeError:
+        return False
     return bound is not None and found.cost(counted) <= bound
 
 
-def _search_from(start: Found, options: Options) -> _Annealed | _Repaired | None:
+def _search_from(start: Found, options: Options, deadline: Deadline) -> _Annealed | _Repaired | None:
     """The search that fits the objective; None for what is too large for it."""
     if options.objective.on_tape and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
         return _Repaired(start, options)
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
-    prepare("search.mixed")
+    with deadline.paused():
+        prepare("search.mixed")
     return _Annealed(start, options)
 
 

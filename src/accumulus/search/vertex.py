@@ -13,18 +13,18 @@ about 100 vertices nearly every seed reaches the best values known at the defaul
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
-from accumulus.search.elimination import Cost, Elimination, cost_of_order, count_live
+from accumulus.search.elimination import Cost, Elimination, Limit, count_live, price
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
@@ -55,34 +55,42 @@ _DOUBTFUL: Final = (0.15, 20)
 
 @dataclass(slots=True)
 class _Candidate:
-    """An order that may be the best, with its cost, or the operations that the model gives it."""
+    """An order that may be the best, with its cost and steps, or the operations that the model gives it."""
 
     found: Found
     cost: Cost | None = None
+    rank: tuple[int, int] = (0, 0)
     modelled: int | None = None
 
 
 @register("vertex", "anneals the order in which vertices are eliminated", covers=("forward", "reverse", "markowitz"))
 @in_parts
-def vertex(graph: DifferentiationGraph, options: Options) -> Found:
+def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for the best vertex elimination order."""
-    start = time.perf_counter()
-    greedy = greedy_orders(graph, options.objective)
-    candidates = [_Candidate(Found(graph, name, order), cost) for name, cost, order in greedy]
+    # the best greedy plan is found without a limit, where that is all that is asked for
+    until = deadline if options.searches else FOREVER
+    greedy = greedy_orders(graph, options.objective, until)
+    candidates = [
+        _Candidate(Found(graph, each.name, each.order), each.priced.cost, each.rank(options.objective))
+        for each in greedy
+    ]
     interrupted = False
-    if _searchable(graph, candidates, options):
+    if _searchable(graph, candidates, options) and not until.passed:
         try:
-            deadline = start + options.time_limit + _prepared(options)
-            with closing(_search(graph, options, candidates)) as search:
+            with deadline.paused():
+                prepare("search.order", *["search.sharing"] * options.objective.on_tape)
+            with closing(_search(graph, options, deadline, candidates)) as search:
                 for cost in search:
                     if options.progress is not None:
                         options.progress(cost)
-                    if time.perf_counter() > deadline:
+                    if deadline.passed:
                         break
+        except OutOfTimeError:
+            pass
         except KeyboardInterrupt:
             interrupted = True
     on_tape = options.objective.on_tape
-    found = _cheapest_tape(candidates, options.objective) if on_tape else _cheapest(candidates)
+    found = _cheapest_tape(candidates, options.objective, until) if on_tape else _cheapest(candidates)
     return replace(found, interrupted=True) if interrupted else found
 
 
@@ -96,17 +104,12 @@ def _searchable(graph: DifferentiationGraph, candidates: list[_Candidate], optio
     return live >= 2 and 0 < least < DEAREST
 
 
-def _prepared(options: Options) -> float:
-    """Have the kernels ready, and return how long that took: the first use on a machine compiles them."""
-    start = time.perf_counter()
-    prepare("search.order", *["search.sharing"] * (options.objective.on_tape))
-    return time.perf_counter() - start
-
-
-def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Candidate]) -> Generator[int]:
+def _search(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, candidates: list[_Candidate]
+) -> Generator[int]:
     """Yield the best cost from time to time, and add what is found to the candidates, however this ends."""
     if count_live(graph) > LARGEST:
-        yield from _search_windows(graph, options, candidates)
+        yield from _search_windows(graph, options, deadline, candidates)
         return
     start = _cheapest(candidates)
     state = Elimination(graph, options.objective)
@@ -116,49 +119,52 @@ def _search(graph: DifferentiationGraph, options: Options, candidates: list[_Can
     iterations = options.iterations
     if by_operations and iterations is not None:
         iterations = (iterations + 1) // 2
-    sweeps = annealing.sweeps_in(min(options.time_limit, _RUN[options.effort]))
+    sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
     try:
         for least in until_stalled(annealing, schedule, options.seed, sweeps, iterations):
             yield start.cost(options.objective) if by_operations else least
     finally:
         cost, order = annealing.best
-        candidates.append(_Candidate(Found(graph, "vertex", (*order, *state.dead)), cost))
+        candidates.append(_Candidate(Found(graph, "vertex", (*order, *state.dead)), cost, cost))
     if by_operations and len(state.intermediates) <= MOST_VERTICES:
         iterations = None if options.iterations is None else options.iterations - (options.iterations + 1) // 2
         if iterations != 0:
-            yield from _search_by_operations(graph, state, options, candidates, iterations)
+            yield from _search_by_operations(graph, state, options, deadline, candidates, iterations)
 
 
-def _search_windows(graph: DifferentiationGraph, options: Options, candidates: list[_Candidate]) -> Generator[int]:
+def _search_windows(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, candidates: list[_Candidate]
+) -> Generator[int]:
     """The same for large graphs: the best greedy order, searched in windows."""
     start = min((c for c in candidates if c.cost is not None), key=lambda c: c.cost or (0, 0))
     assert start.cost is not None
-    windows = Windows(graph, options.objective, _order(start.found), start.cost)
+    windows = Windows(graph, options.objective, _order(start.found), start.cost, deadline)
     try:
         yield from windows.run(options.effort, options.seed, options.iterations)
     finally:
         if windows.cost < start.cost:
-            candidates.append(_Candidate(Found(graph, "vertex", windows.order), windows.cost))
+            candidates.append(_Candidate(Found(graph, "vertex", windows.order), windows.cost, windows.cost))
 
 
 def _search_by_operations(
     graph: DifferentiationGraph,
     state: Elimination,
     options: Options,
+    deadline: Deadline,
     candidates: list[_Candidate],
     iterations: int | None,
 ) -> Generator[int]:
     """The second stage, from the order that the model likes best."""
     cheapest = _cheapest(candidates)
-    products = cost_of_order(graph, _order(cheapest), Objective.FMA, limit=MOST_PRODUCTS)
-    if products is None:
+    priced = price(graph, _order(cheapest), Objective.FMA, Limit(MOST_PRODUCTS), deadline)
+    if priced is None:
         return
-    sharing = Sharing(graph, state, cheapest.accumulation.entries, products[0])
+    sharing = Sharing(graph, state, cheapest.accumulation.entries, priced.cost[0])
     for candidate in candidates:
         candidate.modelled = sharing.count_operations(_order(candidate.found))
     start = min(candidates, key=lambda candidate: candidate.modelled or 0).found
     beside = start.cost(Objective.OPERATIONS) - sharing.best[0]
-    sweeps = sharing.sweeps_in(min(options.time_limit, _RUN[options.effort]))
+    sweeps = sharing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
     try:
         for modelled in until_stalled(sharing, _SHARING[options.effort], options.seed, sweeps, iterations):
             yield modelled + beside
@@ -178,9 +184,20 @@ def _cheapest(candidates: list[_Candidate]) -> Found:
     return min(priced, key=lambda pair: pair[0])[1]
 
 
-def _cheapest_tape(candidates: list[_Candidate], objective: Objective) -> Found:
-    """The least cost of the emitted tape, counted; the simplest among equals."""
+def _cheapest_tape(candidates: list[_Candidate], objective: Objective, deadline: Deadline) -> Found:
+    """The least cost of the emitted tape, counted as far as there is time; the simplest among equals."""
     least = min((candidate.modelled for candidate in candidates if candidate.modelled is not None), default=0)
     limit = least + _DOUBTFUL[0] * least + _DOUBTFUL[1]
-    worth = [c.found for c in candidates if c.modelled is None or c.modelled <= limit]
-    return min(worth, key=lambda found: found.cost(objective)) if len(worth) > 1 else worth[0]
+    worth = [(k, c) for k, c in enumerate(candidates) if c.modelled is None or c.modelled <= limit]
+    # the likeliest first: it may be the only one that there is time for
+    worth.sort(key=lambda pair: (pair[1].modelled or math.inf, pair[1].found.method != "vertex", pair[1].rank))
+    best = worth[0][1].found
+    if len(worth) == 1:
+        return best
+    counted = []
+    for k, candidate in worth:
+        before = deadline.left
+        counted.append((candidate.found.cost(objective), k, candidate.found))
+        if 2 * (before - deadline.left) > deadline.left:
+            break
+    return min(counted, key=lambda item: item[:2])[2]

@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort
@@ -54,16 +55,24 @@ class Windows:
 
     Args:
         order: of all intermediates, to begin with.
+        deadline: when it passes, a search raises `OutOfTimeError`; the best order so far is there all the same.
 
     Attributes:
         cost: of the best order so far, under the objective and under the one that breaks ties.
     """
 
-    def __init__(self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int], cost: Cost) -> None:
-        self._graph = graph
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        objective: Objective,
+        order: Sequence[int],
+        cost: Cost,
+        deadline: Deadline = FOREVER,
+    ) -> None:
+        self._graph, self._deadline = graph, deadline
         # annealing leaves sizes out of operations, greedy orders do not
         self._objective = objective.of_eliminations
-        state = LargeElimination(graph, self._objective)
+        state = self._whole()
         matters = np.zeros(len(graph.vertices), bool)
         matters[state.intermediates] = True
         given = np.array(order, np.int64)
@@ -109,16 +118,20 @@ class Windows:
             if misses == _PATIENCE[effort]:
                 return
 
+    def _whole(self) -> LargeElimination:
+        """The graph, nothing eliminated."""
+        return LargeElimination(self._graph, self._objective, deadline=self._deadline)
+
     def _arrange(self, rng: np.random.Generator | None) -> Integers:
         """Rewrite the order as one of equal cost; returns what each vertex costs."""
-        state = LargeElimination(self._graph, self._objective)
+        state = self._whole()
         ends = self._order[::-1].copy()
         if rng is not None:
             rng.shuffle(ends)
         order, cost = state.arranged(self._order, ends)
         del state
         costs = np.zeros(len(order), np.int64)
-        again = LargeElimination(self._graph, self._objective)
+        again = self._whole()
         again.follow(order, costs=costs)
         assert again.cost == cost, "an order that was to cost the same does not"
         self._order = order
@@ -126,7 +139,7 @@ class Windows:
 
     def _sweep(self, bounds: Sequence[int], chosen: Sequence[int], seed: tuple[int, ...]) -> Iterator[tuple[int, int]]:
         """Search in the chosen windows, one after the other; yields vertices visited and the best cost."""
-        state = LargeElimination(self._graph, self._objective)
+        state = self._whole()
         at = 0
         for number in chosen:
             start, end = bounds[number], bounds[number + 1]
@@ -152,7 +165,7 @@ class Windows:
         before, _ = annealing.best
         visits = SWEEPS * (end - start)
         for _ in annealing.run(range(end - start), visits, seed):
-            pass
+            self._deadline.check()
         after, order = annealing.best
         if after < before:
             self._order[start:end] = window[list(order)]

@@ -52,9 +52,11 @@ from accumulus.search.compiled.elimination_slots import (
     LOAD,
     LOADED,
     LOW,
+    MADE,
     MASK,
     MERGED,
     MODE,
+    MOST,
     NARROW,
     NEXT,
     NEXT_IN,
@@ -66,6 +68,7 @@ from accumulus.search.compiled.elimination_slots import (
     PREVIOUS_OUT,
     REFERENCE,
     REHASH,
+    REMOVED,
     ROOM,
     SCRATCH,
     SECOND,
@@ -406,9 +409,9 @@ def obstacle(block: int, k: int) -> int:
     """DONE if k can be eliminated now, else what has to be done before."""
     record = vertex_at(block, k)
     price(block, record)
-    if get(block, TOTAL) + get(record, COST) > get(block, LIMIT):
-        return EXCEEDED
     products = get(record, ENTERING) * get(record, LEAVING)
+    if get(block, TOTAL) + get(record, COST) > get(block, LIMIT) or get(block, MADE) + products > get(block, MOST):
+        return EXCEEDED
     if get(block, LIVE) + products > get(block, CAPACITY):
         return NARROW
     if get(block, NEXT) != 0 and get(block, STEPPED) + 2 * products > get(block, ROOM):
@@ -420,6 +423,8 @@ def obstacle(block: int, k: int) -> int:
     put(block, BUDGET, get(block, BUDGET) - 1 - products)
     put(block, TOTAL, get(block, TOTAL) + get(record, COST))
     put(block, TIE, get(block, TIE) + get(record, SECOND))
+    put(block, MADE, get(block, MADE) + products)
+    put(block, REMOVED, get(block, REMOVED) + get(record, ENTERING) + get(record, LEAVING))
     return DONE
 
 

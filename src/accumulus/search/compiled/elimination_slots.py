@@ -10,12 +10,14 @@ EDGES, VERTICES, TABLE, ORDER, COSTS, HEAP, SCRATCH, MERGED, STEPS, LOADED = ran
 STARTS, EARLIER, CURSORS, STACK = range(27, 31)
 #: Whether the neighbours of each vertex that is eliminated are noted, in place of steps.
 NOTED: Final = 31
+#: Products so far, whatever they cost, how many may be made, and the edges that were removed with the vertices.
+MADE, MOST, REMOVED = range(32, 35)
 #: Integers: what to do, sizes of the arrays, whether every product counts, limits.
 MODE, CAPACITY, MASK, ROOM, EVERY, LIMIT, BUDGET = range(10, 17)
 #: State: position in the order and its end, both totals, vertices in the heap, edges, records ever used, first free
 #: record, steps in the buffer, and the reference of the next step (0: nothing is written).
 AT, END, TOTAL, TIE, HEAPED, LIVE, USED, FREE, STEPPED, NEXT = range(17, 27)
-SLOTS: Final = 32
+SLOTS: Final = 35
 
 #: What to do: take in edges, eliminate in the given order, eliminate the cheapest, fill the table anew, list the edges
 #: at some vertices, write an equal order.

@@ -30,6 +30,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 from accumulus.search.elimination import LEVELS, Elimination
@@ -53,11 +54,16 @@ class Ways(NamedTuple):
     nonunit: int
 
 
-def lower_bound(graph: DifferentiationGraph, objective: Objective, flow_work: int = FLOW_WORK) -> int | None:
+def lower_bound(
+    graph: DifferentiationGraph, objective: Objective, flow_work: int = FLOW_WORK, deadline: Deadline = FOREVER
+) -> int | None:
     """What every elimination of the graph costs at least; None under "operations", of which nothing is proven.
 
     Args:
         flow_work: vertices times edges up to which flows are exact.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
 
     >>> lion = [("0a", "1"), ("0b", "1"), ("1", "2"), ("1", "5"), ("2", "3a"), ("2", "3b"), ("2", "4"), ("2", "5")]
     >>> lower_bound(DifferentiationGraph(lion), Objective.FMA)
@@ -65,11 +71,14 @@ def lower_bound(graph: DifferentiationGraph, objective: Objective, flow_work: in
     """
     if objective.on_tape:
         return None
-    return sum(least_costs(unmerged(graph, objective), flow_work=flow_work).values())
+    return sum(least_costs(unmerged(graph, objective), flow_work=flow_work, deadline=deadline).values())
 
 
 def least_costs(
-    state: Elimination, vertices: Iterable[int] | None = None, flow_work: int = FLOW_WORK
+    state: Elimination,
+    vertices: Iterable[int] | None = None,
+    flow_work: int = FLOW_WORK,
+    deadline: Deadline = FOREVER,
 ) -> dict[int, int]:
     """What the products at each vertex cost at least, in any elimination of the graph as it is left.
 
@@ -79,12 +88,16 @@ def least_costs(
     chosen = state.intermediates if vertices is None else tuple(vertices)
     edges = sum(map(len, state.successors))
     if len(chosen) * edges <= flow_work:
-        above = {v: ways(paths_up(state, v), state.objective) for v in chosen}
-        below = {v: ways(paths_down(state, v), state.objective) for v in chosen}
-        return {v: pair_cost(state.sizes[v], above[v], below[v]) for v in chosen}
+        exact = {}
+        for v in chosen:
+            deadline.check()
+            above, below = ways(paths_up(state, v), state.objective), ways(paths_down(state, v), state.objective)
+            exact[v] = pair_cost(state.sizes[v], above, below)
+        return exact
     order = _topological(state)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
+        deadline.check()
         rng = random.Random(k)
         to_roots = _forest_ways(order[::-1], state.predecessors, state, rng)
         to_terminals = _forest_ways(order, state.successors, state, rng)

@@ -12,12 +12,12 @@ what an emitted tape saves by sharing is not the elimination's own.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Options
@@ -60,33 +60,33 @@ _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
 @register("exact-vertex", "the best vertex elimination, proven if there is time", covers=("vertex",))
-def exact_vertex(graph: DifferentiationGraph, options: Options) -> Found:
+def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Dynamic programming over eliminated sets, after reduction; see `accumulus.search.exact.subsets`."""
-    return _searched(graph, options, "vertex")
+    return _searched(graph, options, deadline, "vertex")
 
 
 @register("exact-edge", "the best edge elimination, proven if there is time", covers=("edge", "exact-vertex"))
-def exact_edge(graph: DifferentiationGraph, options: Options) -> Found:
+def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Branch and bound over edge eliminations; see `accumulus.search.compiled.faces_kernel`."""
-    return _searched(graph, options, "edge")
+    return _searched(graph, options, deadline, "edge")
 
 
 @register("exact-face", "the best face elimination, proven if there is time", covers=("face", "exact-edge"))
-def exact_face(graph: DifferentiationGraph, options: Options) -> Found:
+def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Branch and bound over face eliminations; see `accumulus.search.compiled.faces_kernel`."""
-    return _searched(graph, options, "face")
+    return _searched(graph, options, deadline, "face")
 
 
-def _searched(graph: DifferentiationGraph, options: Options, level: Level) -> Found:
-    start = time.perf_counter()
-    best = _BASES[level](graph, replace(options, time_limit=_SHARE * options.time_limit))
-    if best.interrupted or options.objective.on_tape or not options.searches:
+def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline, level: Level) -> Found:
+    best = _BASES[level](graph, options, deadline.part(_SHARE))
+    if best.interrupted or options.objective.on_tape or not options.searches or deadline.passed:
         return best
-    left = replace(options, time_limit=max(0.0, start + options.time_limit - time.perf_counter()))
-    return proven(graph, left, best, level)
+    return proven(graph, options, deadline, best, level)
 
 
-def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Level, *, brief: bool = False) -> Found:
+def proven(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, best: Found, level: Level, *, brief: bool = False
+) -> Found:
     """What is found, improved where a search finds something better, with a lower bound on eliminations of its level.
 
     Args:
@@ -97,14 +97,22 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
     if options.objective.on_tape:
         return best
     if len(graph.sources) > _LARGEST:
-        if _BOUND * len(graph.sources) > options.time_limit:
+        if _BOUND * len(graph.sources) > deadline.seconds:
             return best
-        least = lower_bound(graph, options.objective)
+        try:
+            least = lower_bound(graph, options.objective, deadline=deadline)
+        except OutOfTimeError:
+            return best
         return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
-    start = best if best.order is not None else vertex(graph, replace(options, effort="fast", executor=None))
+    start = best
+    if start.order is None:
+        start = vertex(graph, replace(options, effort="fast", executor=None), deadline)
     assert start.order is not None
-    proof = Proof(graph, options.objective, start.order)
-    run = _Run(proof, level, best, options)
+    try:
+        proof = Proof(graph, options.objective, start.order, deadline)
+    except OutOfTimeError:
+        return best
+    run = _Run(proof, level, best, options, deadline)
     patience = BRIEF if brief else Patience()
     if options.iterations is not None:
         patience = Patience(12, min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations)
@@ -114,8 +122,10 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
             for _ in steps:
                 if options.progress is not None:
                     options.progress(min(run.cost, proof.cost(level)))
-                if run.left() <= 0:
+                if deadline.passed:
                     break
+    except OutOfTimeError:
+        pass
     except KeyboardInterrupt:
         interrupted = True
     best = _best_of(proof, level) if proof.cost(level) < run.cost else run.best
@@ -126,14 +136,9 @@ def proven(graph: DifferentiationGraph, options: Options, best: Found, level: Le
 class _Run:
     """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
 
-    def __init__(self, proof: Proof, level: Level, best: Found, options: Options) -> None:
-        self.proof, self.level, self._options = proof, level, options
+    def __init__(self, proof: Proof, level: Level, best: Found, options: Options, deadline: Deadline) -> None:
+        self.proof, self.level, self._options, self._deadline = proof, level, options, deadline
         self.best, self.cost = best, best.cost(options.objective)
-        self._deadline = time.perf_counter() + options.time_limit
-
-    def left(self) -> float:
-        """Seconds until the time is over."""
-        return self._deadline - time.perf_counter()
 
     def done(self) -> bool:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
@@ -160,7 +165,7 @@ class _Run:
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
         for size in sizes:  # large programs may not be solved in time, and then say less than small ones
             if not self.done():
-                for _ in self.proof.bracket(lambda: _BRACKETS * self.left(), size, partial=partial):
+                for _ in self.proof.bracket(lambda: _BRACKETS * self._deadline.left, size, partial=partial):
                     yield
 
     def _searches(self, patience: Patience) -> Generator[None]:
@@ -180,19 +185,19 @@ class _Run:
     def _repairs(self, patience: Patience) -> Generator[None]:
         """The heuristic method of the level once more, thoroughly: it finds what a search from nothing does not."""
         if patience == Patience():
-            left = replace(self._options, time_limit=max(0.0, _SHARE * self.left()), effort="thorough")
-            found = _BASES[self.level](self.best.graph, left)
-            if found.cost(left.objective) < self.cost:
-                self.best, self.cost = found, found.cost(left.objective)
+            options = replace(self._options, effort="thorough")
+            found = _BASES[self.level](self.best.graph, options, self._deadline.part(_SHARE))
+            cost = found.cost(options.objective)
+            if cost < self.cost:
+                self.best, self.cost = found, cost
             if found.interrupted:
                 raise KeyboardInterrupt
             yield
 
     def _prepare(self, kernel: str) -> None:
         """Have a kernel ready; the first use on a machine compiles it, which is not the search's time."""
-        start = time.perf_counter()
-        prepare(kernel)
-        self._deadline += time.perf_counter() - start
+        with self._deadline.paused():
+            prepare(kernel)
 
 
 def _best_of(proof: Proof, level: Level) -> Found:

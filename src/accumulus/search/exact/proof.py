@@ -18,6 +18,7 @@ from typing import Final, Literal
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
@@ -70,12 +71,15 @@ class Proof:
         graph: to be searched.
         objective: "fma" or "multiplications"; nothing is proven about "operations".
         order: of all intermediates, the best that is known.
+        deadline: when it passes, `OutOfTimeError` is raised; what is known by then is there all the same.
     """
 
-    def __init__(self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int]) -> None:
+    def __init__(
+        self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int], deadline: Deadline = FOREVER
+    ) -> None:
         assert not objective.on_tape
         self.graph = graph
-        self._state = Elimination(graph, objective)
+        self._state, self._deadline = Elimination(graph, objective), deadline
         #: With parallel edges as they are: what holds there holds for every program.
         self._unmerged = unmerged(graph, objective)
         self._parts: list[_Part] = []
@@ -85,7 +89,7 @@ class Proof:
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
             self._parts.append(_Part(in_order, dict.fromkeys(LEVELS, cost)))
-        least = least_costs(self._unmerged)
+        least = least_costs(self._unmerged, deadline=deadline)
         for known in self._parts:
             known.raise_bound("face", sum(least[v] for v in known.order))
 
@@ -120,9 +124,12 @@ class Proof:
         for part in self._parts:
             if part.proven("vertex"):
                 continue
+            self._deadline.check()
             smaller = reduced(self._state, part.order)
             if len(smaller.state.intermediates) > most:
-                part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
+                part.raise_bound(
+                    "vertex", smaller.cost + sum(least_costs(smaller.state, deadline=self._deadline).values())
+                )
                 continue
             search = SubsetSearch(smaller.state, part.cost["vertex"] - smaller.cost)
             for _ in search.run():
