@@ -18,6 +18,7 @@ from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_an
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
+from accumulus.progress import Progress
 from accumulus.rewriting.optimise import optimise
 from accumulus.search.kept.files import load_plan
 from accumulus.search.methods import methods
@@ -39,6 +40,7 @@ __all__ = [
     "Kind",
     "LineGraph",
     "Plan",
+    "Progress",
     "SparseBatch",
     "Tape",
     "Trace",

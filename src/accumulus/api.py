@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Literal
 
@@ -18,9 +17,11 @@ from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.calls import ShortWay, beside_constants, refuse
+from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
 from accumulus.programs.sparse import SparseFormat
+from accumulus.progress import Progress
 from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.plan import Plan
 from accumulus.show.report import Report
@@ -115,7 +116,16 @@ class Trace:
         chosen = Options.of(**{"sparse": sparse, "target": target, **own, **options})
         positions = argnums[0] if len(argnums) == 1 else argnums
         wanted: Wanted = "value_and_jacobian" if values else "jacobian"
-        return Program(self.recording, wanted, positions, chosen, given=(linearization, plan), name=self.name)
+        with Preparation(self.name, chosen) as preparation:
+            return Program(
+                self.recording,
+                wanted,
+                positions,
+                chosen,
+                given=(linearization, plan),
+                name=self.name,
+                preparation=preparation,
+            )
 
     def _linearization_of(self, plan: Plan) -> tuple[tuple[int, ...], Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
@@ -318,23 +328,31 @@ class Derivative:
         return self._last
 
     def _build(self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...]) -> Program:
-        start = time.perf_counter()
-        static = self._static_positions(examples)
-        captured = self._captured or Captured(self.__wrapped__)
-        recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
-        captured.settle()
-        self._captured = captured
-        seconds = time.perf_counter() - start
         name = _name(self.__wrapped__)
-        argnums = _checked_argnums(self._given_argnums, recording, name)
-        if self._scalar and (recording.result_shapes != ((),) or not _is_leaf(recording)):
-            shapes = ", ".join(map(str, recording.result_shapes))
-            raise ArgumentError(
-                f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
+        with Preparation(name, self._options) as preparation:
+            with preparation.stage("trace"):
+                static = self._static_positions(examples)
+                captured = self._captured or Captured(self.__wrapped__)
+                recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
+                captured.settle()
+                self._captured = captured
+            argnums = _checked_argnums(self._given_argnums, recording, name)
+            if self._scalar and (recording.result_shapes != ((),) or not _is_leaf(recording)):
+                shapes = ", ".join(map(str, recording.result_shapes))
+                raise ArgumentError(
+                    f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
+                )
+            positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
+            program = Program(
+                recording,
+                self._wanted,
+                positions,
+                self._options,
+                first=first,
+                shared=shared,
+                name=name,
+                preparation=preparation,
             )
-        positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-        program = Program(recording, self._wanted, positions, self._options, first=first, shared=shared, name=name)
-        program.seconds = {"trace": seconds, **program.seconds}
         self._programs[key] = program
         self._quick_batch = None  # what it could be mistaken for is not known of yet
         return program
@@ -387,6 +405,8 @@ def jacobian(
     exact_order: bool = False,
     cache: bool = True,
     executor: Any = None,
+    iterations: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
 ) -> Derivative:
     """Jacobian of `f`, as a function of the same arguments.
 
@@ -402,7 +422,9 @@ def jacobian(
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "time" (picoseconds that these take, by weights measured on
             this machine), "multiplications" or "fma".
-        time_limit: seconds for the search at most; it stops earlier when it no longer improves.
+        time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve.
+            0 gives the best greedy plan. What has to be done anyway is not counted: recording, writing down, verifying,
+            compiling.
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed, same plan.
         threads: how many threads share the points of a batch.
@@ -417,12 +439,16 @@ def jacobian(
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
         cache: whether a plan that was found before, for the same function and options, is taken from disk.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
+        iterations: of the search, see `accumulus.plan`.
+        progress: called with a `Progress` when a stage of the preparation begins, and while it searches. Without, a
+            preparation of more than two seconds says what it is doing on the error stream, if that is a terminal.
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
             a wrong kind.
         TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if its recording computes
             something else than `f` does, naming values.
+        KeyboardInterrupt: at the first call, for Ctrl-C while the program is prepared; nothing of it is kept.
 
     >>> import numpy as np
     >>> jac = jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
@@ -448,6 +474,8 @@ def jacobian(
         exact_order=exact_order,
         cache=cache,
         executor=executor,
+        iterations=iterations,
+        progress=progress,
     )
     return Derivative(f, "jacobian", argnums, static_argnums, options)
 

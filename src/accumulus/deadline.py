@@ -21,12 +21,16 @@ class OutOfTimeError(Exception):
 class _Clock:
     """A clock that can be stopped: for what has to be done anyway, such as compiling a kernel."""
 
-    __slots__ = ("_read", "_stopped", "_waited")
+    __slots__ = ("_began", "_read", "_stopped", "_waited")
 
     def __init__(self, read: Callable[[], float]) -> None:
         self._read = read
         self._waited = 0.0
         self._stopped: float | None = None
+        self._began = read()
+
+    def elapsed(self) -> float:
+        return self._read() - self._began
 
     def now(self) -> float:
         return (self._read() if self._stopped is None else self._stopped) - self._waited
@@ -77,6 +81,11 @@ class Deadline:
         """Whether no time is left."""
         return self._clock.now() >= self._until
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it, or the deadline that it comes from, was made; also those while the clock was stopped."""
+        return self._clock.elapsed()
+
     def check(self) -> None:
         """Raise `OutOfTimeError` if no time is left."""
         if self.passed:
@@ -90,12 +99,17 @@ class Deadline:
         """A deadline so many seconds from now, or this one if it is earlier."""
         return self._sooner(seconds, min(seconds, self.seconds))
 
+    def at_least(self, seconds: float) -> Deadline:
+        """This one, or one so many seconds from now if that is later."""
+        return self._other(max(self._until, self._clock.now() + seconds), max(seconds, self.seconds))
+
     def _sooner(self, left: float, given: float) -> Deadline:
-        sooner = Deadline.__new__(Deadline)
-        sooner.seconds = given
-        sooner._clock = self._clock
-        sooner._until = min(self._until, self._clock.now() + left)
-        return sooner
+        return self._other(min(self._until, self._clock.now() + left), given)
+
+    def _other(self, until: float, given: float) -> Deadline:
+        other = Deadline.__new__(Deadline)
+        other.seconds, other._until, other._clock = given, until, self._clock
+        return other
 
     @contextmanager
     def paused(self) -> Iterator[None]:

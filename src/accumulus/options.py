@@ -16,6 +16,7 @@ import numpy as np
 from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.objective import Objective
+from accumulus.progress import Progress
 
 if TYPE_CHECKING:
     from accumulus.programs.sparse import SparseFormat
@@ -55,7 +56,7 @@ class Options:
     seed: int = 0
     iterations: int | None = None
     executor: Any = None
-    progress: Callable[[int], object] | None = None
+    progress: Callable[[Progress], object] | None = None
     cache: bool = True
     sparse: SparseFormat | None = None
     target: str = "llvm"
@@ -85,7 +86,7 @@ class Options:
                 raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
         check_executor(self.executor)
         if self.progress is not None and not callable(self.progress):
-            raise ArgumentError(f"progress is {self.progress!r}; expected a function of the best cost so far, or None")
+            raise ArgumentError(f"progress is {self.progress!r}; expected a function of an accumulus.Progress, or None")
         if not isinstance(self.cache, bool):
             raise ArgumentError(
                 f"cache is {self.cache!r}; expected True or False (the folder is named by ACCUMULUS_CACHE)"
@@ -130,6 +131,11 @@ class Options:
     def searches(self) -> bool:
         """Whether there is time for more than the best greedy plan."""
         return self.time_limit > 0 and self.iterations != 0
+
+    def tell(self, deadline: Deadline, stage: str, cost: int | None = None) -> None:
+        """Tell whoever wants to know how far a preparation is."""
+        if self.progress is not None:
+            self.progress(Progress(stage, deadline.elapsed, cost))
 
     def effort_of_order(self, edges: int) -> Effort:
         """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""

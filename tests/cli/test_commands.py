@@ -123,7 +123,7 @@ def test_compare_lists_what_it_does_not_run(monkeypatch):
     assert all(seconds > 0.003 for seconds in data["skipped"].values())
     assert {"pages", "local-jacobians"} <= set(data["skipped"])
     page = run("compare", GRAPH, "--objective", "fma", "--time-limit", "0.003").stdout
-    assert "Not run, since estimated to take longer than the time limit of 3.00 ms:" in page
+    assert "Not run to the end, since that takes longer than the time limit of 3.00 ms:" in page
     assert "pages (" in page
 
 

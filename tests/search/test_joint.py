@@ -7,6 +7,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.accumulate.emit import emit
+from accumulus.deadline import Deadline
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.joint import cheapest_program
@@ -34,7 +35,7 @@ def graph():
 def test_the_cheapest_of_all_candidates_is_taken(graph, objective):
     options = Options(objective=objective, effort="thorough", time_limit=60.0)
     best = get("reverse")(graph, options)
-    found = cheapest_program(graph, options, best)
+    found = cheapest_program(graph, options, Deadline(options.time_limit), best)
     assert preview(emit(found.accumulation), objective) <= preview(emit(best.accumulation), objective)
     for name in ("markowitz", "forward"):
         other = get(name)(graph, options).accumulation
@@ -57,4 +58,4 @@ def test_other_objectives_are_not_concerned(graph):
 def test_without_time_the_best_so_far_is_kept(graph):
     options = Options(objective="operations", effort="thorough", time_limit=0.0)
     best = get("reverse")(graph, options)
-    assert cheapest_program(graph, options, best) is best
+    assert cheapest_program(graph, options, Deadline(options.time_limit), best) is best

@@ -221,7 +221,7 @@ def test_a_plan_of_a_large_graph(large_graph):
     assert fast.cost <= min(acc.plan(large_graph, name, cache=False).cost for name in ("forward", "markowitz"))
     told = []
     options = {"iterations": 20_000, "time_limit": 1e6, "cache": False}
-    better = acc.plan(large_graph, "vertex", progress=told.append, **options)
+    better = acc.plan(large_graph, "vertex", progress=lambda now: told.append(now.cost), **options)
     assert better.method == "vertex"
     assert better.cost == told[-1] < fast.cost
     assert told == sorted(told, reverse=True)
@@ -232,8 +232,8 @@ def test_a_plan_of_a_large_graph(large_graph):
 def test_ctrl_c_hands_back_what_the_windows_gained(large_graph):
     told = []
 
-    def progress(cost):
-        told.append(cost)
+    def progress(now):
+        told.append(now.cost)
         if len(told) == 10:
             raise KeyboardInterrupt
 

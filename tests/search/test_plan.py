@@ -111,8 +111,8 @@ def test_without_time_the_best_greedy_plan(roe, monkeypatch, limit, objective):
 def test_ctrl_c_hands_back_the_best_so_far(roe, objective, calls):
     costs = []
 
-    def interrupt(cost):
-        costs.append(cost)
+    def interrupt(told):
+        costs.append(told.cost)
         if len(costs) == calls:
             raise KeyboardInterrupt
 
@@ -126,7 +126,7 @@ def test_ctrl_c_hands_back_the_best_so_far(roe, objective, calls):
 
 def test_progress_is_told_the_best_cost(roe):
     costs = []
-    made = plan(roe, objective="fma", progress=costs.append)
+    made = plan(roe, objective="fma", progress=lambda told: costs.append(told.cost))
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] == made.cost
 

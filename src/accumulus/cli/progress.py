@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from accumulus.progress import Progress as Told
 from accumulus.show.tables import amount
 
 __all__ = ["Watch"]
@@ -39,7 +39,6 @@ class Watch:
     def __init__(self, what: str, time_limit: float, objective: str) -> None:
         self.interrupted = False
         self._objective = objective
-        self._start = time.perf_counter()
         self._before: Any = None
         self._bar: tuple[Progress, TaskID] | None = None
         console = Console(stderr=True)
@@ -55,8 +54,8 @@ class Watch:
             self._bar = progress, progress.add_task(what, total=time_limit, best="")
 
     @property
-    def progress(self) -> Callable[[int], object] | None:
-        """What the search is to call with its best cost; None if nobody looks."""
+    def progress(self) -> Callable[[Told], object] | None:
+        """What the search is to tell how far it is; None if nobody looks."""
         return None if self._bar is None else self._update
 
     def __enter__(self) -> Watch:
@@ -72,10 +71,11 @@ class Watch:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def _update(self, best: int) -> None:
+    def _update(self, told: Told) -> None:
         assert self._bar is not None
         progress, task = self._bar
-        progress.update(task, completed=time.perf_counter() - self._start, best=f"{amount(best)} {self._objective}")
+        best = "" if told.cost is None else f"{amount(told.cost)} {self._objective}"
+        progress.update(task, completed=told.seconds, best=best)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self.interrupted = True

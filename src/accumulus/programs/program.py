@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accumulus.accumulate.emit import emit
+from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
@@ -20,6 +20,7 @@ from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
 from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
 from accumulus.programs.own_arithmetic import own_operations, without_dead
+from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from accumulus.show.report import Report
 
 __all__ = ["Program", "linearize_arguments"]
-
-T = TypeVar("T")
 
 
 def linearize_arguments(recording: Recording, argnums: Sequence[int], name: str) -> Linearization:
@@ -52,6 +51,7 @@ class Program:
         given: a graph and a plan for it, instead of finding them.
         first: what the program will be called with first; code for anything else is compiled when it is needed.
         shared: which numeric arguments are the same at all points of the batch that comes first.
+        preparation: what came before, if anything did.
 
     Attributes:
         plan: how the Jacobian is accumulated; verified.
@@ -72,24 +72,30 @@ class Program:
         first: Call = "point",
         shared: tuple[bool, ...] = (),
         name: str = "f",
+        preparation: Preparation | None = None,
     ) -> None:
         self.name = name
         self.recording = recording
         self.options = options
         self.wanted: Wanted = wanted
-        self.seconds: dict[str, float] = {}
+        prepared = Preparation(name, options) if preparation is None else preparation
+        self.seconds = prepared.seconds
         positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
-            self.linearization = self._timed("linearize", lambda: linearize_arguments(recording, positions, name))
-            self.plan = self._timed("plan", self._find_plan)
+            with prepared.stage("linearize"):
+                self.linearization = linearize_arguments(recording, positions, name)
+            with prepared.stage("plan"):
+                self.plan = self._find_plan(prepared.deadline)
         else:
             self.linearization, self.plan = given
-        emitted = self._timed("emit", lambda: emit(self.plan.accumulation))
+        with prepared.stage("emit"):
+            emitted = emit(self.plan.accumulation)
         self.tape: Tape
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
-        self.tape, self._exact = self._timed("optimise", lambda: self._optimise(emitted))
+        with prepared.stage("optimise"):
+            self.tape, self._exact = self._optimise(emitted, prepared.deadline)
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self._results = Results(
@@ -102,27 +108,23 @@ class Program:
             sparse=options.sparse,
             dtype=dtype,
         )
-        self.kernel: Kernel = self._timed("compile", lambda: self._compile(first, shared))
+        with prepared.stage("compile"):
+            self.kernel: Kernel = self._compile(first, shared)
 
     def __getstate__(self) -> dict[str, Any]:
         # short ways, and what shares in a search, belong to this process
         state = {name: value for name, value in vars(self).items() if name != "quick"}
         return state | {"options": self.options.alone}
 
-    def _timed(self, stage: str, run: Callable[[], T]) -> T:
-        start = time.perf_counter()
-        result = run()
-        self.seconds[stage] = time.perf_counter() - start
-        return result
+    def _find_plan(self, deadline: Deadline) -> Plan:
+        options, graph = self.options, self.linearization.graph
+        if options.rewrites:
+            with deadline.paused():  # side by side, where they have to be compiled
+                prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
+        brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
+        return find_plan(graph, brief, deadline=options.deadline_of_order(deadline), keep_best=False)
 
-    def _find_plan(self) -> Plan:
-        options = self.options
-        if options.rewrites:  # side by side, where they have to be compiled
-            prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
-        graph = self.linearization.graph
-        return find_plan(graph, replace(options, effort=options.effort_of_order(len(graph.sources))))
-
-    def _optimise(self, tape: Tape) -> tuple[Tape, frozenset[int]]:
+    def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """What is compiled, and which of its operations are to be left alone there, too."""
         options, values = self.options, len(self.linearization.rows)
         # the function's own operations are told by its outputs, which go only then
@@ -136,7 +138,7 @@ class Program:
                 tape,
                 options.objective.of_tape,
                 effort=options.effort,
-                time_limit=options.time_limit,
+                time_limit=deadline.left,
                 seed=options.seed,
                 kept_outputs=kept,
             )

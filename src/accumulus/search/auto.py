@@ -73,8 +73,7 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
                 break
             if found.cost(options.objective) < best.cost(options.objective):
                 best = found
-            if options.progress is not None:
-                options.progress(best.cost(options.objective))
+            options.tell(deadline, "plan", best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)
     if options.effort == "fast" or len(graph.sources) > _LARGEST or deadline.passed:

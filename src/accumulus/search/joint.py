@@ -29,7 +29,7 @@ _WORSE: Final = 2.5
 def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: Deadline, best: Found) -> Found:
     """The plan from which the optimiser makes the cheapest program by a short search; `best` among equals."""
     products = best.accumulation.steps.is_product.count(1)
-    if products > _LARGEST:
+    if products > _LARGEST or deadline.passed:
         return best
     objective = options.objective.of_tape
     quick = replace(options.alone, objective=Objective.MULTIPLICATIONS, effort="fast")

@@ -173,7 +173,7 @@ class _Shared:
     def _do(self, number: int) -> None:
         """Do a part here."""
         left = self._deadline.left
-        progress = None if self._options.progress is None else self._report
+        progress = None if self._options.progress is None else lambda told: self._report(told.cost)
         found = self._find(self._graph, replace(self._members[number], progress=progress), self._deadline)
         self._done[number] = found.cost(self._options.objective), found
         self._interrupted |= found.interrupted
@@ -216,9 +216,8 @@ class _Shared:
 
     def _report(self, cost: int | None = None) -> None:
         """Say what the best costs so far."""
-        if self._options.progress is not None:
-            costs = [known for known, _ in self._done.values()]
-            self._options.progress(min(costs if cost is None else [*costs, cost]))
+        costs = [known for known, _ in self._done.values()]
+        self._options.tell(self._deadline, "plan", min(costs if cost is None else [*costs, cost]))
 
     def _is_least(self) -> bool:
         """Whether no elimination costs less than the first part, so that the others need not be waited for."""

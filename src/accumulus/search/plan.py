@@ -16,6 +16,7 @@ from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLim
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
+from accumulus.progress import Progress
 from accumulus.search.joint import cheapest_program
 from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.methods import get
@@ -151,7 +152,7 @@ def plan(
     effort: Effort = "balanced",
     iterations: int | None = None,
     order: Iterable[Hashable] | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[Progress], object] | None = None,
     cache: bool = True,
     executor: Any = None,
 ) -> Plan:
@@ -168,7 +169,8 @@ def plan(
         iterations: vertices visited by the search, at most, instead of the effort's own end; for results that do not
             depend on the machine's speed.
         order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
-        progress: called now and then with the best cost so far.
+        progress: called now and then with a `Progress`, which has the best cost so far. May raise KeyboardInterrupt,
+            as Ctrl-C does: the search ends, and the best plan so far is returned.
         cache: whether a plan that was found before for an equal graph and equal arguments is taken from disk, and a new
             one kept there.
         executor: what shares in the search: any `concurrent.futures.Executor`, or a Dask ``Client``. The search is then
@@ -210,8 +212,15 @@ def find_plan(
     options: Options,
     order: Iterable[Hashable] | None = None,
     deadline: Deadline | None = None,
+    *,
+    keep_best: bool = True,
 ) -> Plan:
-    """`plan`, with its options in one object, and the time when it has to be done, if not after the time limit."""
+    """`plan`, with its options in one object.
+
+    Args:
+        deadline: of the search, if not after the time limit.
+        keep_best: whether Ctrl-C only ends the search; else it is an interrupt for the caller, too.
+    """
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
             f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
@@ -231,6 +240,8 @@ def find_plan(
         found = Found(graph, "order", _numbered(graph, order))
     else:
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
+    if found.interrupted and not keep_best:
+        raise KeyboardInterrupt
     with until.paused():
         verify(found.accumulation)
         cost = found.cost(options.objective)

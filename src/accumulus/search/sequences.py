@@ -98,8 +98,7 @@ def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline, l
         try:
             with closing(search.steps(level, until.seconds)) as costs:
                 for cost in costs:
-                    if options.progress is not None:
-                        options.progress(min(cost, best.cost(options.objective)))
+                    options.tell(deadline, "plan", min(cost, best.cost(options.objective)))
                     if until.passed:
                         break
         except KeyboardInterrupt:

@@ -81,8 +81,7 @@ def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) ->
                 prepare("search.order", *["search.sharing"] * options.objective.on_tape)
             with closing(_search(graph, options, deadline, candidates)) as search:
                 for cost in search:
-                    if options.progress is not None:
-                        options.progress(cost)
+                    options.tell(deadline, "plan", cost)
                     if deadline.passed:
                         break
         except OutOfTimeError:

@@ -7,10 +7,12 @@ take more than `LARGEST_SWEEP` products are left out of reports.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from accumulus.errors import TimeLimitWarning
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.plan import Plan, plan
@@ -57,13 +59,17 @@ class Candidate:
 
 
 def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[Candidate]:
-    """Plan with one method after the other, each under its own name.
+    """Plan with one method after the other, each under its own name; without those that do not finish in their time.
 
     Args:
         options: as for `accumulus.plan`; nothing is recalled, so that times are those of searches.
     """
     for method in methods:
-        yield Candidate.of(plan(graph, method=method, **{"cache": False, **options}), method)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TimeLimitWarning)
+            found = plan(graph, method=method, **{"cache": False, **options})
+        if method in ("auto", found.method):
+            yield Candidate.of(found, method)
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:

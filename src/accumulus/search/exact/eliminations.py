@@ -120,8 +120,7 @@ def proven(
     try:
         with closing(run.steps(patience)) as steps:
             for _ in steps:
-                if options.progress is not None:
-                    options.progress(min(run.cost, proof.cost(level)))
+                options.tell(deadline, "plan", min(run.cost, proof.cost(level)))
                 if deadline.passed:
                     break
     except OutOfTimeError:
