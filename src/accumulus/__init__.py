@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from accumulus import errors
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
+from accumulus.checking.check import check
+from accumulus.checking.report import CheckReport
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
@@ -34,6 +36,7 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "Accumulation",
+    "CheckReport",
     "Derivative",
     "DifferentiationGraph",
     "ExpressionSet",
@@ -45,6 +48,7 @@ __all__ = [
     "Tape",
     "Trace",
     "algebra",
+    "check",
     "errors",
     "gradient",
     "graphs",

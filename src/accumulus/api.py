@@ -27,7 +27,7 @@ from accumulus.search.plan import Plan
 from accumulus.show.report import Report
 from accumulus.targets import Call
 
-__all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
+__all__ = ["Derivative", "Trace", "gradient", "jacobian", "positions_of", "trace", "value_and_jacobian"]
 
 #: A derivative keeps the short ways of so many programs at hand.
 MOST_QUICK = 4
@@ -57,7 +57,7 @@ def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[
     >>> t.tape.operations
     2
     """
-    static = _positions(static_argnums, len(examples), "static_argnums")
+    static = positions_of(static_argnums, len(examples), "static_argnums")
     return Trace(f, record(f, examples, {}, static=static, check=check))
 
 
@@ -72,7 +72,7 @@ class Trace:
 
     def linearize(self, argnums: int | Sequence[int] | None = None) -> DifferentiationGraph:
         """Differentiation graph of all results by the arguments at `argnums`, by default by all numeric ones."""
-        key = self._argnums(argnums)
+        key = self.argnums(argnums)
         if key not in self._linearizations:
             self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
         return self._linearizations[key].graph
@@ -139,7 +139,8 @@ class Trace:
                 return argnums, linearization
         raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
 
-    def _argnums(self, argnums: int | Sequence[int] | None) -> tuple[int, ...]:
+    def argnums(self, argnums: int | Sequence[int] | None = None) -> tuple[int, ...]:
+        """Positions of arguments to differentiate by, by default of all numeric ones, checked."""
         shapes = self.recording.argument_shapes
         if argnums is None:
             return tuple(k for k, shape in enumerate(shapes) if shape is not None)
@@ -379,7 +380,7 @@ class Derivative:
             self._programs, self._quick, self._quick_batch, self._captured = {}, (), None, None
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
-        return _positions(self._static, len(arguments), "static_argnums")
+        return positions_of(self._static, len(arguments), "static_argnums")
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, {len(self._programs)} compiled>"
@@ -524,7 +525,8 @@ def _checked_argnums(argnums: int | Sequence[int], recording: Recording, name: s
     return tuple(checked)
 
 
-def _positions(positions: int | Sequence[int], count: int, what: str) -> frozenset[int]:
+def positions_of(positions: int | Sequence[int], count: int, what: str) -> frozenset[int]:
+    """Positions as users give them, counted from the end if negative, among so many arguments."""
     given = (positions,) if isinstance(positions, int) else tuple(positions)
     if any(not isinstance(k, int) or not -count <= k < count for k in given):
         raise ArgumentError(f"{what} is {positions!r}; {count} arguments were given")

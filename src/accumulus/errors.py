@@ -17,6 +17,7 @@ __all__ = [
     "ExecutorWarning",
     "ExpressionError",
     "GraphError",
+    "MismatchError",
     "OrderError",
     "PlanError",
     "RewritingWarning",
@@ -38,6 +39,10 @@ class ArgumentError(AccumulusError, ValueError, TypeError):
 
 class TraceError(AccumulusError, TypeError):
     """The function does something that cannot be recorded; names the file and line where it does."""
+
+
+class MismatchError(TraceError):
+    """A recording computes something else than its function; names both values and the likely reason."""
 
 
 class GraphError(AccumulusError, ValueError):

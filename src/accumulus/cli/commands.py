@@ -237,6 +237,33 @@ def emit(
 
 @app.command()
 @reported
+def check(
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
+    shape: Shapes = None,
+    points: Annotated[int, typer.Option(min=0, help="How many points to try around the first.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the arguments where it begins.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Hold a function's recording and derivatives against the function itself; exit code 1 if they differ."""
+    import numpy as np
+
+    from accumulus.checking.check import check as hold
+    from accumulus.cli.subject import load_function, user_code
+
+    f, shapes, path = load_function(function, shape or [])
+    generator = np.random.default_rng(seed)
+    with user_code(path):
+        report = hold(f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points)
+    if as_json:
+        _print_json(report.to_dict())
+    else:
+        _print(report)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+@reported
 def methods(as_json: AsJson = False) -> None:
     """List the methods, and what each does."""
     from accumulus.search.methods import methods as registered

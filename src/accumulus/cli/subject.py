@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from accumulus.api import Trace
     from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["Subject", "UserCodeError", "load", "parse_shape"]
+__all__ = ["Subject", "UserCodeError", "load", "load_function", "parse_shape", "user_code"]
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -108,17 +108,39 @@ def _load_function(path: Path, name: str, shapes: Sequence[Shape]) -> Subject:
 
     from accumulus.api import trace
 
-    with _user_code(path):
+    f = _function(path, name, shapes)
+    with user_code(path):
+        recording, tracing = _timed(lambda: trace(f, *(np.ones(shape)[()] for shape in shapes)))
+    graph, linearizing = _timed(recording.linearize)
+    return Subject(name, graph, recording, {"trace": tracing, "linearize": linearizing})
+
+
+def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
+    """The function that the command line names, the shapes of its arguments, and its file.
+
+    Raises:
+        typer.BadParameter: if the text names no function, or the shapes do not fit it.
+        AccumulusError: if there is no such function, or it cannot be loaded.
+    """
+    path_text, _, name = text.rpartition(":")
+    path = Path(path_text)
+    if path.suffix != ".py" or not name:
+        raise typer.BadParameter(f"{text!r} names no function; expected file.py:function")
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path_text!r}")
+    parsed = [parse_shape(shape) for shape in shapes]
+    return _function(path, name, parsed), parsed, path
+
+
+def _function(path: Path, name: str, shapes: Sequence[Shape]) -> Callable[..., Any]:
+    with user_code(path):
         module = _module(path)
     f = getattr(module, name, None)
     if not callable(f):
         known = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
         raise unknown_name(f"function of {path.name}", name, known)
     _check_count(f, name, shapes)
-    with _user_code(path):
-        recording, tracing = _timed(lambda: trace(f, *(np.ones(shape)[()] for shape in shapes)))
-    graph, linearizing = _timed(recording.linearize)
-    return Subject(name, graph, recording, {"trace": tracing, "linearize": linearizing})
+    return f  # type: ignore[no-any-return]  # callable, as asked above
 
 
 def _check_count(f: Callable[..., Any], name: str, shapes: Sequence[Shape]) -> None:
@@ -161,7 +183,7 @@ def _module(path: Path) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _user_code(path: Path) -> Iterator[None]:
+def user_code(path: Path) -> Iterator[None]:
     """Run code of the user: its prints go to the error stream, its exceptions become a `UserCodeError`."""
     from accumulus.frontends.location import user_traceback
 

@@ -55,6 +55,17 @@ class Recording:
         """
         return unflatten(self.structure, leaves)
 
+    def entry_name(self, entry: int) -> str:
+        """How an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""
+        paths = [path for path, _ in flatten(self.unflatten([0.0] * len(self.result_shapes)))[1]]
+        for path, shape in zip(paths, self.result_shapes, strict=True):
+            size = int(np.prod(shape))
+            if entry < size:
+                index = [int(i) for i in np.unravel_index(entry, shape)]
+                return path + (f"[{', '.join(map(str, index))}]" if index else "")
+            entry -= size
+        raise IndexError(entry)
+
 
 def record(
     function: Callable[..., Any],

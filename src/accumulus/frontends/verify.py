@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import TraceError
+from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.state import recording_on
@@ -83,15 +83,6 @@ class Outcome:
             if leaf.dtype in (np.float32, np.float16):
                 part[:] = NARROW * np.finfo(leaf.dtype).eps * np.abs(leaf).max(initial=0.0)
         return np.concatenate([np.empty(0), *parts])
-
-    def name(self, entry: int) -> str:
-        """How one of the entries is written: ``['force'][2]``; empty for a single number."""
-        for path, leaf in self.leaves:
-            if entry < leaf.size:
-                index = np.unravel_index(entry, leaf.shape)
-                return path + (f"[{', '.join(str(int(i)) for i in index)}]" if leaf.ndim else "")
-            entry -= leaf.size
-        raise IndexError(entry)
 
 
 def run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any] = {}) -> Outcome:
@@ -200,7 +191,7 @@ def verify(
         Whether there was something to compare for every entry of the results.
 
     Raises:
-        TraceError: if they differ, or if the function raises at the given arguments.
+        MismatchError: if they differ, or if the function raises at the given arguments.
     """
     shapes = recording.argument_shapes
     generator = np.random.default_rng(0)
@@ -212,13 +203,13 @@ def verify(
             outcome = run(function, point, keywords)
         except Exception as error:
             if position == 0 and not isinstance(error, NUMERICAL):
-                raise TraceError(
+                raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
                     f"{_written(function, point, shapes)}: {error}{_reason(swallowed)}"
                 ) from error
             continue
         if not outcome.is_real or (outcome.structure, outcome.shapes) != (recording.structure, recording.result_shapes):
-            raise TraceError(
+            raise MismatchError(
                 f"{described(function)} was recorded as a function that returns {_form(recording.result_shapes)}, but "
                 f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}.{_reason(swallowed)}"
             )
@@ -243,10 +234,11 @@ def verify(
             differs = differs & ~(np.abs(apart) <= agreement.allowed[:, position] + noise + small)
         if differs.any():
             entry = int(np.flatnonzero(differs)[0])
-            raise TraceError(
-                f"The recording of {described(function)} gives {agreement.values[entry, position]:.17g} for "
-                f"f(…){outcome.name(entry)}, and the function itself {agreement.expected[entry, position]:.17g}, at "
-                f"{_written(function, arguments, shapes)}.{_reason(swallowed, repeats)}"
+            one, other = agreement.values[entry, position], agreement.expected[entry, position]
+            raise MismatchError(
+                f"The recording of {described(function)} gives {one:.17g} for f(…){recording.entry_name(entry)}, and "
+                f"the function itself {other:.17g}, at {_written(function, arguments, shapes)}."
+                f"{_reason(swallowed, repeats)}"
             )
     return agreement.is_complete
 

@@ -1,0 +1,1 @@
+"""Derivatives held against their function: by values, differences, complex steps, and against each other."""

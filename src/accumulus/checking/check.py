@@ -1,0 +1,102 @@
+"""The check of a function and its derivatives that users ask for: everything against everything, at many points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.api import Trace, positions_of
+from accumulus.checking.comparisons import compare_programs, compare_slopes
+from accumulus.checking.report import CheckReport, Finding
+from accumulus.checking.subject import Subject
+from accumulus.errors import ArgumentError, MismatchError
+from accumulus.frontends.points import as_numpy, as_reals, moved
+from accumulus.frontends.record import record
+from accumulus.options import OF_PLANS, Options
+from accumulus.search.plan import plan
+
+__all__ = ["check"]
+
+#: How far points are from the given one, in turn, and by what the given arguments are scaled at the last ones.
+REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
+SCALES: Final = (-1.0, 0.1, 10.0)
+#: Options that the check sets itself.
+OWN: Final = ("check", "sparse", "target")
+
+
+def check(
+    f: Callable[..., Any],
+    *arguments: Any,
+    argnums: int | Sequence[int] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    points: int = 20,
+    **options: Any,
+) -> CheckReport:
+    """Hold the recording of `f`, and its derivatives, against `f` itself at many points.
+
+    Compared are: values of the recording with those of `f`; values and Jacobians of compiled code with those of the
+    recording in NumPy; of batches with those of single points; of the target "numpy" with "llvm"; sparse with dense
+    ones; Jacobians with complex steps, where `f` takes complex numbers and is analytic, and with central differences.
+    What may differ is what rounding explains, by running error bounds; of differences, what their error estimates say.
+
+    Args:
+        f: a function as for `accumulus.jacobian`.
+        arguments: where to begin; the other points are around, and the same scaled by -1, 0.1 and 10.
+        argnums: position or positions of the arguments to differentiate by; all numeric ones by default.
+        static_argnums: positions of numbers that are passed to `f` as they are.
+        points: at how many points around the given one.
+        options: as for `accumulus.jacobian`, of the derivative that is checked.
+
+    Returns:
+        The report; print it. `passed` says whether nothing differs by more than is allowed.
+
+    Raises:
+        TraceError: if `f` cannot be recorded. A recording that differs from `f` is a finding, not an error.
+        ArgumentError: for arguments of a wrong kind, or an option out of range.
+
+    >>> import numpy as np
+    >>> check(lambda x: np.sin(x) * x, np.array([0.5, 1.0])).passed
+    True
+    """
+    if isinstance(points, bool) or not isinstance(points, int) or points < 0:
+        raise ArgumentError(f"points is {points!r}; expected a whole number of at least 0")
+    chosen = Options.of(**options)
+    static = positions_of(static_argnums, len(arguments), "static_argnums")
+    name = str(getattr(f, "__name__", type(f).__name__))
+    try:
+        recording = record(f, arguments, {}, static=static, check=True)
+    except MismatchError as error:
+        finding = Finding("recording, function", 1, 1, math.inf, math.nan, "at its first use", str(error))
+        return CheckReport(name, (finding,), 1, 0)
+    trace = Trace(f, recording)
+    graph = trace.linearize(argnums)
+    found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
+    rest = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
+    dense = trace.compile(found, chosen.target, values=True, **rest)
+    subject = Subject(f, recording, dense, trace.argnums(argnums))
+    tried = list(_points(arguments, recording.argument_shapes, points))
+    outcomes = [subject.values(point) for point in tried]
+    usable = [(point, values) for point, values in zip(tried, outcomes, strict=True) if values is not None]
+    findings: list[Finding] = []
+    if usable:
+        others = {
+            "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
+            "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
+        }
+        findings += compare_programs(subject, [point for point, _ in usable], [values for _, values in usable], others)
+        findings += compare_slopes(subject, [point for point, _ in usable])
+    return CheckReport(name, tuple(findings), len(tried), len(tried) - len(usable))
+
+
+def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:
+    """The given arguments, others around them, and the same scaled."""
+    generator = np.random.default_rng(0)
+    given = as_numpy(as_reals(arguments, shapes))
+    yield given
+    for k in range(count):
+        yield moved(given, shapes, REACHES[k % len(REACHES)], generator)
+    for scale in SCALES:
+        yield [x if shape is None else scale * x for x, shape in zip(given, shapes, strict=True)]

@@ -1,0 +1,95 @@
+"""What a check found: one row for each comparison, with the worst deviation and where it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accumulus.show.tables import amount, counted, plain_text, table
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
+__all__ = ["CheckReport", "Finding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One comparison.
+
+    Attributes:
+        name: what was compared with what.
+        compared: how many numbers.
+        failed: how many of them differ by more than is allowed.
+        deviation: the largest difference, relative to what is allowed at its place.
+        difference: the same, as it is.
+        where: its place: entry and arguments.
+        reason: the likely reason, where there is one.
+    """
+
+    name: str
+    compared: int
+    failed: int
+    deviation: float
+    difference: float
+    where: str
+    reason: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs by more than is allowed."""
+        return self.failed == 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What `accumulus.check` found. Printable.
+
+    Attributes:
+        name: of the function.
+        findings: one for each comparison.
+        points: arguments at which the function was tried.
+        skipped: those of them at which it raised, or returned no real numbers.
+    """
+
+    name: str
+    findings: tuple[Finding, ...]
+    points: int
+    skipped: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether all comparisons did."""
+        return all(finding.passed for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        findings = [{**asdict(finding), "passed": finding.passed} for finding in self.findings]
+        return {**asdict(self), "findings": findings, "passed": self.passed}
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        title = f"{self.name}: {'passed' if self.passed else 'FAILED'}"
+        tried = f"Tried at {counted(self.points, 'point')}"
+        tried += f", of which {amount(self.skipped)} gave no real numbers." if self.skipped else "."
+        rows = [
+            (
+                finding.name,
+                amount(finding.compared),
+                amount(finding.failed),
+                f"{finding.difference:.2g}",
+                f"{finding.deviation:.2g}",
+            )
+            for finding in self.findings
+        ]
+        parts: list[RenderableType] = [Text(title, style="bold"), Text(tried), ""]
+        parts += [table(("compared", "numbers", "failed", "worst", "of allowed"), rows)]
+        for finding in self.findings:
+            if finding.reason:
+                parts += ["", Text(f"{finding.name}: {finding.where}\n  {finding.reason}")]
+        return Group(*parts)
+
+    def __str__(self) -> str:
+        return plain_text(self.__rich__())

@@ -1,0 +1,113 @@
+"""A function and a program for its values and Jacobian, side by side in flat arrays: values first, then derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.location import argument_name
+from accumulus.frontends.points import as_inputs
+from accumulus.frontends.record import Recording
+from accumulus.frontends.trees import flatten
+from accumulus.frontends.verify import run
+from accumulus.programs.program import Program
+from accumulus.tape.error_bounds import evaluate_with_bounds
+
+__all__ = ["Subject"]
+
+Floats = NDArray[np.float64]
+#: What is passed to the function, in its order.
+Point = Sequence[Any]
+
+
+class Subject:
+    """What is checked.
+
+    Args:
+        function: the user's.
+        recording: what was recorded of it.
+        program: compiled from that, for values and dense derivatives.
+        argnums: positions of the arguments that are differentiated by.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], recording: Recording, program: Program, argnums: tuple[int, ...]
+    ) -> None:
+        self.function = function
+        self.recording = recording
+        self.program = program
+        self.sizes = [math.prod(shape) for shape in recording.result_shapes]
+        self.rows = sum(self.sizes)
+        shapes = [(k, recording.argument_shapes[k] or ()) for k in argnums]
+        self._widths = [math.prod(shape) for _, shape in shapes]
+        #: Position of the argument, and index in it, of each column of the Jacobian.
+        self.columns = [(k, index) for k, shape in shapes for index in np.ndindex(*shape)]
+
+    def inputs(self, points: Sequence[Point]) -> Floats:
+        """Inputs of the recording, of shape (points, inputs)."""
+        return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
+
+    def values(self, point: Point) -> Floats | None:
+        """Values of the function; None if it has none there."""
+        try:
+            outcome = run(self.function, point)
+        except Exception:
+            return None
+        fits = (outcome.structure, outcome.shapes) == (self.recording.structure, self.recording.result_shapes)
+        return outcome.entries if fits and outcome.is_real else None
+
+    def moved(self, point: Point, column: int, value: complex) -> list[Any]:
+        """The point with another number in the place of a column's entry."""
+        position, index = self.columns[column]
+        changed = np.array(point[position], np.result_type(np.float64, type(value)))
+        changed[index] = value
+        return [changed[()] if k == position else argument for k, argument in enumerate(point)]
+
+    def interpreted(self, points: Sequence[Point]) -> tuple[Floats, Floats]:
+        """What the program's tape gives in NumPy, and bounds on rounding, of shape (entries, points)."""
+        values, bounds = evaluate_with_bounds(self.program.tape, list(np.ascontiguousarray(self.inputs(points).T)))
+        parts = []
+        for source in (values, bounds):
+            for segment in self.program.kernel.segments:
+                part = np.zeros((segment.length, len(points)))
+                part[list(segment.positions)] = source[list(segment.outputs)]
+                parts.append(part)
+        middle = len(parts) // 2
+        return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
+
+    def jacobian(self, entries: Floats) -> Floats:
+        """The derivatives among the entries at one point as a matrix (rows, columns)."""
+        matrix = np.empty((self.rows, len(self.columns)))
+        start, row = self.rows, 0
+        for size in self.sizes:
+            column = 0
+            for width in self._widths:
+                block = entries[start : start + size * width].reshape(size, width)
+                matrix[row : row + size, column : column + width] = block
+                start, column = start + size * width, column + width
+            row += size
+        return matrix
+
+    def name(self, entry: int) -> str:
+        """How an entry of the flat arrays is written."""
+        if entry < self.rows:
+            return f"f(…){self.recording.entry_name(entry)}"
+        numbers = np.arange(self.rows + self.rows * len(self.columns), dtype=np.float64)
+        row, column = (int(i) for i in np.argwhere(self.jacobian(numbers) == entry)[0])
+        return self.name_of_slope(row, column)
+
+    def name_of_slope(self, row: int, column: int) -> str:
+        """How an entry of the Jacobian is written."""
+        position, index = self.columns[column]
+        place = f"[{', '.join(map(str, index))}]" if index else ""
+        return f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{place}"
+
+
+def flat(result: Any) -> Floats:
+    """Arrays in the result of a program side by side, sparse ones in full."""
+    leaves = [leaf.toarray() if hasattr(leaf, "toarray") else leaf for _, leaf in flatten(result)[1]]
+    return np.concatenate([np.empty(0), *(np.ravel(leaf) for leaf in leaves)], dtype=np.float64)
