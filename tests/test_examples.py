@@ -30,3 +30,11 @@ def test_jacobians_of_the_examples(name, method):
     values, jacobians = acc.value_and_jacobian(example.function, method=method, effort="fast", target="numpy").batch(X)
     np.testing.assert_allclose(values, [example.function(x) for x in X], rtol=1e-12)
     assert (np.abs(jacobians - expected) <= 1e-11 * scale).all()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_pass_the_check(name):
+    example = EXAMPLES[name]
+    report = acc.check(example.function, example.sample(1, seed=5)[0], points=5, time_limit=0.2)
+    assert report.passed, str(report)
+    assert {"recording, function", "batch, one by one"} <= {f.name for f in report.findings if f.compared}

@@ -41,6 +41,10 @@ def branches(x):
     return -x
 
 
+def typed(x):
+    return x * 2.0 if type(x) is np.ndarray else x * 3.0
+
+
 def inner(x):
     raise ValueError("a message of my own")
 
@@ -93,6 +97,21 @@ def test_plan_as_json_is_json_alone(model):
     assert data["function"]["argument_shapes"] == [[2], []]
     assert data["operations"] == sum(data["by_kind"].values())
     assert {"trace", "linearize", "plan", "emit", "compile"} <= set(data["seconds"])
+
+
+def test_check_passes_and_fails(model):
+    result = run("check", f"{model}:swirl", *SWIRL, "--points", "3")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("swirl: passed")
+    assert "Jacobian, complex step" in result.stdout
+    wrong = run("check", f"{model}:typed", "--shape", "2", "--json")
+    assert wrong.exit_code == 1
+    data = json.loads(wrong.stdout)
+    assert not data["passed"]
+    assert "test of types" in data["findings"][0]["reason"]
+    assert run("check", GRAPH).exit_code == 2
+    assert run("check", f"{model}:nothing", *SWIRL).exit_code == 1
+    assert run("check", f"{model}:branches", "--shape", "2").exit_code == 1
 
 
 def test_compare_has_a_row_for_every_method():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import accumulus as acc
 from accumulus.frontends import supported
 
 SOURCES = [source for sources in CASES.values() for source in sources]
@@ -31,3 +32,21 @@ def test_every_function_has_a_case():
 @given(v=array(3), A=array(3, 3), M=array(2, 4), s=ENTRIES)
 def test_agrees_with_numpy(source, v, A, M, s):
     assert_agrees(program(source), [v, A, M, s])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_passes_the_check(name):
+    cases = [program(source) for source in CASES[name]]
+    generator = np.random.default_rng(11)
+    arguments = [generator.normal(size=shape) for shape in ((3,), (3, 3), (2, 4))]
+    report = acc.check(
+        lambda v, A, M, s: [case(v, A, M, s) for case in cases],
+        *arguments,
+        0.75,
+        points=2,
+        target="numpy",
+        optimise=False,
+        time_limit=0.0,
+    )
+    assert report.passed, str(report)
+    assert report.points - report.skipped >= 3

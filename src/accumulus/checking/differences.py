@@ -90,4 +90,5 @@ def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
     >>> complex_step(lambda x: np.array([x**3]), 2.0)
     array([12.])
     """
-    return np.asarray(run(complex(x, TINY)).imag / TINY, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(run(complex(x, TINY)).imag / TINY, np.float64)
