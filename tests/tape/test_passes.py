@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accumulus.tape import passes
 from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.passes import commands, extended, rows_of, spread
+from accumulus.tape.passes import commands, extended, rows_of, spread, topological
 from accumulus.tape.tape import Tape
 
 ROWS = [row for row in OPERATIONS if row.arity]
@@ -134,3 +134,18 @@ def test_marks_spread_in_the_order_of_edges(monkeypatch):
     monkeypatch.setattr(passes, "CHUNK", 1)
     assert spread(marks, start, to).tolist() == [True, True, True, False, False]
     assert marks.tolist() == [True, False, False, False, False]
+
+
+@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30))
+def test_vertices_in_topological_order(count, pairs):
+    edges = [(j, i) for j, i in pairs if max(i, j) < count]
+    start, to = np.array(edges, np.int32).reshape(-1, 2).T
+    waiting = [int((start == v).sum()) for v in range(count)]
+    expected = [v for v in range(count) if not waiting[v]]
+    for v in expected:
+        for j, i in edges:
+            if i == v:
+                waiting[j] -= 1
+                if not waiting[j]:
+                    expected.append(j)
+    assert topological(count, start, to).tolist() == expected

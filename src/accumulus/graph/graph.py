@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import GraphError
+from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 
 if TYPE_CHECKING:
@@ -258,8 +259,9 @@ class DifferentiationGraph:
         for terminal, times in Counter(self.terminals).items():
             if times > 1:
                 raise GraphError(f"terminal {self.vertices[terminal]!r} is named {times} times; expected each once")
+        leaves = np.bincount(self.sources, minlength=len(self.vertices)) > 0
         for terminal in self.terminals:
-            if self.out_edges[terminal]:
+            if leaves[terminal]:
                 below = self.vertices[self.targets[self.out_edges[terminal][0]]]
                 raise GraphError(
                     f"terminal {self.vertices[terminal]!r} depends on {below!r}; expected terminals without outgoing "
@@ -302,22 +304,17 @@ class DifferentiationGraph:
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
         """All vertices, each after everything that it depends on: terminals first, roots last."""
-        waiting = [len(edges) for edges in self.out_edges]
-        order = [v for v, count in enumerate(waiting) if count == 0]
-        sources = self.sources.tolist()
-        for v in order:
-            for edge in self.in_edges[v]:
-                waiting[sources[edge]] -= 1
-                if waiting[sources[edge]] == 0:
-                    order.append(sources[edge])
+        order = topological(len(self.vertices), self.sources, self.targets)
         if len(order) < len(self.vertices):
-            cycle = [repr(vertex) for vertex in self._cycle(waiting)]
+            waiting = np.ones(len(self.vertices), bool)
+            waiting[order] = False
+            cycle = [repr(vertex) for vertex in self._cycle(waiting.tolist())]
             if len(cycle) > 20:
                 cycle[10:-10] = [f"({len(cycle) - 20} more)"]
             raise GraphError(f"the graph has a cycle: {' → '.join(cycle)}; expected none")
-        return tuple(order)
+        return tuple(order.tolist())
 
-    def _cycle(self, waiting: Sequence[int]) -> list[Hashable]:
+    def _cycle(self, waiting: Sequence[bool]) -> list[Hashable]:
         """Names along a cycle; every vertex still waiting has a successor still waiting."""
         v = next(v for v, count in enumerate(waiting) if count)
         path: dict[int, int] = {}
@@ -333,19 +330,11 @@ class DifferentiationGraph:
         turn = np.empty(len(self.vertices), np.int64)
         turn[list(self.topological_order)] = np.arange(len(turn))
         order = np.argsort(turn[self.sources], kind="stable")
-        sources, targets = self.sources[order].tolist(), self.targets[order].tolist()
-        reaches, reached = bytearray(len(self.vertices)), bytearray(len(self.vertices))
-        for terminal in self.terminals:
-            reaches[terminal] = 1
-        for root in self.roots:
-            reached[root] = 1
-        for j, i in zip(sources, targets, strict=True):
-            if reaches[i]:
-                reaches[j] = 1
-        for j, i in zip(reversed(sources), reversed(targets), strict=True):
-            if reached[j]:
-                reached[i] = 1
-        above, below = np.frombuffer(reached, bool), np.frombuffer(reaches, bool)
+        sources, targets = self.sources[order], self.targets[order]
+        below, above = np.zeros((2, len(self.vertices)), bool)
+        below[list(self.terminals)] = True
+        above[list(self.roots)] = True
+        below, above = spread(below, targets, sources), spread(above, sources[::-1], targets[::-1])
         live: NDArray[np.bool_] = above[self.sources] & below[self.targets]
         return live
 

@@ -43,8 +43,8 @@ INLINE: Final = 0.3
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
 #: What a network takes to be made, and to be written down and verified, in units of what the plain form took.
-MADE: Final = 4.0
-ENDED: Final = 16.0
+MADE: Final = 2.0
+ENDED: Final = 10.0
 
 
 def optimise(

@@ -16,7 +16,7 @@ from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread"]
+__all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread", "topological"]
 
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
@@ -144,6 +144,25 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
         block.integers[[slot.MODE, slot.COUNT]] = slot.SPREAD, len(ends[0])
         kernel("tape.passes")(block.address)
     return spread_to.astype(bool)
+
+
+def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:
+    """Vertices, each after all that its edges lead to; those on a cycle, and what leads there, are left out.
+
+    Args:
+        vertices: how many there are.
+        start, to: vertices of the edges.
+    """
+    block = Block(slot.SLOTS)
+    waiting = block.point(slot.WAITING, np.bincount(start, minlength=vertices))
+    ready = np.flatnonzero(waiting == 0)
+    order = block.point(slot.ORDER, np.empty(vertices, np.int64))
+    order[: len(ready)] = ready
+    block.point(slot.FIRST_EDGE, np.concatenate([[0], np.cumsum(np.bincount(to, minlength=vertices))]))
+    block.point(slot.FROM, start[np.argsort(to, kind="stable")].astype(np.int64))
+    block.integers[[slot.MODE, slot.ORDERED]] = slot.SORT, len(ready)
+    kernel("tape.passes")(block.address)
+    return order[: block.integers[slot.ORDERED]]
 
 
 _PROPERTIES: Final = np.zeros(256, np.int64)

@@ -25,6 +25,7 @@ from accumulus.tape.compiled.passes_slots import (
     DONE,
     END,
     EVEN,
+    FIRST_EDGE,
     FOLD,
     FOLD_CODE,
     FOLD_FIRST,
@@ -42,17 +43,21 @@ from accumulus.tape.compiled.passes_slots import (
     MODE,
     NEGATIONS,
     ODD,
+    ORDER,
+    ORDERED,
     PROPERTIES,
     QUOTIENT,
     ROOM,
     ROW_LIMIT,
     ROWS,
     SHARED_QUOTIENT,
+    SPREAD,
     TABLE,
     TABLE_BITS,
     TAKE,
     TO,
     VALUES,
+    WAITING,
     WIDTH,
     WRITE,
 )
@@ -445,6 +450,24 @@ def spread(block: int) -> None:
             put(marks, get(to, t), 1)
 
 
+@compiled
+def sort(block: int) -> None:
+    """Append vertices to ORDER as soon as they wait for none; `FROM` has the starts of edges, grouped by their ends."""
+    first, start = get(block, FIRST_EDGE), get(block, FROM)
+    waiting, order, count = get(block, WAITING), get(block, ORDER), get(block, ORDERED)
+    t = 0
+    while t < count:
+        v = get(order, t)
+        for edge in range(get(first, v), get(first, v + 1)):
+            user = get(start, edge)
+            put(waiting, user, get(waiting, user) - 1)
+            if get(waiting, user) == 0:
+                put(order, count, user)
+                count += 1
+        t += 1
+    put(block, ORDERED, count)
+
+
 def perform(block: int) -> int:
     """Do what MODE says; of WRITE, returns how it ended."""
     mode = get(block, MODE)
@@ -452,6 +475,8 @@ def perform(block: int) -> int:
         return write(block)
     if mode == INDEX:
         index(block)
-    else:
+    elif mode == SPREAD:
         spread(block)
+    else:
+        sort(block)
     return DONE

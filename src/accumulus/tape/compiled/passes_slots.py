@@ -15,10 +15,13 @@ INPUTS, AT, END, GIVEN = range(14, 18)
 FOLD_CODE, FOLD_FIRST, FOLD_SECOND, FOLD_THIRD, NEGATIONS, FOLDED, FOLD_VALUE = range(18, 25)
 #: Addresses of marks and of the ends of edges, and their number.
 MARKS, FROM, TO, COUNT = range(25, 29)
-SLOTS: Final = 29
+#: Addresses: for each vertex the first of the edges to it, how many it waits for, and vertices in order; how many these
+#: are.
+FIRST_EDGE, WAITING, ORDER, ORDERED = range(29, 33)
+SLOTS: Final = 33
 
-#: What to do: fill the hash tables, run commands, spread marks along edges.
-INDEX, WRITE, SPREAD = range(3)
+#: What to do: fill the hash tables, run commands, spread marks along edges, order vertices.
+INDEX, WRITE, SPREAD, SORT = range(4)
 #: How running commands ends: all done, an operation on constants to be evaluated, no room left.
 DONE, FOLD, FULL = range(3)
 #: Words of a row and of a command: code and three arguments.
