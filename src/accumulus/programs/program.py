@@ -22,6 +22,7 @@ from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
 from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results, Wanted
+from accumulus.rewriting.kept import key_of, recall, remember
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
 from accumulus.search.kept.store import is_on
@@ -59,6 +60,7 @@ class Program:
         operations: how many operations that is.
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
+        from_cache: the stages whose results were kept from before.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Program:
         self.wanted: Wanted = wanted
         prepared = Preparation(name, options) if preparation is None else preparation
         self.seconds = prepared.seconds
+        self.from_cache: list[str] = []
+        self._keeps = options.cache and is_on()
         positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
@@ -118,11 +122,18 @@ class Program:
 
     def _find_plan(self, deadline: Deadline) -> Plan:
         options, graph = self.options, self.linearization.graph
-        if options.rewrites:
-            with deadline.paused():  # side by side, where they have to be compiled
-                prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
+
+        def before() -> None:
+            if options.rewrites:  # all that is needed from now on, in one go
+                with deadline.paused():
+                    prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
+
         brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
-        return find_plan(graph, brief, deadline=options.deadline_of_order(deadline), keep_best=False)
+        of_order = options.deadline_of_order(deadline)
+        found = find_plan(graph, brief, deadline=of_order, keep_best=False, before=before)
+        if found.recalled:
+            self.from_cache.append("plan")
+        return found
 
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """What is compiled, and which of its operations are to be left alone there, too."""
@@ -131,17 +142,7 @@ class Program:
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
             del tape.outputs[:values]
-        if not options.rewrites:
-            tape = plain(tape, kept)
-        else:
-            tape = optimise(
-                tape,
-                options.objective.of_tape,
-                effort=options.effort,
-                time_limit=deadline.left,
-                seed=options.seed,
-                kept_outputs=kept,
-            )
+        tape = self._rewritten(tape, kept, deadline) if options.rewrites else plain(tape, kept)
         if not kept:
             return tape, frozenset()
         own = own_operations(tape, values)
@@ -150,6 +151,27 @@ class Program:
             # not by `plain`, which would rewrite what is left of the function
             return without_dead(tape, own)
         return tape, own
+
+    def _rewritten(self, tape: Tape, kept_outputs: int, deadline: Deadline) -> Tape:
+        """The tape as the optimiser makes it, now or before."""
+        options, objective = self.options, self.options.objective.of_tape
+        with deadline.paused():
+            key = key_of(tape, objective, options.effort, options.time_limit, options.seed, kept_outputs)
+            known = recall(key, tape, objective, kept_outputs) if self._keeps else None
+        if known is not None:
+            self.from_cache.append("optimise")
+            return known
+        made = optimise(
+            tape,
+            objective,
+            effort=options.effort,
+            time_limit=deadline.left,
+            seed=options.seed,
+            kept_outputs=kept_outputs,
+        )
+        if self._keeps:
+            remember(key, made)
+        return made
 
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:
         options = self.options
@@ -161,9 +183,11 @@ class Program:
             dtype=options.dtype,
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
-            cache=options.cache and is_on(),
+            cache=self._keeps,
         )
         kernel.prepare(first, shared)
+        if kernel.seconds.get("recall") and not kernel.seconds["compile"]:
+            self.from_cache.append("compile")
         return kernel
 
     def __call__(self, *arguments: Any) -> Any:

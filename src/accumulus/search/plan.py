@@ -214,12 +214,14 @@ def find_plan(
     deadline: Deadline | None = None,
     *,
     keep_best: bool = True,
+    before: Callable[[], object] | None = None,
 ) -> Plan:
     """`plan`, with its options in one object.
 
     Args:
         deadline: of the search, if not after the time limit.
         keep_best: whether Ctrl-C only ends the search; else it is an interrupt for the caller, too.
+        before: is called if the plan is not kept and has to be found.
     """
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
@@ -232,6 +234,8 @@ def find_plan(
         known = recall(key, graph) if key else None
     if known is not None:
         return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
+    if before is not None:
+        before()
     start = time.perf_counter()
     workers = None if options.executor is None else Workers(options.executor)
     if order is None:

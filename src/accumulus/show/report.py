@@ -141,6 +141,7 @@ class Report:
         emitted: operations of the plan's tape before it was rewritten; the methods are compared by these.
         by_kind: the same, by kind of operation.
         seconds: time of each stage of the preparation.
+        from_cache: the stages whose results were kept from before.
         function: what was recorded and compiled; None for a graph from a file.
     """
 
@@ -157,6 +158,7 @@ class Report:
     emitted: int
     by_kind: dict[str, int]
     seconds: dict[str, float]
+    from_cache: tuple[str, ...] = ()
     function: FunctionFacts | None = None
 
     @classmethod
@@ -169,6 +171,7 @@ class Report:
             name=program.name,
             emitted=_emitted(program),
             returns=program.wanted,
+            from_cache=tuple(program.from_cache),
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
@@ -247,7 +250,10 @@ class Report:
         rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
             rows += [("code", self.function.code()), *self.function.registers(self.operations)]
-        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
+        stages = ", ".join(
+            f"{stage} {duration(seconds)}{' (from cache)' if stage in self.from_cache else ''}"
+            for stage, seconds in self.seconds.items()
+        )
         return [*rows, ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
 
 

@@ -1,0 +1,57 @@
+"""Rewritten tapes that are kept on disk: who asks the same again pays for looking it up, and for the proof.
+
+A tape is kept under a hash of everything that decides it: the tape that it was made from, every option of the search,
+and the version of the code that searches. It is never taken on trust: what is read is verified against the tape that
+it was made from, as what has just been found is.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from accumulus import cache as kept
+from accumulus.errors import VerificationError
+from accumulus.objective import TapeObjective
+from accumulus.rewriting.costs import cost_of
+from accumulus.rewriting.plain import plain
+from accumulus.rewriting.verify import verify
+from accumulus.tape.bytes import from_bytes, to_bytes
+from accumulus.tape.hashing import digest, tape_parts
+from accumulus.tape.tape import Tape
+from accumulus.tape.weights import weights
+from accumulus.versions import code_version
+
+__all__ = ["key_of", "recall", "remember"]
+
+
+def key_of(tape: Tape, objective: TapeObjective, effort: str, time_limit: float, seed: int, kept_outputs: int) -> str:
+    """The hash under which the tape is kept that `accumulus.rewriting.optimise` makes with these options."""
+    given = {"objective": objective, "effort": effort, "time_limit": float(time_limit), "seed": int(seed)}
+    # what was measured on the machine decides
+    measured = weights().to_dict() if objective == "time" else None
+    options = json.dumps([given, kept_outputs, measured], sort_keys=True)
+    return digest([_version(), *tape_parts(tape), options.encode()])
+
+
+def recall(key: str, tape: Tape, objective: TapeObjective, kept_outputs: int) -> Tape | None:
+    """The tape that is kept under the key, verified; None if there is none, or none that is right and pays."""
+    content = kept.load("tapes", key)
+    if content is None:
+        return None
+    try:
+        found, start = from_bytes(content), plain(tape, kept_outputs)
+        verify(start, found, kept_outputs=kept_outputs)
+    except (ValueError, VerificationError):
+        return None
+    return found if cost_of(found, objective) <= cost_of(start, objective) else None
+
+
+def remember(key: str, tape: Tape) -> None:
+    """Keep a tape under the key, if anything can be kept."""
+    kept.store("tapes", key, to_bytes(tape))
+
+
+@cache
+def _version() -> bytes:
+    return code_version(("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "native")).encode()

@@ -1,0 +1,127 @@
+"""Rewritten tapes that are kept: the same tape as is found, and never one that was not verified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus import cache
+from accumulus.programs import program
+from accumulus.rewriting import kept, optimise
+from accumulus.search.kept.store import SWITCH
+from accumulus.tape.bytes import to_bytes
+from accumulus.tape.hashing import tape_parts
+from accumulus.tape.tape import Tape
+
+GIVEN = ("operations", "balanced", 1.0, 0, 0)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(SWITCH, "1")
+    return tmp_path / "cache" / "tapes"
+
+
+def source():
+    tape = Tape(3)
+    tape.outputs = [tape.add(tape.multiply(0, 1), tape.multiply(0, 2))]
+    return tape
+
+
+def test_what_is_kept_is_what_was_found(folder):
+    tape = source()
+    made = optimise.optimise(tape)
+    key = kept.key_of(tape, *GIVEN)
+    assert kept.recall(key, tape, "operations", 0) is None
+    kept.remember(key, made)
+    found = kept.recall(key, tape, "operations", 0)
+    assert tape_parts(found) == tape_parts(made)
+
+
+def wrong_tapes():
+    tape = source()
+    other = Tape(3)
+    other.outputs = [other.multiply(0, other.add(1, 1))]
+    yield other
+    longer = tape.copy()
+    longer.outputs = [*tape.outputs, 0]
+    yield longer
+    fewer = Tape(2)
+    fewer.outputs = [fewer.add(0, 1)]
+    yield fewer
+
+
+@pytest.mark.parametrize("wrong", list(wrong_tapes()), ids=["value", "outputs", "inputs"])
+def test_what_is_not_the_same_is_not_taken(wrong, folder):
+    tape = source()
+    key = kept.key_of(tape, *GIVEN)
+    cache.store("tapes", key, to_bytes(wrong))
+    assert kept.recall(key, tape, "operations", 0) is None
+
+
+def test_what_costs_more_is_not_taken(folder):
+    tape = source()
+    longer = Tape(3)
+    total = longer.add(longer.multiply(0, 1), longer.multiply(0, 2))
+    square = longer.multiply(1, 2)
+    longer.outputs = [longer.subtract(longer.add(total, square), square)]
+    key = kept.key_of(tape, *GIVEN)
+    cache.store("tapes", key, to_bytes(longer))
+    assert kept.recall(key, tape, "operations", 0) is None
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:40] + b"x" + content[41:]])
+def test_damaged_files_are_as_good_as_none(damage, folder):
+    tape = source()
+    key = kept.key_of(tape, *GIVEN)
+    kept.remember(key, optimise.optimise(tape))
+    (file,) = folder.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert kept.recall(key, tape, "operations", 0) is None
+    cache.store("tapes", key, b"no tape")
+    assert kept.recall(key, tape, "operations", 0) is None
+
+
+def test_every_option_has_its_part_in_the_key(monkeypatch):
+    tape, other = source(), source()
+    other.outputs = [0]
+    keys = [kept.key_of(tape, *GIVEN), kept.key_of(other, *GIVEN)]
+    assert kept.key_of(source(), "operations", "balanced", 1, np.int64(0), 0) == keys[0]
+    for place, another in enumerate(["time", "fast", 2.0, 1, 1]):
+        given = list(GIVEN)
+        given[place] = another
+        keys.append(kept.key_of(tape, *given))
+    kept._version.cache_clear()
+    monkeypatch.setattr(kept, "code_version", lambda *given: "another")
+    keys.append(kept.key_of(tape, *GIVEN))
+    kept._version.cache_clear()
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_derivative_rewrites_once(folder, monkeypatch):
+    searches = []
+
+    def counting(*given, plain=program.optimise, **options):
+        searches.append(given)
+        return plain(*given, **options)
+
+    monkeypatch.setattr(program, "optimise", counting)
+
+    def f(x):
+        return np.array([x[0] * x[1] + x[0] * x[2], np.sin(x[0]) * x[1] * x[2]])
+
+    x = np.array([1.0, 2.0, 3.0])
+    without = acc.jacobian(f, cache=False)
+    wanted = without(x)
+    assert not folder.exists()
+    first = acc.jacobian(f)
+    np.testing.assert_array_equal(first(x), wanted)
+    assert first.compile(x).from_cache == without.compile(x).from_cache == []
+    again = acc.jacobian(f)
+    np.testing.assert_array_equal(again(x), wanted)
+    assert len(searches) == 2
+    assert again.compile(x).from_cache == ["plan", "optimise", "compile"]
+    assert again.report().from_cache == ("plan", "optimise", "compile")
+    assert "(from cache)" in str(again.report())
