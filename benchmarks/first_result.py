@@ -1,7 +1,7 @@
 """Seconds from a function to its first Jacobian at one point, for one tool, in this process: run by `groups`.
 
-Usage: python first_result.py TOOL function [function …]; prints JSON {"seconds": {function: seconds}}, and why there
-are none of a function in "failed".
+Usage: python first_result.py TOOL function [function …]; prints JSON {"seconds": {function: seconds}}, the same of
+the processor in "processor", and why there are none of a function in "failed".
 
 Imports are done, and but for the tool "kept" one small function of its own goes through the tool first. "accumulus"
 keeps nothing from before, and nothing for later; "kept" takes from the cache what is there, and leaves there what is
@@ -33,18 +33,19 @@ def main(tool: str, names: list[str]) -> int:
     except NotInstalled as missing:
         print(json.dumps({"missing": str(missing)}))
         return 0
-    seconds, failed = {}, {}
+    seconds, processor, failed = {}, {}, {}
     for name in names:
         example = known[name]
         _ = example.function, example.point, example.outputs
-        start = time.perf_counter()
+        start, begun = time.perf_counter(), time.process_time()
         try:
             first(example)
         except Exception as error:  # a peer may not know a function; the table says so
             failed[name] = f"{type(error).__name__}: {error}"
         else:
             seconds[name] = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "failed": failed}))
+            processor[name] = time.process_time() - begun
+    print(json.dumps({"seconds": seconds, "processor": processor, "failed": failed}))
     return 0
 
 

@@ -43,8 +43,10 @@ def second(settings: Settings) -> Table:
         environment = {"ACCUMULUS_CACHE": folder, "ACCUMULUS_CACHE_PLANS": "1"}
         process("kept", names, **environment)
         for name in names:
-            runs = [process("kept", [name], **environment)["seconds"][name] for _ in range(PROCESSES)]
-            cells = {"function": name, "ms": 1e3 * statistics.median(runs), "fastest": 1e3 * min(runs)}
-            rows.append(Row(cells, Goal(SECOND_MILLISECONDS, 1e3 * statistics.median(runs), unit=" ms")))
-    notes = ["A fresh process a row, nothing warmed up: loading llvmlite is in it."]
+            answers = [process("kept", [name], **environment) for _ in range(PROCESSES)]
+            median = 1e3 * statistics.median(answer["seconds"][name] for answer in answers)
+            processor = 1e3 * statistics.median(answer["processor"][name] for answer in answers)
+            cells = {"function": name, "ms": median, "of the processor": processor}
+            rows.append(Row(cells, Goal(SECOND_MILLISECONDS, median, unit=" ms")))
+    notes = ["A fresh process a row, nothing warmed up: everything that `import accumulus` leaves for later is in it."]
     return Table("second", f"First Jacobian in a second process (ms, medians of {PROCESSES} processes)", rows, notes)

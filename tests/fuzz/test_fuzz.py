@@ -70,6 +70,6 @@ def test_differences_see_kinks():
     assert along(np.abs, [kinked], [np.ones(1)])[1][0] > 1.0
 
 
-@pytest.mark.parametrize("part", ["threads"])
+@pytest.mark.parametrize("part", ["threads", "forks"])
 def test_stress(part):
     assert stress.PARTS[part](2, 0) == []
