@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from accumulus.forks import Lock
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
+from accumulus.frontends.signature import positional
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
@@ -202,8 +203,13 @@ class Derivative:
         if self._captured is not None and self._captured.summary() != held:
             self._forget()
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Derivatives at one point, of shape (result shape, argument shape) for each result and argument."""
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point, of shape (result shape, argument shape) for each result and argument.
+
+        Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
+        """
+        if keywords:
+            arguments = self._positional(arguments, keywords)
         for _, quick in self._quick:
             result = quick(*arguments)
             if result is not NotImplemented:
@@ -220,11 +226,12 @@ class Derivative:
         out: Any = None,
         threads: int | None = None,
         transposed: bool = False,
+        **keywords: Any,
     ) -> Any:
         """Derivatives at many points: one more axis, of points, in front of all results.
 
         Args:
-            arguments: as for one point; those that differ from point to point with one more axis, of points.
+            arguments, keywords: as for one point; those that differ from point to point with one more axis, of points.
             in_axes: as `jax.vmap` has it: for each argument the axis of its points, or None if it is the same at all of
                 them; one number for all arguments. Without, numbers are the same at all points, and every array has its
                 points on the first axis (the last one if `transposed`). It is an error if these have different lengths,
@@ -241,6 +248,8 @@ class Derivative:
         >>> jac.batch(np.array([1.0, 2.0]), np.ones((1000, 2)), in_axes=(None, 0)).shape
         (1000, 2, 2)
         """
+        if keywords:
+            arguments = self._positional(arguments, keywords)
         if self._quick_batch is not None and threads is None and not transposed:
             for_axes, quick = self._quick_batch
             if type(for_axes) is type(in_axes) and for_axes == in_axes:
@@ -265,12 +274,17 @@ class Derivative:
             self._quick_batch = in_axes, self._while_current(program.quick_batch(axes))
         return result
 
-    def compile(self, *examples: Any) -> Program:
+    def compile(self, *examples: Any, **keywords: Any) -> Program:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
 
         The code for batches is compiled with the first batch.
         """
+        if keywords:
+            examples = self._positional(examples, keywords)
         return self._compiled(examples, "point")
+
+    def _positional(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
+        return positional(self.__wrapped__, arguments, keywords, _name(self.__wrapped__))
 
     def _compiled(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = ()) -> Program:
         self._renew()
@@ -293,7 +307,7 @@ class Derivative:
             others = [entry for entry in before if entry[0] is not program]
             self._quick = ((program, self._while_current(quick)), *others[: MOST_QUICK - 1])
 
-    def nonzeros(self, *arguments: Any) -> Any:
+    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
 
         See `Program.nonzeros`; `pattern` says where they belong.
@@ -307,6 +321,8 @@ class Derivative:
         [[4. 2. 0.]
          [0. 6. 4.]]
         """
+        if keywords:
+            arguments = self._positional(arguments, keywords)
         return self.compile(*arguments).nonzeros(*arguments)
 
     @property

@@ -102,7 +102,11 @@ _REASONS: Final = {
         ),
         "It iterates until it converges. np.linalg.solve, inv, det, norm and matrix_power are recorded; pass what does "
         "not depend on the arguments of the function as a constant.": (
-            "eig eigh eigvals eigvalsh svd svdvals pinv lstsq matrix_rank cond qr cholesky slogdet roots"
+            "eig eigh eigvals eigvalsh svd svdvals pinv lstsq matrix_rank cond roots"
+        ),
+        "There is no rule for it yet. np.linalg.solve, inv, det, norm and matrix_power are recorded; write the others "
+        "with loops over entries, or pass what does not depend on the arguments of the function as a constant.": (
+            "qr cholesky slogdet"
         ),
         "Its values are complex, which are not recorded.": "fft ifft rfft irfft fft2 fftn",
     }.items()
