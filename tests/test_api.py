@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
@@ -296,3 +297,21 @@ def test_names_in_all_exist():
     for name in acc.__all__:
         assert getattr(acc, name) is not None
     assert {"forward", "reverse", "markowitz", "vertex", "auto"} <= set(acc.methods())
+
+
+def test_static_arguments_are_told_apart_by_sign_and_type():
+    """0.0 and -0.0, and 1, 1.0 and True, are equal, and not the same."""
+
+    def f(x, n):
+        first = n[0] if isinstance(n, tuple) else n
+        return x * (1.0 + np.signbit(first) + 10.0 * isinstance(first, float) + 100.0 * isinstance(first, bool))
+
+    for wrap in (lambda n: n, lambda n: (n, 2)):
+        derivative = acc.jacobian(f, static_argnums=1)
+        for n in (0.0, -0.0, 0, False, 1, True, 1.0, np.float64(-0.0), math.nan, -math.nan):
+            assert derivative(2.0, wrap(n)) == f(1.0, n), n
+    seen = []
+    derivative = acc.jacobian(lambda x, n: (seen.append(n), x)[1], static_argnums=1, check=False)
+    for _ in range(3):
+        derivative(1.0, math.nan)
+    assert len(seen) == 1, "NaN is itself"

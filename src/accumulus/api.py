@@ -561,7 +561,18 @@ def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
             f"{name} is a {type(argument).__name__}; expected a number, a NumPy array (make one with np.array), or a "
             "hashable object that is passed on as it is"
         )
-    return (type(argument), argument)
+    return _identity(argument)
+
+
+def _identity(value: Hashable) -> Hashable:
+    """A key by which 0.0 and -0.0, or 1, 1.0 and True, are told apart, and NaN is itself, in tuples, too."""
+    if isinstance(value, float | np.floating):
+        return (type(value), np.float64(value).tobytes() if isinstance(value, float) else value.tobytes())
+    if isinstance(value, complex | np.complexfloating):
+        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, tuple):
+        return (type(value), *map(_identity, value))
+    return (type(value), value)
 
 
 def _first_point(argument: Any, axis: int | None) -> Any:

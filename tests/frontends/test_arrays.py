@@ -23,7 +23,7 @@ METHODS = split(
     A.shape[0] * A; A.ndim * A; A.size * A; len(A) * A; A.nbytes * A; A.itemsize * A; A.real; A.conj(); A.T; A.mT
     A.flatten(); A.item(2); A.item((1, 0)); A.tolist(); A[0].tolist(); A.flat[4]; len(A.flat) * A; list(A.flat)
     list(A); [*A[0]]; [v * i for (i, _), v in np.ndenumerate(A)]
-    [A[k] for k in np.ndindex(A.shape)]; dict(enumerate(A[0])); sum(A); sum(A[0]); A.astype(float); A.astype('float32')
+    [A[k] for k in np.ndindex(A.shape)]; dict(enumerate(A[0])); sum(A); sum(A[0]); A.astype(float)
     A.astype(bool); (A > 0).astype(float); A.dtype.itemsize * A; copy.copy(A) + copy.deepcopy(A)
     copy.copy(A[0, 0]); copy.deepcopy(A[0, 0]); A[0, 0].copy(); A[0, 0].sum(); A[0, 0].T; A[0, 0].real
     A[0, 0].imag + A; A[0, 0].item(); A[0, 0].dtype.itemsize * A; A[0, 0].clip(0, 1); (A[0, 0] > 0).any()
@@ -169,7 +169,7 @@ REFUSED = {
     "np.copyto(np.zeros((2, 3), int), A)": "plain numbers",
     "np.put(np.zeros(3, int), [0], A[0, 0])": "plain numbers",
     "np.add.at(np.zeros(3, int), [0], A[0, 0])": "plain numbers",
-    "np.sin(A, dtype=int)": "only reals",
+    "np.sin(A, dtype=int)": "recorded as float64",
     "np.less.reduce(A[0])": "cannot be folded",
     "np.add.reduce(A, where=A > 0)": "where= is not recorded",
     "np.greater.at(A * 2, [0], 1.0)": "not recorded",

@@ -62,3 +62,32 @@ def test_derivatives(name):
     f, x, expected = CASES[name]
     result = jacobian(f, np.array(x))
     np.testing.assert_allclose(result.reshape(np.shape(expected)), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("optimise", [True, False])
+def test_ties_of_several_are_shared_evenly(optimise):
+    """As in JAX: all that are as great have equal parts of the derivative."""
+
+    def f(x):
+        return np.array(
+            [np.max(x), np.min(-x), np.linalg.norm(x, np.inf), np.maximum.reduce(x), np.max(x, initial=1.0)]
+        )
+
+    jacobian = acc.jacobian(f, optimise=optimise)
+    for x in (
+        [2.0, 2.0, 2.0, 1.0],
+        [2.0, 1.0, 2.0, 2.0],
+        [2.0, 2.0, 2.0, 2.0],
+        [1.0, 2.0, 2.0, 0.0],
+        [1.0, 0.5, 3.0, 2.0],
+    ):
+        share = np.equal(x, max(x)) / x.count(max(x))
+        np.testing.assert_array_equal(jacobian(np.array(x)), [share, -share, share, share, share])
+    np.testing.assert_array_equal(jacobian(np.array([1.0, 0.0, 1.0, 0.0]))[4], [1 / 3, 0.0, 1 / 3, 0.0])
+    pairs = acc.jacobian(lambda x: np.max(x.reshape(3, 2), axis=1))(np.array([1.0, 1.0, 2.0, 1.0, 0.0, 3.0]))
+    np.testing.assert_array_equal(pairs[np.arange(3).repeat(2), np.arange(6)], [0.5, 0.5, 1.0, 0.0, 0.0, 1.0])
+
+
+def test_what_a_maximum_of_several_leaves_out_does_not_count():
+    f = lambda x: np.max(np.array([x[0], np.sqrt(x[1]), x[2]]))  # noqa: E731
+    np.testing.assert_array_equal(acc.jacobian(f)(np.array([2.0, 0.0, 1.0])), [1.0, 0.0, 0.0])

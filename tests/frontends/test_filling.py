@@ -117,7 +117,7 @@ def masked(y):
 
 
 def dtypes(y):
-    a = np.zeros(2, dtype=np.float32)
+    a = np.zeros(2, dtype="float64")
     a[0] = y[0]
     b = np.zeros(2, float)
     b[1] = y[1]

@@ -23,7 +23,7 @@ from accumulus.frontends.operands import (
     map_references,
     references_of,
 )
-from accumulus.frontends.refusals import no_number, refuse
+from accumulus.frontends.refusals import check_dtype, no_number, refuse
 from accumulus.frontends.registry import PROTOCOLS
 from accumulus.frontends.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
 from accumulus.tape.tape import Tape
@@ -44,8 +44,8 @@ def as_array(tape: Tape, value: Any) -> Any:
 
 
 def as_constant(tape: Tape, result: Any) -> Any:
-    """What NumPy computed from constants: arrays of floats become traced ones, which can be filled."""
-    if type(result) is np.ndarray and result.dtype.kind == "f":
+    """What NumPy computed from constants: arrays of doubles become traced ones, which can be filled."""
+    if type(result) is np.ndarray and result.dtype == np.float64:  # narrower ones round what is stored in them
         return TracedArray(tape, constants(tape, result))
     if isinstance(result, list | tuple):
         parts = [as_constant(tape, part) for part in result]
@@ -263,19 +263,16 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return self.copy()
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """A copy of another type: a float of any width, bool, or, if constant, whatever NumPy makes of it."""
-        kind = np.dtype(dtype).kind
-        if kind in "fb":
-            boolean = kind == "b"
+        """A copy of another type: float64, bool, or, if constant, whatever NumPy makes of it."""
+        wanted = np.dtype(dtype)
+        if wanted == np.float64 or wanted.kind == "b":
+            boolean = wanted.kind == "b"
             return TracedArray(self.tape, references_of(self.tape, self, boolean).copy(), boolean=boolean)
-        if kind == "O":
+        if wanted.kind == "O":
             return self.__array__(object)
         if depends(self):
-            raise refuse(
-                f"Values that depend on the function's arguments cannot become {np.dtype(dtype)}: only reals and "
-                "truth values are recorded. np.floor, np.trunc and np.rint round."
-            )
-        return concrete(self).astype(dtype)
+            check_dtype(wanted, "astype")
+        return concrete(self).astype(wanted)
 
     def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
         """The same entries in another shape."""

@@ -24,7 +24,7 @@ from accumulus.frontends import functions, linalg, products, reductions, structu
 from accumulus.frontends.arrays import TracedArray, as_constant
 from accumulus.frontends.location import in_library
 from accumulus.frontends.operands import Operand, concrete, depends, entries_of, of_kind
-from accumulus.frontends.refusals import refuse
+from accumulus.frontends.refusals import check_dtype, refuse
 from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, function_name
 from accumulus.frontends.state import ACTIVE
 from accumulus.tape.tape import Tape
@@ -101,7 +101,8 @@ def _view_or_build(
     if not arguments or not _contains_traced(arguments[0]):
         return _make(tape, original, arguments, keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
-    missing = keywords.get("ndmin", 0) - np.ndim(result)
+    least = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
+    missing = least - np.ndim(result)
     return result[(None,) * missing] if missing > 0 else result
 
 
@@ -109,12 +110,9 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
     kind = None if dtype is None else np.dtype(dtype).kind
     if kind == "O":
         return original(value, dtype=object)
-    if kind is not None and kind not in "fb":
+    if kind not in (None, "b") and np.dtype(dtype) != np.float64:
         if depends(value):
-            raise refuse(
-                f"Values that depend on the function's arguments cannot become {np.dtype(dtype)}: only reals and truth "
-                "values are recorded. Leave the dtype away."
-            )
+            check_dtype(dtype, function_name(original))
         return original(concrete(value), dtype=dtype)
     entries, is_boolean = entries_of(tape, value)
     boolean = is_boolean if kind is None else kind == "b"

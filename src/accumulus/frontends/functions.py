@@ -18,7 +18,7 @@ from accumulus.frontends.operands import (
     references_of,
 )
 from accumulus.frontends.reductions import check_options
-from accumulus.frontends.refusals import refuse
+from accumulus.frontends.refusals import check_dtype, refuse
 from accumulus.frontends.registry import implements, unsupported
 from accumulus.tape.tape import Tape
 
@@ -253,11 +253,18 @@ for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.
     _enter_query(_function)
 
 
+def _type_of(value: Any) -> Any:
+    """The type of the array that NumPy makes of a value."""
+    known = getattr(value, "dtype", None)
+    return known if known is not None else float if depends(value) else np.asarray(concrete(value)).dtype
+
+
 def _filled_like(tape: Tape, prototype: Any, value: Any, dtype: Any, shape: Any) -> Any:
-    entries, boolean = entries_of(tape, prototype)
-    kind = np.dtype(dtype if dtype is not None else bool if boolean else float)
-    size = np.shape(entries) if shape is None else shape
-    if kind.kind != "f":
+    size = np.shape(entries_of(tape, prototype)[0]) if shape is None else shape
+    kind = np.dtype(dtype if dtype is not None else _type_of(prototype))
+    if kind != np.float64:
+        if depends(value):
+            check_dtype(kind, "np.full_like")
         return np.full(size, concrete(value), kind)
     return TracedArray(tape, np.full(size, references_of(tape, value)))
 

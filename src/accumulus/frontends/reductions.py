@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from accumulus.frontends.arrays import TracedArray, as_array
 from accumulus.frontends.elementwise import ELEMENTWISE
 from accumulus.frontends.operands import references_of
-from accumulus.frontends.refusals import refuse
+from accumulus.frontends.refusals import check_dtype, refuse
 from accumulus.frontends.registry import function_name, implements
 from accumulus.frontends.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
@@ -24,9 +24,8 @@ __all__ = ["check_options", "mean"]
 
 
 def check_options(function: Callable[..., Any], dtype: Any = None, out: Any = None) -> None:
-    """Refuse a result type that is not real, and results written elsewhere."""
-    if dtype is not None and np.dtype(dtype).kind not in "fb":
-        raise refuse(f"{function_name(function)}(…, dtype={dtype!r}): only reals and truth values are recorded.")
+    """Refuse a result type in which NumPy would round, and results written elsewhere."""
+    check_dtype(dtype, function_name(function))
     if out is not None:
         raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, user_place
 from accumulus.frontends.state import ACTIVE
 
-__all__ = ["FILLING", "no_decision", "no_number", "refuse"]
+__all__ = ["FILLING", "check_dtype", "no_decision", "no_number", "refuse"]
 
 FILLING: Final = (
     "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
-    "outside of the function, or by a method of such an array, or of integers. np.array(M, float) of such an array "
-    "M makes one that can be filled, as do np.zeros and the like."
+    "outside of the function, or by a method of such an array, or of integers or single precision, which NumPy would "
+    "round. np.array(M, float) of such an array M makes one that can be filled, as do np.zeros and the like."
 )
 
 
@@ -26,6 +26,16 @@ def refuse(message: str) -> TraceError:
     error = TraceError(message if place is None else f"{place}{message}")
     ACTIVE.refusal = error, None if place is None else (place.file, place.line)
     return error
+
+
+def check_dtype(dtype: Any, what: str) -> None:
+    """Refuse a type in which NumPy would round what depends on the arguments: all but that of doubles."""
+    if dtype is not None and np.dtype(dtype) != np.float64:
+        raise refuse(
+            f"{what} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded as "
+            'float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
+            "in single precision; np.floor, np.trunc and np.rint round."
+        )
 
 
 #: Functions of `math` that NumPy calls otherwise.

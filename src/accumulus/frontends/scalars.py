@@ -3,7 +3,8 @@
 Operators on real scalars call the tape directly, about a microsecond each; everything else comes through NumPy's
 protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.registry`.
 
-Kinds are real (``float64``; narrower floats count as such) and boolean. A boolean in arithmetic is ``select(b, 1, 0)``.
+Kinds are real (``float64``; single numbers of narrower types count as such) and boolean. A boolean in arithmetic is
+``select(b, 1, 0)``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 
 from accumulus.frontends.arrays import TracedArray
 from accumulus.frontends.operands import Operand, concrete, depends, entries_of, references_of
-from accumulus.frontends.refusals import FILLING, refuse
+from accumulus.frontends.refusals import FILLING, check_dtype, refuse
 from accumulus.frontends.registry import function_name, implements
 from accumulus.frontends.scalars import make_scalar
 from accumulus.tape.tape import Tape
@@ -40,7 +40,7 @@ ZERO_FILLING: Final[dict[Callable[..., Any], int]] = dict.fromkeys(
     (np.diag, np.diagflat, np.tril, np.triu, np.resize), 1
 )
 #: Options that concern memory only.
-_IGNORED: Final = ("dtype", "casting")
+_IGNORED: Final = ("casting",)
 
 
 def move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
@@ -66,6 +66,7 @@ def _positional(
     """Arrays that were given by name, in their places; without the options that do not matter here."""
     if keywords.pop("out", None) is not None:
         raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
+    check_dtype(keywords.pop("dtype", None), function_name(function))
     for name in _IGNORED:
         keywords.pop(name, None)
     if keywords and any(isinstance(value, Operand | list) for value in keywords.values()):

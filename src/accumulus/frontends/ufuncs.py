@@ -6,7 +6,7 @@ Folds go from left to right. NumPy sums long lines pairwise, which differs in ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate as running
 from typing import Any, Final
@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from accumulus.frontends.arrays import TracedArray, as_constant, make
 from accumulus.frontends.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.operands import Operand, References, concrete, depends, entries_of, of_kind, references_of
-from accumulus.frontends.refusals import FILLING, refuse
+from accumulus.frontends.refusals import FILLING, check_dtype, refuse
 from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, unsupported
 from accumulus.frontends.scalars import TracedScalar, make_scalar
 from accumulus.tape.tape import Tape
@@ -39,8 +39,10 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
     if not depends(inputs) and not depends(keywords):
         result = as_constant(tape, ufunc(*concrete(inputs), **concrete(keywords)))
     elif (function := FUNCTIONS.get(ufunc)) is not None:
+        _check_keywords(ufunc, keywords)
         result = function(tape, inputs, keywords)
     elif (names := PAIRS.get(ufunc.__name__)) is not None:
+        _check_keywords(ufunc, keywords)
         result = tuple(apply(tape, ELEMENTWISE[name], inputs) for name in names)
     else:
         result = apply(tape, _row(ufunc, keywords), inputs)
@@ -82,10 +84,18 @@ def _row(ufunc: np.ufunc, keywords: dict[str, Any]) -> Elementwise:
     row = row_of(ufunc)
     if row is None:
         raise refuse(unsupported(ufunc))
-    for name, value in keywords.items():
-        if name == "dtype" and value is not None and np.dtype(value).kind not in "fb":
-            raise refuse(f"np.{ufunc.__name__}(…, dtype={value!r}): only reals and truth values are recorded.")
+    _check_keywords(ufunc, keywords, row.gives_boolean)
     return row
+
+
+def _check_keywords(ufunc: np.ufunc, keywords: Mapping[str, Any], gives_boolean: bool = False) -> None:
+    """Refuse options that would round arguments or results; those that concern memory only are let through."""
+    name = f"np.{ufunc.__name__}"
+    dtype = keywords.get("dtype")
+    if not (gives_boolean and dtype is not None and np.dtype(dtype) == bool):
+        check_dtype(dtype, name)
+    if keywords.get("signature") is not None:
+        raise refuse(f"{name}(…, signature=…) is not recorded: leave it away, values are float64.")
 
 
 def _store(result: Any, out: tuple[Any, ...]) -> Any:
@@ -124,9 +134,11 @@ def fold(
     join = row.bind(tape)
     if initial is not None:
         start = int(references_of(tape, initial, row.takes_boolean))
-        results = [reduce(join, line, start) for line in lines]
-    elif count:
+        lines = [[start, *line] for line in lines]
+    if count or initial is not None:
         results = [reduce(join, line) for line in lines]
+        if row.name in ("maximum", "minimum") and count + (initial is not None) > 2:
+            results = [_shared_evenly(tape, *pair) for pair in zip(results, lines, strict=True)]
     elif row.identity is not None:
         results = [tape.constant(row.identity)] * len(lines)
     else:
@@ -136,6 +148,19 @@ def fold(
     if not shape:
         return make(tape, results[0], row.gives_boolean)
     return make(tape, np.array(results, np.int64).reshape(shape), row.gives_boolean)
+
+
+def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
+    """The greatest or smallest of several, whose derivative all that are as great have equal parts of, as in JAX."""
+    distinct = sorted(set(line))
+    if extreme < 0 or len(distinct) < 3:
+        return extreme
+    one, zero = tape.constant(1.0), tape.constant(0.0)
+    conditions = [tape.apply("equal", extreme, reference) for reference in line]
+    share = tape.divide(one, tape.sum(tape.select(condition, one, zero) for condition in conditions))
+    weights = [tape.select(condition, share, zero) for condition in conditions]
+    weighted = tape.sum(tape.multiply(weight, reference) for weight, reference in zip(weights, line, strict=True))
+    return tape.apply("attach", extreme, weighted)
 
 
 def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
@@ -164,6 +189,7 @@ def _foldable(ufunc: np.ufunc) -> Elementwise:
 
 def _reduce(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     def record(array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+        check_dtype(dtype, f"np.{ufunc.__name__}.reduce")
         return fold(tape, _foldable(ufunc), array, axis, keepdims, initial)
 
     return _folded(tape, ufunc.reduce, record, inputs, keywords)
@@ -171,6 +197,7 @@ def _reduce(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict
 
 def _accumulate(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     def record(array: Any, axis: int = 0, dtype: Any = None) -> Any:
+        check_dtype(dtype, f"np.{ufunc.__name__}.accumulate")
         return accumulate(tape, _foldable(ufunc), array, axis)
 
     return _folded(tape, ufunc.accumulate, record, inputs, keywords)
