@@ -15,6 +15,7 @@ from itertools import count
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.text import fresh
 
 __all__ = ["edge_names", "fresh_names", "plain"]
 
@@ -47,15 +48,16 @@ def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
     short = {symbol: plain(symbol) if plains[plain(symbol)] == 1 else symbol for symbol in symbols}
     taken = set(short.values())
     names: list[str] = []
+    begun: dict[str, int] = {}
     for number, symbol in enumerate(graph.symbols):
-        names.append(short[symbol] if symbol else _primed(f"e{number + 1}", taken))
+        names.append(short[symbol] if symbol else fresh(f"e{number + 1}", taken, begun))
     taken.update(names)
     units = bool((graph.kinds == Kind.ONE).any())
     if apart and (units or (_repeats(names, graph.out_edges) and _repeats(names, graph.in_edges))):
         seen: set[str] = set()
         for number, name in enumerate(names):
             if name in seen:
-                names[number] = _primed(name, taken)
+                names[number] = fresh(name, taken, begun)
                 taken.add(names[number])
             seen.add(name)
     return names
@@ -64,12 +66,6 @@ def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
 def fresh_names(letter: str, taken: Container[str]) -> Iterator[str]:
     """letter1, letter2, … without those taken."""
     return (name for name in map(f"{letter}{{}}".format, count(1)) if name not in taken)
-
-
-def _primed(name: str, taken: Container[str]) -> str:
-    while name in taken:
-        name += "′"
-    return name
 
 
 def _repeats(names: Sequence[str], groups: Iterable[Sequence[int]]) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from accumulus.algebra.expression import Expression, Product, Reference, Sum, Symbol, fold
 from accumulus.algebra.names import plain
 from accumulus.errors import ExpressionError
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     import sympy
@@ -26,6 +27,7 @@ _ESCAPED: Final = {
     "\\": r"\backslash{}",
     "^": r"\hat{}",
     "~": r"\sim{}",
+    " ": r"\ ",
     **{character: f"\\{character}" for character in "{}_$&#%"},
 }
 
@@ -85,9 +87,11 @@ def latex_name(name: str) -> str:
     >>> print(latex_name("e18"), latex_name("v-2"), latex_name("flux_x"))
     e_{18} v_{-2} \mathrm{flux\_x}
     """
+    name = printable(name)
     match = _INDEXED.fullmatch(plain(name))
     letters, index, primes = match.groups() if match else (name.rstrip("′'"), "", name[len(name.rstrip("′'")) :])
-    base = letters if len(letters) == 1 else f"\\mathrm{{{''.join(_ESCAPED.get(c, c) for c in letters)}}}"
+    escaped = "".join(_ESCAPED.get(c, c) for c in letters)
+    base = letters if len(letters) == 1 and letters == escaped else f"\\mathrm{{{escaped}}}"
     return base + (f"_{{{index}}}" if index else "") + "'" * len(primes)
 
 

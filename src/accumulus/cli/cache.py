@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.text import Text
 
 from accumulus.cli.commands import AsJson, _note, _print, _print_json, app, reported
-from accumulus.show.tables import amount, table
+from accumulus.show.tables import amount, table, text
 
 __all__ = ["cache"]
 
@@ -32,6 +31,6 @@ def cache(
         _print_json({"directory": where, "state": how, "kinds": kinds})
         return
     rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
-    _print(Group(Text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
+    _print(Group(text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
     if how != "usable":
         _note(how, style="red")

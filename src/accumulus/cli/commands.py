@@ -5,21 +5,24 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import unicodedata
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
 
 import typer
 from rich.console import Console, Group, RenderableType
-from rich.text import Text
+from typer.core import TyperGroup
 
 from accumulus.cli.jobs import processes
 from accumulus.cli.progress import Watch
 from accumulus.cli.subject import Subject, load
 from accumulus.errors import AccumulusError, TimeLimitWarning
 from accumulus.show.tables import duration, key_values, plain_text
+from accumulus.show.tables import text as words
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     from accumulus.graph.graph import DifferentiationGraph
@@ -34,8 +37,23 @@ INTERRUPTED: Final = 130
 ANYWAY: Final = 0.1
 P = ParamSpec("P")
 
+
+class Commands(TyperGroup):
+    """All commands; what they are given is text that can be shown."""
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+        """Run a command; an argument that would drive the terminal is refused, since any message may quote it."""
+        given = sys.argv[1:] if args is None else list(args)
+        for argument in given:
+            if any(unicodedata.category(character) == "Cc" for character in argument):
+                _note(f"error: {argument!r} holds control characters; rename the file", style="red")
+                sys.exit(2)
+        return super().main(given, *others, **options)
+
+
 app = typer.Typer(
     name="accumulus",
+    cls=Commands,
     help="Plan, compare and emit cheap, verified Jacobians of Python functions.",
     epilog="SUBJECT is a function, file.py:function with one --shape for each argument, or a graph, graph.json.",
     no_args_is_help=True,
@@ -62,7 +80,7 @@ ObjectiveName = Annotated[
 TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
 Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
 Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes that share in the search.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
@@ -89,7 +107,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             _note(f"error: {error}", style="red")
             raise typer.Exit(1) from None
         except OSError as error:
-            _note(f"error: {error.filename}: {error.strerror}", style="red")
+            _note(f"error: {error.filename}: {error.strerror or error}", style="red")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             _note("stopped by Ctrl-C", style="red")
@@ -135,7 +153,7 @@ def plan(
         found, interrupted = _find(what, {**options, "executor": executor})
     if expressions or latex:
         written = found.expressions()
-        sys.stdout.write(f"{written.latex() if latex else written}\n")
+        sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))
     elif as_json:
         _print_json(_report(what, found).to_dict())
     else:
@@ -189,13 +207,13 @@ def compare(
         _print_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
-        reason = Text(f"Fewest {objective}: {chosen_because(best, others, objective)}")
+        reason = words(f"Fewest {objective}: {chosen_because(best, others, objective)}")
         table = comparison_table(candidates, best.method)
-        parts: list[RenderableType] = [Text(what.name, style="bold"), "", table, "", reason]
+        parts: list[RenderableType] = [words(what.name, style="bold"), "", table, "", reason]
         if skipped:
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
-            parts.append(Text(f"{limit} {listed}.", style="dim"))
+            parts.append(words(f"{limit} {listed}.", style="dim"))
         _print(Group(*parts))
     if interrupted:
         raise KeyboardInterrupt
@@ -329,8 +347,8 @@ def _print(renderable: RenderableType) -> None:
 
 
 def _print_json(data: object) -> None:
-    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(data, indent=1) + "\n")
 
 
 def _note(text: str, style: str | None = None) -> None:
-    Console(stderr=True, highlight=False).print(Text(text), style=style, soft_wrap=True)
+    Console(stderr=True, highlight=False).print(words(text), style=style, soft_wrap=True)

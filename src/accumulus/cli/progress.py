@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from accumulus.progress import Progress as Told
 from accumulus.show.tables import amount
+from accumulus.text import printable
 
 __all__ = ["Watch"]
 
@@ -44,14 +45,14 @@ class Watch:
         console = Console(stderr=True)
         if time_limit > QUICK and console.is_terminal:
             progress = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[best]}"),
                 console=console,
                 transient=True,
             )
-            self._bar = progress, progress.add_task(what, total=time_limit, best="")
+            self._bar = progress, progress.add_task(printable(what), total=time_limit, best="")
 
     @property
     def progress(self) -> Callable[[Told], object] | None:

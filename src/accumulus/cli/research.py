@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, Group
-from rich.text import Text
 
 from accumulus.cli.commands import _print, _print_json, app, reported
 from accumulus.cli.subject import load
-from accumulus.show.tables import amount, counted, duration, table
+from accumulus.show.tables import amount, counted, duration, table, text
 
 if TYPE_CHECKING:
     from accumulus.research.survey import Summary
@@ -101,7 +100,7 @@ def decide(
         "",
         *found.program.split("; "),
     ]
-    _print(Text("\n".join(lines)))
+    _print(text("\n".join(lines)))
 
 
 def _bounds(bounds: tuple[int, int]) -> str:
@@ -122,11 +121,11 @@ def _report(summary: Summary) -> Group:
     heads = ("edges", "graphs", "acyclic", "circular", "open")
     parts: list[Any] = [table(heads, ([amount(row[head]) for head in heads] for row in rows)), ""]
     for what, keys in (("circular", summary.circular), ("open", summary.open)):
-        parts += [Text(f"{what}: {key}") for key in keys]
+        parts += [text(f"{what}: {key}") for key in keys]
     found = "every graph has" if not summary.circular and not summary.open else "but for these, every graph has"
     until = "" if summary.complete else "not complete; "
     parts.append(
-        Text(
+        text(
             f"{until}{found} a least program that face elimination follows. "
             f"{counted(summary.decided, 'graph')} decided in {duration(summary.seconds)}, results in {summary.output}"
         )

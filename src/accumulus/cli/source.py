@@ -12,6 +12,7 @@ from accumulus.cli.subject import Subject
 from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
 from accumulus.targets import Segment, emit_source
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     from accumulus.api import Trace
@@ -33,7 +34,8 @@ def source(subject: Subject, plan: Plan, target: str, *, values: bool) -> str:
         text, lines = _from_labels(subject.graph, plan, target)
     else:
         text, lines = _from_function(subject.trace, plan, target, values)
-    return "".join(f"{COMMENT[target]} {line}\n" for line in lines) + text
+    # a name that breaks the line would end the comment
+    return "".join(f"{COMMENT[target]} {printable(line)}\n" for line in lines) + text
 
 
 def _from_function(trace: Trace, plan: Plan, target: str, values: bool) -> tuple[str, list[str]]:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
-from rich.text import Text
 
 from accumulus.cli.commands import AsJson, _note, _print, _print_json, app, reported
-from accumulus.show.tables import amount, table
+from accumulus.show.tables import amount, table, text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,8 +35,8 @@ def weights(
         _print_json(found.to_dict())
     else:
         fused = "is one fused instruction" if found.fused else "are two instructions: there is no fused one here"
-        head = Text(f"Weights of operations, {found.source}: {found.machine}", style="bold")
-        _print(Group(head, "", weights_table(found), "", Text(f"A product and the sum that it goes into {fused}.")))
+        head = text(f"Weights of operations, {found.source}: {found.machine}", style="bold")
+        _print(Group(head, "", weights_table(found), "", text(f"A product and the sum that it goes into {fused}.")))
 
 
 def weights_table(found: Weights) -> Table:

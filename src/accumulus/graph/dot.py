@@ -18,6 +18,7 @@ from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.line import LineGraph
+from accumulus.text import printable
 
 __all__ = ["to_dot", "write_dot"]
 
@@ -74,8 +75,7 @@ def write_dot(graph: DifferentiationGraph | LineGraph, path: str | PathLike[str]
     Raises:
         OSError: if the file cannot be written.
     """
-    text = to_dot(graph).encode("utf-8", "replace")  # a lone surrogate has no place in a file
-    Path(path).write_bytes(text + b"\n")
+    Path(path).write_bytes(to_dot(graph).encode() + b"\n")
 
 
 def _digraph(
@@ -118,7 +118,6 @@ def _typeset(name: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = (
-        text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
-    )
+    visible = printable(text.replace("\r", ""), keep="\n")
+    escaped = visible.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from importlib import import_module
+from reprlib import repr as shortened
 from typing import Any
 
 from accumulus.errors import ArgumentError, GraphError
@@ -115,13 +116,17 @@ def graph_from(
     Raises:
         GraphError: for an attribute that is malformed, and whatever else makes it no differentiation graph.
     """
+    if not isinstance(name, str):
+        raise GraphError(f"the name of the graph is {shortened(name)}; expected text")
     made = [(j, i, _label(about, (j, i))) for j, i, about in edges]
     ends = {"root": roots, "terminal": terminals}
     for what, given in ends.items():
         marked = [(about[what], k, v) for k, (v, about) in enumerate(vertices) if what in about]
         for position, _, v in marked:
-            if type(position) is not int:
-                raise GraphError(f"vertex {v!r} has the {what} {position!r}; expected its position, a whole number")
+            if type(position) is not int or position < 0:
+                raise GraphError(
+                    f"vertex {v!r} has the {what} {shortened(position)}; expected its position, a whole number from 0"
+                )
         if given is None and (marked or (attributes or {}).get(f"{what}s") == 0):
             ends[what] = [v for *_, v in sorted(marked, key=lambda mark: mark[:2])]
     touched = {v for edge in edges for v in edge[:2]}.union(ends["root"] or (), ends["terminal"] or ())
@@ -139,8 +144,11 @@ def graph_from(
 def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> Any:
     """What the constructor of a graph takes as a label."""
     kind = attributes.get("kind", "variable")
-    if kind not in _KINDS:
-        raise GraphError(f"edge {edge!r} has the kind {kind!r}; expected one of {', '.join(_KINDS)}")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise GraphError(f"edge {edge!r} has the kind {shortened(kind)}; expected one of {', '.join(_KINDS)}")
     if "value" in attributes:
-        return attributes["value"]
+        value = attributes["value"]
+        if isinstance(value, str) or value is None:
+            raise GraphError(f"edge {edge!r} has the value {shortened(value)}; expected a number")
+        return value
     return attributes.get("label") if kind == "variable" else _KINDS[kind]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from accumulus.errors import GraphError
 from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
+from accumulus.text import fresh
 
 if TYPE_CHECKING:
     from accumulus.graph.local import LocalJacobian
@@ -125,6 +126,7 @@ class DifferentiationGraph:
         times = Counter(given_roots)
         shared = has_in.union(given_terminals, (root for root in times if times[root] > 1))
         own_roots = []
+        begun: dict[str, int] = {}
         for root in given_roots:
             if root in shared:
                 own_roots.append(len(names))
@@ -133,7 +135,7 @@ class DifferentiationGraph:
                 targets.append(root)
                 kinds.append(Kind.ONE)
                 symbols.append(None)
-                names.append(_fresh(f"{names[root]}′", index))
+                names.append(fresh(f"{names[root]}′", index, begun))
                 number(names[-1])
             else:
                 own_roots.append(root)
@@ -547,9 +549,3 @@ def _label(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | N
         with suppress(OverflowError):  # an int beyond the range of float64
             return Kind.of(float(label)), None, float(label)
     raise GraphError(f"edge {edge!r}: expected a number, a symbol, a Kind or None as its label, not {label!r}")
-
-
-def _fresh(name: str, taken: Mapping[Hashable, int]) -> str:
-    while name in taken:
-        name += "′"
-    return name

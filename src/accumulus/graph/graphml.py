@@ -9,6 +9,7 @@ declares is looked at, so that no entity is ever expanded and nothing outside th
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
@@ -23,6 +24,7 @@ from xml.sax.saxutils import escape, quoteattr
 from accumulus.errors import GraphError
 from accumulus.graph.exchange import edge_attributes, graph_attributes, graph_from, vertex_attributes
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.parsed import read_bytes
 
 __all__ = ["read_graphml", "write_graphml"]
 
@@ -32,6 +34,16 @@ _KEYS: Final = {
     "node": {"root": "int", "terminal": "int", "size": "int", "integer": "boolean"},
     "edge": {"label": "string", "kind": "string", "value": "double"},
 }
+#: What the text of an attribute may be, by its type: what Python takes besides (1_000, other digits) is refused.
+_FORMS: Final = {
+    "int": re.compile(r"[+-]?[0-9]{1,4000}"),
+    "double": re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan"),
+    "boolean": re.compile(r"true|false|1|0", re.IGNORECASE),
+}
+_WORDS: Final = {"int": "number", "double": "number", "boolean": "word"}
+_SAME_FORM: Final = {"long": "int", "float": "double"}
+_WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")
+_ALL_KEYS: Final = frozenset(name for names in _KEYS.values() for name in names)
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -78,7 +90,7 @@ def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
     """
     reader = _Reader()
     try:
-        reader.parser.Parse(Path(path).read_bytes(), True)
+        reader.parser.Parse(read_bytes(path, GraphError), True)
         return reader.graph()
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
@@ -146,10 +158,13 @@ class _Reader:
             raise GraphError("it holds no graph; expected a <graph> inside of <graphml>")
         names: dict[str, Hashable] = {}
         vertices = []
+        node_defaults, edge_defaults = self._defaults("node"), self._defaults("edge")
         for text, node in self.nodes.items():
-            attributes = self._defaults("node") | node.attributes
+            attributes = node_defaults | node.attributes
             whole = attributes.pop("integer", False)
-            names[text] = self._converted(text, "int", "node") if whole else text
+            if whole and not _WHOLE_NAME.fullmatch(text):
+                raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
+            names[text] = int(text) if whole else text
             vertices.append((names[text], attributes))
         edges = []
         for edge in self.edges:
@@ -157,7 +172,7 @@ class _Reader:
                 if end not in names:
                     raise GraphError(f"edge {edge.names!r} names {end!r}, which is not a node of the file")
             j, i = edge.names
-            edges.append((names[j], names[i], self._defaults("edge") | edge.attributes))
+            edges.append((names[j], names[i], edge_defaults | edge.attributes))
         about = self.about.attributes
         return graph_from(vertices, edges, name=about.get("name", self.name), attributes=about)
 
@@ -209,13 +224,14 @@ class _Reader:
             if self.key not in self.keys:
                 raise self._error(f"<{tag}> has the key {self.key!r}, which is not declared")
             owner, name, kind = self.keys[self.key]
-            known = _KEYS.get(owner) or {key: kind for keys in _KEYS.values() for key, kind in keys.items()}
-            if name not in known:
+            if name not in _KEYS.get(owner, _ALL_KEYS if owner == "all" else ()):
                 return
             value = self._converted(text, kind, name)
             if tag == "default":
                 self.defaults[owner, name] = value
             elif self.item is not None:
+                if name in self.item.attributes:
+                    raise self._error(f"{name!r} is there twice; expected once for each node, edge or graph")
                 self.item.attributes[name] = value
         elif tag in ("node", "edge"):
             self.item = self.about
@@ -231,14 +247,19 @@ class _Reader:
         return tuple(attributes[name] for name in names)
 
     def _converted(self, text: str, kind: str, name: str) -> Any:
-        try:
-            if kind in ("int", "long"):
+        kind = _SAME_FORM.get(kind, kind)
+        if kind not in _FORMS:
+            return text
+        text = text.strip()
+        if _FORMS[kind].fullmatch(text):
+            if kind == "int":
                 return int(text)
-            if kind in ("double", "float"):
-                return float(text)
-        except ValueError:
-            raise self._error(f"{name!r} is {shortened(text)}; expected a number of type {kind}") from None
-        return text.strip().lower() in ("true", "1") if kind == "boolean" else text
+            if kind == "boolean":
+                return text.lower() in ("true", "1")
+            value = float(text)
+            if math.isfinite(value) or not text[-1].isdigit():
+                return value
+        raise self._error(f"{name!r} is {shortened(text)}; expected a {_WORDS[kind]} of type {kind}")
 
     def _error(self, message: str) -> GraphError:
         return GraphError(f"line {self.parser.CurrentLineNumber}: {message}")

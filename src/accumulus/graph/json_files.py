@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.parsed import parsed_json
 
 __all__ = ["read_json", "write_json"]
 
@@ -34,12 +35,7 @@ def read_json(path: str | PathLike[str]) -> DifferentiationGraph:
         GraphError: if the file is not JSON of the form above, or not an acyclic graph.
         OSError: if the file cannot be read.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_object)
-    except GraphError as error:
-        raise GraphError(f"{path}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise GraphError(f"{path} is not a JSON file: {error}") from None
+    data = parsed_json(path, GraphError, infinite=True)
     if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
         raise GraphError(f"{path}: expected an object with a list 'edges' of [from, to, label]")
     for key in data:
@@ -56,11 +52,17 @@ def read_json(path: str | PathLike[str]) -> DifferentiationGraph:
     sizes = data.get("sizes", {})
     if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
         raise GraphError(f"{path}: 'sizes' is {shortened(sizes)}; expected an object of vertex names and whole numbers")
+    name = data.get("name", Path(path).stem)
+    if not isinstance(name, str):
+        raise GraphError(f"{path}: 'name' is {shortened(name)}; expected text")
     ends = [_names(data, key, path) for key in ("roots", "terminals")]
-    numbers = {str(v): v for v in chain(*(edge[:2] for edge in edges), *(end or () for end in ends))}
+    vertices = set(chain(*(edge[:2] for edge in edges), *(end or () for end in ends)))
+    numbers = {str(v): v for v in vertices}
+    if sizes and len(numbers) < len(vertices):
+        raise GraphError(f"{path}: two vertices have the same name as text; expected others beside 'sizes'")
     named_sizes = {numbers.get(v, v): size for v, size in sizes.items()}
     try:
-        return DifferentiationGraph(edges, *ends, sizes=named_sizes, name=str(data.get("name", Path(path).stem)))
+        return DifferentiationGraph(edges, *ends, sizes=named_sizes, name=name)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
 
@@ -104,14 +106,6 @@ def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
     if sizes:
         data["sizes"] = dict(sorted(sizes.items()))
     Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a file, each of whose keys is there once."""
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
-            raise GraphError(f"the key {shortened(key)} is there {times} times in one object; expected once")
-    return dict(pairs)
 
 
 def _is_name(value: object) -> bool:

@@ -23,6 +23,7 @@ from accumulus.search.methods import get
 from accumulus.search.passes import cost_of, verify
 from accumulus.search.registry import Found
 from accumulus.search.workers import Workers
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     from accumulus.algebra.sets import ExpressionSet
@@ -136,7 +137,7 @@ class Plan:
 
     def __str__(self) -> str:
         name = f" of {self.graph.name}" if self.graph.name else ""
-        return f"plan{name} by {self.method}: {self.cost} {self.objective}"
+        return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
 
     def __repr__(self) -> str:
         return f"<{self}>"

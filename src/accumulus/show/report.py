@@ -23,7 +23,7 @@ from accumulus.show.comparison import (
     comparison_table,
     small_enough,
 )
-from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of
+from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, text
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 from accumulus.targets.pressure import Pressure
@@ -212,14 +212,13 @@ class Report:
 
     def __rich__(self) -> Group:
         from rich.console import Group
-        from rich.text import Text
 
-        parts: list[RenderableType] = [Text(self._title(), style="bold"), "", key_values(self._facts()), ""]
+        parts: list[RenderableType] = [text(self._title(), style="bold"), "", key_values(self._facts()), ""]
         parts.append(comparison_table([*self.others, self.chosen], self.chosen.method))
         if self.uncounted:
-            parts.append(Text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
+            parts.append(text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
         reason = chosen_because(self.chosen, self.others, self.objective)
-        parts += ["", Text(f"Chosen, and verified against the graph: {reason}"), "", key_values(self._program())]
+        parts += ["", text(f"Chosen, and verified against the graph: {reason}"), "", key_values(self._program())]
         return Group(*parts)
 
     def __str__(self) -> str:

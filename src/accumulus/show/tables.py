@@ -9,11 +9,25 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from accumulus.text import printable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
-__all__ = ["WIDTH", "amount", "change", "counted", "duration", "key_values", "plain_text", "product_of", "table"]
+__all__ = [
+    "WIDTH",
+    "amount",
+    "change",
+    "counted",
+    "duration",
+    "key_values",
+    "plain_text",
+    "product_of",
+    "table",
+    "text",
+]
 
 #: Columns of a report that is not printed to a terminal.
 WIDTH: Final = 96
@@ -84,27 +98,32 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str
     """
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for position, heading in enumerate(headings):
         result.add_column(heading, justify="right" if position else "left", no_wrap=position > 0)
     for row in rows:
-        result.add_row(*map(Text, row), style="bold green" if marked is not None and row[0] == marked else None)
+        result.add_row(*map(text, row), style="bold green" if marked is not None and row[0] == marked else None)
     return result
 
 
 def key_values(pairs: Iterable[tuple[str, str]]) -> Table:
     """Names and texts in two columns, without lines."""
     from rich.table import Table
-    from rich.text import Text
 
     result = Table.grid(padding=(0, 3, 0, 0))
     result.add_column(style="bold", no_wrap=True)
     result.add_column()
-    for name, text in pairs:
-        result.add_row(name, Text(text))
+    for pair in pairs:
+        result.add_row(*map(text, pair))
     return result
+
+
+def text(words: str, style: str = "") -> Text:
+    """Words for Rich to print as they are: neither its markup counts in them, nor what a terminal obeys."""
+    from rich.text import Text
+
+    return Text(printable(words, keep="\n"), style)
 
 
 def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:

@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from keyword import iskeyword
 from typing import Any, Final
 
 import numpy as np
@@ -42,7 +43,7 @@ def source(
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
-    if not name.isidentifier():
+    if not name.isidentifier() or iskeyword(name):
         raise ArgumentError(f"{name!r} is not a name that a Python function can have")
     arrays = _array_names(segments)
     shapes = check_arguments(tape, arguments)
@@ -98,7 +99,7 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
     for segment in segments:
         name = re.sub(r"\W", "_", segment.name)
         # x3, t3 and a3 are the program's own
-        if not name.isidentifier() or re.fullmatch(r"[xta]\d*|np|special|points", name):
+        if not name.isidentifier() or iskeyword(name) or re.fullmatch(r"[xta]\d*|np|special|points", name):
             name = f"_{name}"
         names.append(name if name not in names else f"{name}_{len(names)}")
     return names

@@ -12,7 +12,6 @@ Time: linear in the file, as verifying a plan is.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.parsed import parsed_json
 from accumulus.objective import Objective
 from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
@@ -40,6 +40,8 @@ VERSION: Final = 1
 
 _FOUND: Final = ("method", "objective", "cost", "lower_bound", "seed", "seconds", "order", "steps", "entries")
 _KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND)
+#: Seconds that a search may have taken: beyond, it is no time.
+_LONGEST: Final = 1e12
 _SIGNS: Final = {True: "*", False: "+"}
 
 
@@ -68,10 +70,7 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
     """
     if graph is not None and not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(f"graph is a {type(graph).__name__}; expected a DifferentiationGraph that the plan is for")
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"{path} is not a JSON file: {error}") from None
+    data = parsed_json(path, PlanError, infinite=False)
     try:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise PlanError(f'expected an object with "format": "{FORMAT}", as Plan.save writes it')
@@ -134,7 +133,7 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     if type(seed) is not int:
         raise PlanError(f"'seed' is {shortened(seed)}; expected a whole number")
     seconds = data.get("seconds")
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds < math.inf:
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 <= seconds <= _LONGEST:
         raise PlanError(f"'seconds' is {shortened(seconds)}; expected a number of at least 0")
     order = data.get("order")
     if order is not None:

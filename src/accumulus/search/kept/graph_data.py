@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.errors import AccumulusError, GraphError, PlanError
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind
 from accumulus.tape.tape import Tape
 
 __all__ = ["LARGEST", "check_keys", "graph_as_data", "graph_from_data", "whole_numbers"]
@@ -86,7 +86,7 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
     if not isinstance(edges, list) or not isinstance(labels, list) or len(edges) != len(labels):
         raise PlanError("expected two lists of one length, 'edges' of [from, to] and 'labels'")
     pairs = [whole_numbers(edge, f"edges[{e}]", len(names), length=2) for e, edge in enumerate(edges)]
-    sizes = whole_numbers(data.get("sizes", [1] * len(names)), "sizes", LARGEST, length=len(names))
+    sizes = whole_numbers(data.get("sizes", [1] * len(names)), "sizes", LARGEST_SIZE + 1, length=len(names))
     if 0 in sizes:
         raise PlanError("a size is 0; expected at least 1")
     sources, targets = [j for j, _ in pairs], [i for _, i in pairs]

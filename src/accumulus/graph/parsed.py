@@ -1,0 +1,83 @@
+"""JSON from files that anybody may have written: read whole, within limits, as strictly as the format is defined.
+
+Besides what the parser itself refuses: an object with one key twice, of which a parser keeps one silently; numbers that
+no float64 holds; files larger than `LARGEST_FILE`, and what is no file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections import Counter
+from os import PathLike
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any, Final
+
+from accumulus.errors import AccumulusError
+
+__all__ = ["LARGEST_FILE", "parsed_json", "read_bytes"]
+
+#: Bytes of a file; a graph of a million edges takes about a tenth.
+LARGEST_FILE: Final = 1 << 28
+
+
+class _OddError(ValueError):
+    """Valid for Python's parser, and refused here."""
+
+
+def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
+    """What a JSON file holds.
+
+    Args:
+        error: what to raise.
+        infinite: whether ``NaN``, ``Infinity`` and ``-Infinity`` are numbers, as Python writes them.
+
+    Raises:
+        error: if it is not JSON; the message names the file and the place.
+        OSError: if it cannot be read.
+    """
+
+    def constant(word: str) -> float:
+        if not infinite:
+            raise _OddError(f"{word} is no number of JSON; expected one")
+        return float(word)
+
+    try:
+        text = read_bytes(path, error).decode("utf-8")
+        return json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_constant=constant)
+    except _OddError as odd:
+        raise error(f"{path}: {odd}") from None
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{path} is not a JSON file: {reason}") from None
+
+
+def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
+    """The content of a file that is not too large, and a file."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise error(f"{Path(path)} is not a file with content of its own; expected one")
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise error(f"{Path(path)} is larger than {LARGEST_FILE >> 20} MB; expected a smaller file")
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file, each of whose keys is there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, times = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise _OddError(f"the key {shortened(key)} is there {times} times in one object; expected once")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _OddError(f"the number {shortened(text)} is beyond what a float64 holds; expected a smaller one")
+    return value
