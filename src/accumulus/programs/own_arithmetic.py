@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from accumulus.tape.live import needed
+from accumulus.tape.passes import Integers, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["own_operations", "without_dead"]
@@ -12,18 +15,23 @@ __all__ = ["own_operations", "without_dead"]
 
 def own_operations(tape: Tape, values: int) -> frozenset[int]:
     """References of the operations that the first `values` outputs need: those of the function itself."""
-    marks = needed(tape, tape.outputs[:values])
-    return frozenset(reference for reference in range(tape.inputs, len(tape)) if marks[reference])
+    return frozenset(_operations(tape, tape.outputs[:values]).tolist())
 
 
 def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
     """The operations that the outputs need, none of them rewritten; and those of `chosen` by their new references."""
-    marks = needed(tape)
-    result = tape.emptied()
-    moved = list(range(tape.inputs))
-    for reference in range(tape.inputs, len(tape)):
-        # builders find nothing to simplify in what other builders left, so that each writes one operation
-        new = [moved[a] if a >= 0 else a for a in tape.arguments(reference)] if marks[reference] else []
-        moved.append(result.apply_code(tape.codes[reference], new) if marks[reference] else -1)
-    result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    return result, frozenset(moved[reference] for reference in chosen if marks[reference])
+    live = _operations(tape, tape.outputs)
+    place = np.full(len(tape), -1)
+    place[: tape.inputs] = np.arange(tape.inputs)
+    place[live] = tape.inputs + np.arange(len(live))
+    rows = rows_of(tape)[live]
+    rows[:, 1:] = moved(rows[:, 1:], place)
+    # builders find nothing to simplify in what other builders left, so that each row writes one operation
+    result, values = extended(tape.emptied(), rows)
+    result.outputs = moved(moved(tape.outputs, place), values).tolist()
+    kept = place[sorted(chosen)]
+    return result, frozenset(values[kept[kept >= 0]].tolist())
+
+
+def _operations(tape: Tape, outputs: Sequence[int]) -> Integers:
+    return np.flatnonzero(np.frombuffer(needed(tape, outputs), bool)[tape.inputs :]) + tape.inputs

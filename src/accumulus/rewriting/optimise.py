@@ -44,7 +44,7 @@ GROWTH: Final = 1.3
 PATIENCE: Final = 12
 #: What a network takes to be made, and to be written down and verified, in units of what the plain form took.
 MADE: Final = 2.0
-ENDED: Final = 10.0
+ENDED: Final = 14.0
 
 
 def optimise(

@@ -27,7 +27,7 @@ from accumulus.search.elimination import is_large
 __all__ = ["cost_of", "verify"]
 
 #: Steps beyond which a plan of any graph is large.
-MOST: Final = 1_000_000
+MOST: Final = 10_000
 #: Steps of one call of the kernel; between calls Ctrl-C is heard.
 _CHUNK: Final = 1 << 20
 
