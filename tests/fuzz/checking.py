@@ -96,8 +96,8 @@ def check(seed: int) -> Outcome:
     try:
         checker = _check_scalars if isinstance(program, Scalars) else _check_arrays
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            # that a rewritten program cannot be compared is no mistake: some are infinite wherever they are looked at
-            warnings.simplefilter("ignore", RewritingWarning)
+            # not that time was short, nor that a program which is infinite everywhere cannot be compared
+            warnings.simplefilter("ignore")
             warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)
             kind, remark = checker(program, call, points, seed)  # type: ignore[arg-type]
     except Undecided as why:

@@ -172,6 +172,9 @@ ROUNDED: Final[dict[str, Callable[..., Any]]] = {
 }
 #: Whose derivative is computed from the value, and is off by what its last place is worth.
 FROM_VALUE: Final = ("tanh", "expm1")
+#: How far from where it jumps an operation is decided, and how far rounding may move its arguments then.
+NEAR: Final = 1e-5
+MOVED: Final = 1e-6
 #: Whole numbers beyond this are not decided on.
 LARGE: Final = 1e6
 #: What quotients are put into, and how often a function has one of these at its beginning.
@@ -350,7 +353,8 @@ class _Run:
 
     def __init__(self, program: Scalars, number: Any, exact_order: bool) -> None:
         self.program, self.number, self.exact_order = program, number, exact_order
-        self.limit = mpf(1e30 if number is np.float32 else 1e120)
+        # derivatives square what they are of
+        self.limit = mpf(1e15 if number is np.float32 else 1e100)
         self.nothing = [mpf(0)] * program.inputs
         self.values: list[Any] = []
         self.slopes: list[list[Any]] = []
@@ -397,7 +401,7 @@ class _Run:
             where = row.jumps(*values)
             distance = abs(where - mp.nint(where)) if row.whole else abs(where)
             # quotients so large have no digit left behind the point
-            if not distance > 1e-5 * max([mpf(1), *map(abs, values)]) or (row.whole and abs(where) > LARGE):
+            if not distance > NEAR * max([mpf(1), *map(abs, values)]) or (row.whole and abs(where) > LARGE):
                 raise Undecided(f"{name} near a jump")
         if row.boolean:
             result = bool(row.value(*values))
@@ -479,12 +483,14 @@ def _noise(run: _Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
             runs.append(runs[chosen])
             tangents.append(tangents[chosen])
             continue
+        given = [runs[a] for a in arguments]
+        if row.jumps is not None and (row.boolean or mp.isfinite(run.values[k])):
+            _refuse_moved_decisions(name, given, [run.values[a] for a in arguments])
         if row.boolean or not mp.isfinite(run.values[k]):
             still.append(row.boolean)
             runs.append(np.full(samples, float(run.values[k])))
             tangents.append(np.full((n, samples), 0.0 if row.boolean else np.nan))
             continue
-        given = [runs[a] for a in arguments]
         exact = run.known[k] is not None and mpf(float(run.known[k])) == run.values[k]
         exact &= run.exact_order or name not in ("divide", "reciprocal")
         whole = name in ("floor_divide", "sign") or (row.whole and len(arguments) == 1)
@@ -506,6 +512,14 @@ def _noise(run: _Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
         found = np.concatenate([runs[k][None], tangents[k]])
         rows.append(np.max(np.abs(found - true[:, None]), axis=1))
     return np.array(rows)
+
+
+def _refuse_moved_decisions(name: str, given: Sequence[Any], at: Sequence[Any]) -> None:
+    """What is decided must not hang on values of which rounding leaves little."""
+    for array, value in zip(given, at, strict=True):
+        true = float(value)
+        if not np.all(np.abs(array - true) <= MOVED * max(1.0, abs(true))):
+            raise Undecided(f"{name} of what rounding has moved far")
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {}
