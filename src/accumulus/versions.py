@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["code_version", "processor"]
+__all__ = ["code_version", "processor", "version_of"]
 
 #: What of a processor Linux tells that decides which instructions it has.
 _TELLING: Final = (
@@ -27,11 +27,7 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
     Reading the files would take longer than all the rest of a look-up.
     """
     parts = [f"{np.__version__} {platform.machine()} {platform.python_implementation()} {platform.python_version()}"]
-    for package in packages:
-        try:
-            parts.append(version(package))
-        except PackageNotFoundError:  # run from its sources
-            parts.append("")
+    parts += map(version_of, packages)
     root = Path(__file__).parent
     for folder in folders:
         for place, _, files in sorted(os.walk(root / folder)):
@@ -40,6 +36,15 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
                     known = os.stat(os.path.join(place, file))
                     parts.append(f"{place.removeprefix(str(root))}/{file} {known.st_size} {known.st_mtime_ns}")
     return "\n".join(parts)
+
+
+@cache
+def version_of(package: str) -> str:
+    """The version of an installed package; empty if there is none of that name."""
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from its sources, or not installed
+        return ""
 
 
 @cache

@@ -207,13 +207,14 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     targets = np.where(direct, at[symbols], slots + 8 * symbols.astype(np.int64))
     targets = np.where((kinds == _CALL) & (targets < 0), stubs + _STUB * symbols.astype(np.int64), targets)
     absolute = kinds == _ADDRESS
-    if not (direct | absolute | np.isin(kinds, _SLOTS)).all() or not np.isin(symbols, list(addresses)).all():
+    full = np.zeros(len(file.symbols), np.int64)
+    full[list(addresses)] = list(addresses.values())
+    in_slots = np.logical_or.reduce([kinds == slot for slot in _SLOTS]) if _SLOTS else np.zeros(len(kinds), bool)
+    if not ((direct | absolute | in_slots) & (full[symbols] != 0)).all():
         raise UnknownObjectError(f"the object file has relocations of the kinds {sorted(set(kinds.tolist()))}")
     if (targets < 0).any():
         raise UnknownObjectError("the object file reads what is not in it")
     _write(code, where[~absolute], (targets + addends - where)[~absolute].astype("<i4"))
-    full = np.zeros(len(file.symbols), np.int64)
-    full[list(addresses)] = list(addresses.values())
     _write(code, where[absolute], (full[symbols] + addends)[absolute].astype("<i8"))
 
     if _process().mprotect(ctypes.c_void_p(base), ctypes.c_size_t(writable), mmap.PROT_READ | mmap.PROT_EXEC):

@@ -14,15 +14,17 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
 from accumulus.cache import load, store
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
+from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.native.ready import llvm_codes
 from accumulus.native.sources import digest
+from accumulus.versions import processor, version_of
 
 __all__ = ["Kernel", "kernel", "prepare"]
 
@@ -38,8 +40,8 @@ _SYMBOL: Final = "kernel"
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
-# engines own the code that kernels run; dropping one would free it
-_ENGINES: Final[list[Any]] = []
+#: What owns the code that kernels run; dropping it would free the code.
+_OWNERS: Final[list[Any]] = []
 _LOADED: Final[dict[str, Kernel]] = {}
 _LOCK: Final = Lock()
 
@@ -81,11 +83,7 @@ def _key(subject: str) -> str:
 @cache
 def _processor() -> str:
     """The processor, and what makes code for it."""
-    import llvmlite
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features().flatten()
-    return f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+    return f"{version_of('llvmlite')} {sys.platform} {processor()}"
 
 
 def _finished(code: bytes) -> bytes:
@@ -128,14 +126,7 @@ def _new_machine() -> Any:
 
 
 def _loaded(code: bytes) -> Kernel:
-    import llvmlite.binding as llvm
-
-    _target_machine()  # LLVM has to be set up
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _ENGINES.append(engine)
-    function = _PROTOTYPE(engine.get_function_address(_SYMBOL))
+    function = _PROTOTYPE(_address(code))
 
     def call(block: int) -> int:
         result, exception = ctypes.c_int64(), ctypes.c_void_p()
@@ -144,6 +135,24 @@ def _loaded(code: bytes) -> Kernel:
         return result.value
 
     return call
+
+
+def _address(code: bytes) -> int:
+    """Where the kernel is, now that its code is in memory."""
+    if is_supported():
+        with suppress(UnknownObjectError):
+            linked = Linked(code, (_SYMBOL,), {})
+            _OWNERS.append(linked)
+            return linked.addresses[_SYMBOL]
+    import llvmlite.binding as llvm
+
+    _target_machine()  # LLVM has to be set up
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _OWNERS.append(engine)
+    address: int = engine.get_function_address(_SYMBOL)
+    return address
 
 
 @contextmanager

@@ -101,9 +101,9 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
 def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
     """What powers become: rows of operations for each kind of power, constants being those of `tape`; and its kind."""
     lower = np.where(exponents > 0, exponents - 1, exponents + 1)
-    # base and exponent as one number: such are equal if both of their parts are
-    pairs, wanted = (np.stack([bases, of], axis=1, dtype=np.float64).view(np.complex128) for of in (exponents, lower))
-    together = np.isin(wanted, pairs).reshape(-1) & (lower != exponents)
+    there = set(zip(bases.tolist(), exponents.tolist(), strict=True))
+    beside = [pair in there for pair in zip(bases.tolist(), lower.tolist(), strict=True)]
+    together = np.array(beside, bool) & (lower != exponents)
     kinds, kind = np.unique(np.stack([exponents, together], axis=1), axis=0, return_inverse=True)
     chains = []
     for exponent, beside in kinds.tolist():
