@@ -454,7 +454,8 @@ def jacobian(
             default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
-        cache: whether a plan that was found before, for the same function and options, is taken from disk.
+        cache: whether the plan, the rewritten program and the machine code are taken from disk if they were made
+            before, for the same function and options, and kept there if not.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: of the search, see `accumulus.plan`.
         progress: called with a `Progress` when a stage of the preparation begins, and while it searches. Without, a

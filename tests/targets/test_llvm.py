@@ -311,6 +311,27 @@ def test_programs_that_wait_for_long_chains_are_computed_two_vectors_at_a_time()
     assert tune(chain(2000), whole(2), "float64") == Tuning(lanes("float64"), urgent=False)
 
 
+def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
+    # a long chain of divisions makes operations urgent; the sums of products, many results, parts
+    tape = Tape(40)
+    value = 0
+    for k in range(60):
+        value = tape.divide(tape.constant(1.0), tape.add(value, k % 40))
+    products = [
+        tape.add(tape.multiply(value, i), tape.multiply(i, j)) for i in range(40) for j in range(i, i + 7) if j < 40
+    ]
+    tape.outputs = [products[k % len(products)] for k in range(1200)]
+    segments = whole(1200)
+    assert tune(tape, segments, "float64").urgent
+    assert not Variant.of(tape, segments, "float64").urgent
+    kernel = compile_tape(tape, segments)
+    assert "@part" in kernel.source
+    X = np.random.default_rng(0).uniform(0.5, 1.5, (11, 40))
+    together = kernel.batch(X)[0]
+    for x, row in zip(X, together, strict=True):
+        assert_same(kernel(x)[0], row)
+
+
 @given(data=st.data())
 def test_the_order_of_urgency_is_an_order(data):
     program = data.draw(programs())

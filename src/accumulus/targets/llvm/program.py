@@ -100,10 +100,11 @@ class Variant:
     def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str) -> Variant:
         """The variant that suits this machine and the program."""
         tuning = tune(tape, segments, dtype)
-        variant = cls(tuning.lanes, dtype, urgent=tuning.urgent)
+        results, partners = _results(tape, segments), _partners(tape)
+        # what is cut, is cut in one order: a product is fused with a sum in the same part only, for a point and a batch
+        variant = cls(tuning.lanes, dtype, urgent=tuning.urgent and len(results) <= LARGEST_UNCUT)
         if not tuning.crowded:
             return variant
-        results, partners = _results(tape, segments), _partners(tape)
         registers = values_in_registers(variant.lanes, variant.size) - SPARE
         steps = tuple(order_by_registers(tape, results, registers, partial(latency, tape), partners))
         usual = list(order(tape, results, partners))
