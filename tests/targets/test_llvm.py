@@ -315,7 +315,7 @@ def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
     # a long chain of divisions makes operations urgent; the sums of products, many results, parts
     tape = Tape(40)
     value = 0
-    for k in range(60):
+    for k in range(200):
         value = tape.divide(tape.constant(1.0), tape.add(value, k % 40))
     products = [
         tape.add(tape.multiply(value, i), tape.multiply(i, j)) for i in range(40) for j in range(i, i + 7) if j < 40
