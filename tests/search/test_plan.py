@@ -167,6 +167,23 @@ def test_a_method_that_returns_a_wrong_plan_is_found_out(monkeypatch):
     wrong = Accumulation(CHAIN, steps, right.entries)
     with pytest.raises(VerificationError):
         replace(plan(CHAIN), accumulation=wrong).verify()
+
     monkeypatch.setattr(Found, "accumulation", wrong)
     with pytest.raises(VerificationError, match="please report"):
         plan(CHAIN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cost": 1}, "claims to cost 1 fma, and that none costs less than .*; it costs"),
+        ({"lower_bound": 10**9}, "none costs less than 1000000000"),
+        ({"order": (0,)}, "expected every intermediate vertex once"),
+        ({"graph": DifferentiationGraph([("y", "x")])}, "for another graph than the plan"),
+    ],
+)
+def test_what_a_plan_says_of_itself_is_checked(changes, message):
+    made = plan(CHAIN, "vertex", "fma", cache=False)
+    made.verify()
+    with pytest.raises(VerificationError, match=message):
+        replace(made, **changes).verify()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.deadline import Deadline
-from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLimitWarning
+from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLimitWarning, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
@@ -103,12 +103,25 @@ class Plan:
         return (self.cost - self.lower_bound) / self.cost if self.cost else 0.0
 
     def verify(self) -> None:
-        """Check against the graph that this plan computes its Jacobian; see `Accumulation.verify`.
+        """Check against the graph that this plan computes its Jacobian, and is what it says of itself.
+
+        What it computes is checked as `Accumulation.verify` says; its cost is counted again, unless it is that of an
+        emitted program, which differs from machine to machine.
 
         Raises:
-            VerificationError: if it does not.
+            VerificationError: if it does not, or is not.
         """
         verify(self.accumulation)
+        if self.accumulation.graph is not self.graph:
+            raise VerificationError("the plan's accumulation is for another graph than the plan; make the plan again")
+        if self.order is not None and sorted(self.order) != list(self.graph.intermediates):
+            raise VerificationError(f"the plan's order is {self.order!r:.60}; expected every intermediate vertex once")
+        counted = self.cost if self.objective.on_tape else cost_of(self.accumulation, self.objective)
+        if counted != self.cost or (self.lower_bound is not None and self.lower_bound > self.cost):
+            raise VerificationError(
+                f"the plan claims to cost {self.cost} {self.objective}, and that none costs less than "
+                f"{self.lower_bound}; it costs {counted}"
+            )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan and its graph to a JSON file that `accumulus.load_plan` reads.
