@@ -15,7 +15,7 @@ from accumulus.frontends.record import Recording, record
 from accumulus.frontends.signature import positional
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
-from accumulus.options import Options
+from accumulus.options import Options, check_threads
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.calls import ShortWay, beside_constants, refuse
 from accumulus.programs.preparation import Preparation
@@ -180,8 +180,8 @@ class Derivative:
         self._programs: dict[Hashable, Program] = {}
         #: Short ways for one point, that of the last call first.
         self._quick: tuple[tuple[Program, ShortWay], ...] = ()
-        #: The short way that the last batch could take, and the `in_axes` that it is for.
-        self._quick_batch: tuple[InAxes, Callable[[Sequence[Any], Any], Any]] | None = None
+        #: The short way that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
+        self._quick_batch: tuple[InAxes, bool, ShortWay] | None = None
         self._last: Program | None = None
         #: What `f` held when the programs were recorded; None before the first.
         self._captured: Captured | None = None
@@ -250,10 +250,10 @@ class Derivative:
         """
         if keywords:
             arguments = self._positional(arguments, keywords)
-        if self._quick_batch is not None and threads is None and not transposed:
-            for_axes, quick = self._quick_batch
-            if type(for_axes) is type(in_axes) and for_axes == in_axes:
-                result = quick(arguments, out)
+        if self._quick_batch is not None:
+            for_axes, across, quick = self._quick_batch
+            if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
+                result = quick(arguments, out, self._options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
         self._renew()
@@ -269,9 +269,9 @@ class Derivative:
         at_one = [
             None if shape is None else at_one_point(shape, axis) for shape, axis in zip(shapes, axes, strict=True)
         ]
-        lasting = not transposed and not isinstance(in_axes, list)
-        if lasting and None not in shapes and (in_axes != "auto" or not mistakable(at_one, known)):
-            self._quick_batch = in_axes, self._while_current(program.quick_batch(axes))
+        certain = in_axes != "auto" or not mistakable(at_one, known)
+        if certain and None not in shapes and not isinstance(in_axes, list):
+            self._quick_batch = in_axes, transposed, self._while_current(program.quick_batch(axes, transposed))
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Program:

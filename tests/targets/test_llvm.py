@@ -252,6 +252,22 @@ def test_code_for_other_alignments_is_compiled_when_it_pays(monkeypatch):
     assert compiled.slow_entries == before
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 1024, 1027, 2048])
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
+    # of the two ways to go, narrow vectors take the one for variables that collide where the count is a power of two
+    tape = chain(20)
+    segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
+    X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs))
+    kernel = LLVMKernel(tape, segments, "float64", variant=Variant(width, contract=False))
+    wanted = kernel.batch(X)
+    guards = [Guarded((segment.length, count), "float64", 1) for segment in segments]
+    kernel.batch(np.ascontiguousarray(X.T), out=[guard.array for guard in guards], transposed=True)
+    for guard, result in zip(guards, wanted, strict=True):
+        guard.check()
+        assert_same(guard.array.T, result)
+
+
 def test_memory_for_code_is_given_back_with_the_kernel():
     tape, segments = entries(3)
     kernel = compile_tape(tape, segments)

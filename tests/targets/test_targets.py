@@ -10,7 +10,9 @@ from kernels import Guarded, assert_same, expected, lanes
 from strategies import EXACT, points, programs, tapes
 
 from accumulus.errors import ArgumentError, UnknownNameError
+from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, check_target, compile_tape, emit_source, targets
+from accumulus.targets.kernel import LEAST_WORK
 
 DTYPES = ("float64", "float32")
 every_target = pytest.mark.parametrize("target", targets())
@@ -74,6 +76,21 @@ def test_writes_to_given_arrays_and_nowhere_else(target, dtype, data):
     np.testing.assert_array_equal(given_points, before)
 
 
+def test_threads_are_used_as_the_work_is_worth_it():
+    tape = Tape(1)
+    value = 0
+    for _ in range(100):
+        value = tape.apply("sin", value)
+    tape.outputs = [value]
+    long, short = (compile_tape(*program) for program in ((tape, [Segment(1, (0,), (0,))]), product()))
+    assert 20 * short.point_seconds < long.point_seconds
+    for kernel in (long, short):
+        enough = int(4 * LEAST_WORK / kernel.point_seconds) + 1
+        assert [kernel.threads_for(enough, threads) for threads in (1, 2, 3, 50)] == [1, 2, 3, 4]
+        assert kernel.threads_for(enough // 4, 50) == 1
+        assert kernel.threads_for(0, 50) == 1
+
+
 @every_target
 @given(data=st.data())
 def test_threads_share_a_batch(target, data):
@@ -83,11 +100,14 @@ def test_threads_share_a_batch(target, data):
     given_points = np.ascontiguousarray(X.T) if transposed else X
     kernel = compile_tape(program.tape, program.segments, target)
     alone = kernel.batch(given_points, transposed=transposed)
-    for threads in (2, 3, 50):
-        for found, result in zip(
-            kernel.batch(given_points, threads=threads, transposed=transposed), alone, strict=True
-        ):
-            assert_same(found, result, ulps=0 if target == "llvm" else 64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accumulus.targets.kernel.LEAST_WORK", 1e-12)
+        for threads in (2, 3, 50):
+            assert kernel.threads_for(1000, threads) == min(threads, 16) or not kernel.point_seconds
+            for found, result in zip(
+                kernel.batch(given_points, threads=threads, transposed=transposed), alone, strict=True
+            ):
+                assert_same(found, result, ulps=0 if target == "llvm" else 64)
 
 
 @every_target
@@ -114,8 +134,6 @@ def test_the_same_program_gives_the_same_source(target, tape):
 
 
 def product():
-    from accumulus.tape.tape import Tape
-
     tape = Tape(2)
     tape.outputs = [tape.multiply(0, 1)]
     return tape, (Segment(1, (0,), (0,)),)

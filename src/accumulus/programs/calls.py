@@ -80,24 +80,32 @@ def beside_constants(quick: ShortWay, shapes: Sequence[object], arguments: Seque
     return call
 
 
-def many_points(kernel: Kernel, results: Results, shared: tuple[bool, ...]) -> Callable[[Sequence[Any], Any], Any]:
-    """The short way for a batch in C order on one thread: numeric arguments, and what `out` is, → results."""
-    leading = shared.index(False)
-    single, shapes = results.is_single, results.shapes
+def many_points(
+    kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool
+) -> Callable[[Sequence[Any], Any, int], Any]:
+    """The short way for batches on one thread: numeric arguments, what `out` is, and how many threads there are."""
+    leading, axis = shared.index(False), -1 if transposed else 0
+    single, dense = results.is_single, results.is_dense
+    shape = results.shapes[0] if single else ()
 
-    def call(arguments: Sequence[Any], out: Any) -> Any:
+    def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
         points = arguments[leading] if len(arguments) == len(shared) else None
         if type(points) is not np.ndarray or not points.ndim:
             return NotImplemented
-        count = len(points)
+        count = points.shape[axis]
+        if threads > 1 and kernel.threads_for(count, threads) > 1:
+            return NotImplemented
+        arrays: Sequence[Any]
         if out is None:
-            arrays = kernel.allocate(count, transposed=False)
-        elif single and type(out) is np.ndarray and out.shape == (count, *shapes[0]):
+            arrays = kernel.allocate(count, transposed)
+        elif single and type(out) is np.ndarray and out.shape == ((*shape, count) if transposed else (count, *shape)):
             arrays = (out,)
         else:
-            arrays = results.check_out(out, count, transposed=False)
-        if not kernel.attempt(arguments, arrays, shared):
+            arrays = results.check_out(out, count, transposed)
+        if not kernel.attempt(arguments, arrays, shared, transposed):
             return NotImplemented
-        return results.rebuild(arrays, count)
+        if single and dense:
+            return arrays[0].reshape((*shape, count) if transposed else (count, *shape))
+        return results.rebuild(arrays, count, transposed)
 
     return call

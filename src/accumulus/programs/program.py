@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -232,12 +232,14 @@ class Program:
             )
         return self._results.pattern
 
-    def quick_batch(self, axes: Axes) -> Callable[[Sequence[Any], Any], Any]:
+    def quick_batch(self, axes: Axes, transposed: bool) -> ShortWay:
         """The short way for numeric arguments with such axes of points, see `accumulus.programs.calls`."""
+        shapes = self._arguments.numeric_shapes
         along = [axes[k] for k in self._arguments.numeric]
-        if self.options.check_finite or self.options.threads != 1 or not set(along) <= {None, 0}:
+        usual = [len(shape) if transposed else 0 for shape in shapes]
+        if self.options.check_finite or any(axis not in (None, to) for axis, to in zip(along, usual, strict=True)):
             return refuse
-        return many_points(self.kernel, self._results, tuple(axis is None for axis in along))
+        return many_points(self.kernel, self._results, tuple(axis is None for axis in along), transposed)
 
     def batch(
         self,

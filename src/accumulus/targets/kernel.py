@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Final, Literal
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import typical
 
 __all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "check_arguments", "check_segments"]
 
@@ -29,8 +31,12 @@ Shape = tuple[int, ...]
 Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
-#: A thread is not woken up for fewer points than this.
+#: Threads take whole multiples of so many points.
 FEWEST_POINTS: Final = 64
+#: A thread is not woken up for less work than this, in seconds: that takes up to 80 microseconds by itself.
+LEAST_WORK: Final = 2e-4
+#: What it takes to move an entry of an argument or a result, roughly, in seconds.
+MOVING: Final = 1e-10
 #: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
 ALIGNMENT: Final = 64
 #: For fewer entries that costs more time than it saves.
@@ -108,6 +114,19 @@ class Kernel(ABC):
     dtype: np.dtype[Any]
     source: str
     seconds: dict[str, float]
+    _tape: Tape
+
+    @cached_property
+    def point_seconds(self) -> float:
+        """How long a point of a batch takes, by typical weights of operations and entries; right within a few times."""
+        entries = self._tape.inputs + sum(segment.length for segment in self.segments)
+        return 1e-12 * typical().cost(self._tape) + MOVING * entries
+
+    def threads_for(self, count: int, threads: int) -> int:
+        """How many threads a batch of so many points is worth, of those that there are."""
+        if threads == 1:
+            return 1
+        return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / LEAST_WORK)))
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Do now what the first call of this kind would do: targets compile when they have to."""
@@ -134,12 +153,14 @@ class Kernel(ABC):
             raise ArgumentError(f"a point of arguments of shapes {shapes} was given; expected {expected}")
         return given
 
-    def attempt(self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...]) -> bool:
-        """Compute a batch in C order on this thread, if there is nothing to be checked in Python.
+    def attempt(
+        self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...], transposed: bool = False
+    ) -> bool:
+        """Compute a batch on this thread, if there is nothing to be checked in Python.
 
         Args:
             arguments: arrays, and numbers for arguments of shape () that are shared.
-            out: arrays whose first axis are the points.
+            out: arrays whose first axis are the points, or the last one if `transposed`.
 
         Returns:
             Whether the results are there; if not, nothing was written.
@@ -256,8 +277,8 @@ class Kernel(ABC):
         def run(first: int, last: int) -> None:
             self.run(X, out, first, last, transposed, zeroed, shared)
 
-        parts = min(threads, -(-count // FEWEST_POINTS))
-        if parts <= 1:
+        parts = self.threads_for(count, threads)
+        if parts == 1:
             run(0, count)
             return
         # whole cache lines of points each, so that two threads never write to the same one

@@ -173,9 +173,11 @@ class LLVMKernel(Kernel):
                 library = self._batch((), False, False).library
         return builtin("point", library.addresses["point"], library)
 
-    def attempt(self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...]) -> bool:
-        """Compute a batch in C order on this thread; see `Kernel.attempt`."""
-        compiled = self._batches.get((shared, False, False)) or self._batch(shared, False, False)
+    def attempt(
+        self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...], transposed: bool = False
+    ) -> bool:
+        """Compute a batch on this thread; see `Kernel.attempt`."""
+        compiled = self._batches.get((shared, transposed, False)) or self._batch(shared, transposed, False)
         answer = compiled.batch(*arguments, *out)  # refuses what it cannot take
         if answer is Ellipsis:
             self._note_misaligned(compiled, out, len(out[0]))

@@ -1,8 +1,7 @@
 """Where a block of points lies in memory, and how the program's inputs and results get from and to there.
 
-`Rows` is the C-ordered batch, points × variables. `Columns` is the transposed one, variables × points, through a tile:
-a batch whose number of points is a power of two has all its variables in the same few sets of the cache, so a block of
-points is first copied to a small tile of its own, computed there, and copied out in runs of whole cache lines.
+`Rows` is the C-ordered batch, points × variables. `Columns` is the transposed one, variables × points: the batch
+itself, or a small tile that a few of its points are copied to and from.
 """
 
 from __future__ import annotations
@@ -182,20 +181,28 @@ class Rows(Layout):
 
 
 class Columns(Layout):
-    """Variables × points, in a tile of `tile` points."""
+    """Variables × points, %line bytes from one variable to the next."""
 
-    def __init__(self, signature: Signature, tile: int) -> None:
-        super().__init__(signature)
-        self.tile = tile
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function; the pointer to a variable is made of that to the one before."""
+        super().begin(vectors, value)
+        self._last: dict[str, tuple[int, str]] = {}
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
         """One vector."""
-        v = self.vectors
-        return {entry: v.load(f"%x{argument}", entry * self.tile, v.lanes * v.bytes)}
+        return {entry: self.vectors.load(self._at(f"%x{argument}", entry), 0)}
 
     def store(self, group: Group) -> None:
-        """One vector a result; structural zeros nowhere, as the tile is cleared once."""
-        v = self.vectors
+        """One vector a result; structural zeros nowhere, as they are cleared once."""
         for entry, reference in enumerate(group.references, group.start):
             if reference is not None:
-                v.store(self.value(reference), f"%o{group.segment}", entry * self.tile, v.lanes * v.bytes)
+                self.vectors.store(self.value(reference), self._at(f"%o{group.segment}", entry), 0)
+
+    def _at(self, array: str, entry: int) -> str:
+        """Pointer to a variable at the first point."""
+        before, pointer = self._last.get(array, (0, array))
+        if entry != before:
+            distance = self.vectors.let(f"mul i64 %line, {entry - before}") if entry - before != 1 else "%line"
+            pointer = self.vectors.let(f"getelementptr i8, ptr {pointer}, i64 {distance}")
+        self._last[array] = entry, pointer
+        return pointer

@@ -142,7 +142,7 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         fill = _cleared(segments, variant)
         zeroed = bool(fill)
     layout: Layout
-    layout = Columns(signature, tile) if variant.transposed else Rows(signature, lanes, zeroed, phases)
+    layout = Columns(signature) if variant.transposed else Rows(signature, lanes, zeroed, phases)
     scattered = None
     if by_tables(segments):
         layout = Slotted(layout, slots)
@@ -155,10 +155,11 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     pointers = [*(f"%{name}" for name in signature.names), "%frame"]
     text: list[str] = []
     if len(bodies) > 1:
-        parameters = ", ".join(f"ptr noalias {pointer}" for pointer in pointers)
+        line = ["i64 %line"] if variant.transposed else []
+        parameters = ", ".join([*(f"ptr noalias {pointer}" for pointer in pointers), *line])
         for k, body in enumerate(bodies):
             text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
-        given = ", ".join(f"ptr {pointer}" for pointer in pointers)
+        given = ", ".join([*(f"ptr {pointer}" for pointer in pointers), *line])
         bodies = [[f"call void @part{k}({given})" for k in range(len(bodies))]]
     body = bodies[0]
     if scattered is not None:
@@ -168,8 +169,7 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     if variant.single:
         text += run_one(signature, slots, lanes)
     elif variant.transposed:
-        entries_of = groups(tape, segments, 1)
-        text += run_columns(signature, entries_of, slots, lanes, tile, variant.zeroed)
+        text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, scattered is None)
     else:
         text += run_rows(signature, slots, lanes, phases, variant.zeroed)
     if variant.single:
@@ -271,15 +271,19 @@ def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant:
 
 
 def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str]:
-    """Loop over %count points, a whole number of blocks."""
+    """Loop over %count points, a whole number of blocks. Transposed, %line is the distance of variables in bytes."""
     real = "double" if variant.dtype == "float64" else "float"
-    parameters = ", ".join(f"ptr noalias %all.{name}" for name in signature.names)
+    parameters = [*(f"ptr noalias %all.{name}" for name in signature.names), "ptr noalias %frame", "i64 %count"]
+    # loaded again for each block, so that LLVM does not keep the distance to every variable at hand, and run out of
+    # registers
+    line = ["%line = load volatile i64, ptr %line.at"] if variant.transposed else []
     lines = [
-        f"define internal void @blocks({parameters}, ptr noalias %frame, i64 %count) {ATTRIBUTES} {{",
+        f"define internal void @blocks({', '.join([*parameters, *['ptr %line.at'] * len(line)])}) {ATTRIBUTES} {{",
         "start:",
         "br label %loop",
         "loop:",
         "%i = phi i64 [ 0, %start ], [ %next, %loop ]",
+        *line,
     ]
     for name, stride in signature.strides.items():
         lines.append(f"%at.{name} = mul i64 %i, {min(stride, 1) if variant.transposed else stride}")

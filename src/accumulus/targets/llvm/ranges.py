@@ -4,7 +4,8 @@ Rows: the first blocks start at the row where results lie as the blocks' code ex
 it are computed once more in a block of their own, and so are those left over at the end, in a block that ends at the
 last point. A range of fewer points than lanes goes through scratch memory, in which the last point fills the lanes.
 
-Columns: tile by tile through scratch memory, copied in runs of neighbouring points.
+Columns: the same, without the first step. Where variables would push each other out of the cache, and for a range of
+fewer points than lanes: tile by tile through scratch memory, copied in runs of neighbouring points.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ __all__ = ["run_columns", "run_one", "run_rows"]
 
 #: Scratch memory above this is taken from the heap.
 LARGEST_ON_STACK: Final = 1 << 16
+#: Bytes of a cache line.
+LINE: Final = 64
+#: Where vectors are narrower than a line, transposed batches of up to so many variables go through tiles if these,
+#: times the largest power of two in their distance in bytes, are more than this. Direct stores took up to twice as long
+#: then; otherwise tiles take 1.1 to 4 times as long.
+MOST_COPIED, COLLIDING = 200, 1 << 17
 
 
 class _Scratch:
@@ -199,21 +206,33 @@ def _skipped_rows(signature: Signature, lanes: int, phases: Sequence[int]) -> li
 
 
 def run_columns(
-    signature: Signature, results: Sequence[Group], slots: int, lanes: int, tile: int, zeroed: bool
+    signature: Signature, results: Sequence[Group], slots: int, lanes: int, tile: int, zeroed: bool, direct: bool
 ) -> list[str]:
-    """For transposed batches, in tiles of `tile` points.
+    """For transposed batches: in the arrays themselves, or in tiles of `tile` points.
 
     Args:
         results: entries of the result arrays in order; structural zeros are left out if `zeroed`.
+        direct: whether blocks may lie in the arrays.
     """
     size, strides = signature.size, signature.strides
     arguments = [name for name, shared in zip(signature.arguments, signature.shared, strict=True) if not shared]
-    tiled = (*arguments, *signature.results)
+    moving = (*arguments, *signature.results)
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * size)
+    scratch.take("line.at", 8)
     cleared = scratch.size
-    for name in tiled:
+    for name in moving:
         scratch.take(f"tile.{name}", strides[name] * tile * size)
+
+    def blocks(prefix: str, count: str) -> str:
+        pointers = ", ".join(f"ptr %{prefix}.{name}" if name in moving else f"ptr %{name}" for name in signature.names)
+        return f"call void @blocks({pointers}, ptr %frame, i64 {count}, ptr %line.at)"
+
+    def moved(prefix: str, point: str) -> list[str]:
+        """Pointers %prefix.x0 and so on, to a point."""
+        by = f"%{prefix}.by = mul i64 {point}, {size}"
+        return [by, *(f"%{prefix}.{name} = getelementptr i8, ptr %{name}, i64 %{prefix}.by" for name in moving)]
+
     inward: list[str] = []
     for name in arguments:
         inward += [
@@ -221,7 +240,6 @@ def run_columns(
             "i64 %bytes)",
             f"call void @pad(ptr %tile.{name}, i64 {strides[name]}, i64 %used)",
         ]
-    pointers = ", ".join(f"ptr %tile.{name}" if name in tiled else f"ptr %{name}" for name in signature.names)
     outward: list[str] = []
     for k, (segment, start, count) in enumerate(_runs(results, zeroed)):
         outward += [
@@ -230,27 +248,62 @@ def run_columns(
             f"%from.{k} = getelementptr inbounds i8, ptr %tile.o{segment}, i64 {start * tile * size}",
             f"call void @copy(ptr %to.{k}, i64 %line, ptr %from.{k}, i64 {tile * size}, i64 {count}, i64 %bytes)",
         ]
+    clear: list[str] = []
+    for k, (segment, start, count) in enumerate(_runs([group for group in results if group.is_zero], zeroed)):
+        clear += [
+            f"%zero.by.{k} = mul i64 %line, {start}",
+            f"%zero.{k} = getelementptr i8, ptr %first.o{segment}, i64 %zero.by.{k}",
+            f"call void @clear(ptr %zero.{k}, i64 %line, i64 {count}, i64 %all.bytes)",
+        ]
+    whole = [
+        "whole:",
+        *moved("first", "%first"),
+        f"%all.bytes = mul i64 %all, {size}",
+        *clear,
+        f"%full = and i64 %all, {-lanes}",
+        blocks("first", "%full"),
+        "%exact = icmp eq i64 %full, %all",
+        "br i1 %exact, label %done, label %end",
+        "end:",
+        f"%back = sub i64 %last, {lanes}",
+        *moved("end", "%back"),
+        blocks("end", str(lanes)),
+        "br label %done",
+    ]
+    choice = [
+        "%all = sub i64 %last, %first",
+        f"%enough = icmp sge i64 %all, {lanes}",
+        *_collide(sum(strides[name] for name in moving), lanes * size),
+        "%separate = xor i1 %collide, true",
+        "%direct = and i1 %enough, %separate",
+        "br i1 %direct, label %whole, label %tiled",
+        *whole,
+        "tiled:",
+    ]
     return [
         *_copy(tile * size),
         *_pad(tile, "double" if size == 8 else "float"),
+        *(_CLEAR if direct else ()),
         _head(signature),
         *scratch.opening(),
+        f"%line = mul i64 %points, {size}",
+        f"store i64 {'%line' if direct else tile * size}, ptr %line.at",
+        *(choice if direct else ("br label %tiled", "tiled:")),
+        f"store i64 {tile * size}, ptr %line.at",
         f"%tiles = getelementptr inbounds i8, ptr %scratch, i64 {cleared}",
         f"call void @llvm.memset.p0.i64(ptr %tiles, i8 0, i64 {scratch.size - cleared}, i1 false)",
-        f"%line = mul i64 %points, {size}",
         "br label %loop",
         "loop:",
-        "%at = phi i64 [ %first, %start ], [ %next, %loop ]",
+        "%at = phi i64 [ %first, %tiled ], [ %next, %loop ]",
         "%left = sub i64 %last, %at",
         f"%fills = icmp sge i64 %left, {tile}",
         f"%used = select i1 %fills, i64 {tile}, i64 %left",
         f"%bytes = mul i64 %used, {size}",
-        f"%skip = mul i64 %at, {size}",
-        *(f"%here.{name} = getelementptr inbounds i8, ptr %{name}, i64 %skip" for name in tiled),
+        *moved("here", "%at"),
         *inward,
         f"%up = add i64 %used, {lanes - 1}",
         f"%count = and i64 %up, {-lanes}",
-        f"call void @blocks({pointers}, ptr %frame, i64 %count)",
+        blocks("tile", "%count"),
         *outward,
         f"%next = add i64 %at, {tile}",
         "%more = icmp slt i64 %next, %last",
@@ -260,6 +313,46 @@ def run_columns(
         "ret i32 0",
         "}",
     ]
+
+
+def _collide(variables: int, vector_bytes: int) -> list[str]:
+    """%collide, whether variables push each other out of the cache before their lines are full.
+
+    Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
+    at once, and many variables cost more to copy than they lose.
+    """
+    if vector_bytes >= LINE or variables > MOST_COPIED:
+        return ["%collide = and i1 false, false"]
+    return [
+        "%line.negative = sub i64 0, %line",
+        "%line.power = and i64 %line, %line.negative",
+        f"%apart = mul i64 %line.power, {variables}",
+        f"%collide = icmp ugt i64 %apart, {COLLIDING}",
+    ]
+
+
+#: Clear %count runs of %bytes, one every %step bytes.
+_CLEAR: Final = (
+    f"define internal void @clear(ptr %to, i64 %step, i64 %count, i64 %bytes) {UNOPTIMISED} {{",
+    "start:",
+    "%joined = icmp eq i64 %step, %bytes",
+    "br i1 %joined, label %whole, label %each",
+    "whole:",
+    "%all = mul i64 %count, %bytes",
+    "call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %all, i1 false)",
+    "ret void",
+    "each:",
+    "%k = phi i64 [ 0, %start ], [ %k.next, %each ]",
+    "%by = mul i64 %k, %step",
+    "%here = getelementptr i8, ptr %to, i64 %by",
+    "call void @llvm.memset.p0.i64(ptr %here, i8 0, i64 %bytes, i1 false)",
+    "%k.next = add i64 %k, 1",
+    "%more = icmp slt i64 %k.next, %count",
+    "br i1 %more, label %each, label %done",
+    "done:",
+    "ret void",
+    "}",
+)
 
 
 def _runs(results: Sequence[Group], zeroed: bool) -> list[tuple[int, int, int]]:
