@@ -84,9 +84,11 @@ class Elimination:
         intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
         dead: the other intermediates; they cost nothing, whenever they are eliminated.
         products, additions: of labels, made so far.
+        deadline: when it passes, what searches the graph raises `OutOfTimeError`.
     """
 
-    def __init__(self, graph: DifferentiationGraph, objective: Objective) -> None:
+    def __init__(self, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> None:
+        self.deadline = deadline
         count = len(graph.vertices)
         self.objective, self._fma_first = objective, objective.every_product
         self.sizes: list[int] = graph.sizes.tolist()
@@ -110,9 +112,11 @@ class Elimination:
         sizes: Sequence[int],
         intermediates: Sequence[int],
         objective: Objective,
+        deadline: Deadline = FOREVER,
     ) -> Elimination:
         """Edges (source, target, level) between vertices that are numbered from 0; the intermediates in their order."""
         state = cls.__new__(cls)
+        state.deadline = deadline
         count = len(sizes)
         state.objective, state._fma_first = objective, objective.every_product
         state.sizes = list(sizes)

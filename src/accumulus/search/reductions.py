@@ -112,7 +112,7 @@ def _extracted(
             edges[number[v], number.setdefault(i, len(number))] = level
     sizes = [state.sizes[v] for v in number]
     triples = [(j, i, level) for (j, i), level in edges.items()]
-    smaller = Elimination.of_edges(triples, sizes, range(len(part)), state.objective)
+    smaller = Elimination.of_edges(triples, sizes, range(len(part)), state.objective, state.deadline)
     return Part(smaller, [members[v] for v in number], first, cost)
 
 
@@ -124,6 +124,7 @@ def _eliminate_safe(part: Part) -> None:
     while again:
         again = False
         for v in tuple(left):
+            state.deadline.check()
             if _is_series(state, v) or _is_copy(state, v) or _is_at_end(state, v):
                 part.cost += state.cost(v)[0]
                 state.eliminate(v)
@@ -194,5 +195,5 @@ def _merged(part: Part, groups: Sequence[Sequence[int]]) -> Part:
             members[first] += members[v]
     edges = [(j, i, level) for j in kept for i, level in state.successors[j].items() if i in kept]
     inner = [v for v in state.intermediates if v in kept]
-    merged = Elimination.of_edges(edges, sizes, inner, state.objective)
+    merged = Elimination.of_edges(edges, sizes, inner, state.objective, state.deadline)
     return _extracted(merged, inner, members, part.first, part.cost)

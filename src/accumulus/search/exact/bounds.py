@@ -71,14 +71,13 @@ def lower_bound(
     """
     if objective.on_tape:
         return None
-    return sum(least_costs(unmerged(graph, objective), flow_work=flow_work, deadline=deadline).values())
+    return sum(least_costs(unmerged(graph, objective, deadline), flow_work=flow_work).values())
 
 
 def least_costs(
     state: Elimination,
     vertices: Iterable[int] | None = None,
     flow_work: int = FLOW_WORK,
-    deadline: Deadline = FOREVER,
 ) -> dict[int, int]:
     """What the products at each vertex cost at least, in any elimination of the graph as it is left.
 
@@ -90,14 +89,13 @@ def least_costs(
     if len(chosen) * edges <= flow_work:
         exact = {}
         for v in chosen:
-            deadline.check()
             above, below = ways(paths_up(state, v), state.objective), ways(paths_down(state, v), state.objective)
             exact[v] = pair_cost(state.sizes[v], above, below)
         return exact
     order = _topological(state)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
-        deadline.check()
+        state.deadline.check()
         rng = random.Random(k)
         to_roots = _forest_ways(order[::-1], state.predecessors, state, rng)
         to_terminals = _forest_ways(order, state.successors, state, rng)
@@ -108,12 +106,12 @@ def least_costs(
 
 def paths_up(state: Elimination, v: int) -> list[Path]:
     """Disjoint paths from v to the roots; under "multiplications" without those that leave v through ±1."""
-    return disjoint_paths(v, state.predecessors, state.sizes, _groups(state))
+    return disjoint_paths(v, state.predecessors, state.sizes, _groups(state), state.deadline)
 
 
 def paths_down(state: Elimination, v: int) -> list[Path]:
     """Disjoint paths from v to the terminals; under "multiplications" without those that leave v through ±1."""
-    return disjoint_paths(v, state.successors, state.sizes, _groups(state))
+    return disjoint_paths(v, state.successors, state.sizes, _groups(state), state.deadline)
 
 
 def _groups(state: Elimination) -> tuple[tuple[int, ...], ...]:
@@ -135,13 +133,13 @@ def pair_cost(size: int, above: Ways, below: Ways) -> int:
     return size * (above.variable * below.nonunit + (above.nonunit - above.variable) * below.variable)
 
 
-def unmerged(graph: DifferentiationGraph, objective: Objective) -> Elimination:
+def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
     """The graph with the highest level of parallel edges instead of that of their sum.
 
     Two edges 1 become a constant only where they are added up, which a program need not do. So what is a bound there is
     one for every program.
     """
-    state = Elimination(graph, objective)
+    state = Elimination(graph, objective, deadline)
     highest: dict[tuple[int, int], int] = {}
     for j, i, kind in zip(graph.sources.tolist(), graph.targets.tolist(), graph.kinds.tolist(), strict=True):
         highest[j, i] = max(highest.get((j, i), 0), LEVELS[Kind(kind)])

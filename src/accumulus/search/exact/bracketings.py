@@ -72,6 +72,7 @@ def bracketing_bound(
         return Bracketing(0, False)
     program = _Program(state)
     for path in paths:
+        state.deadline.check()
         program.add(path)
     if not program.rows:
         return Bracketing(0, True)
@@ -115,6 +116,7 @@ def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[
                     chosen[path] = None
     rng, misses = random.Random(len(part)), 0
     while misses < _MOST_MISSES:
+        state.deadline.check()
         path = _random_path(state, rng.choice(part), rng)
         if path in chosen or _columns(path) > columns:
             misses += 1
@@ -143,6 +145,7 @@ def all_paths(state: Elimination, part: Iterable[int], columns: int) -> list[tup
     looked_at = 0
     while stack:
         path = stack.pop()
+        state.deadline.check()
         looked_at += 1
         below = state.successors[path[-1]]
         if not below:

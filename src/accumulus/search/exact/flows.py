@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from accumulus.deadline import FOREVER, Deadline
+
 __all__ = ["Path", "disjoint_paths"]
 
 #: Level of labels by successor or predecessor, for each vertex; see `accumulus.search.elimination`.
@@ -32,7 +34,11 @@ class Path:
 
 
 def disjoint_paths(
-    v: int, neighbours: Neighbours, sizes: Sequence[int], groups: Iterable[Collection[int]]
+    v: int,
+    neighbours: Neighbours,
+    sizes: Sequence[int],
+    groups: Iterable[Collection[int]],
+    deadline: Deadline = FOREVER,
 ) -> list[Path]:
     """A maximum flow from a vertex to the ends of the graph, as paths.
 
@@ -41,12 +47,15 @@ def disjoint_paths(
         neighbours: predecessors of every vertex for paths to the roots, successors for paths to the terminals.
         sizes: how much each vertex lets through.
         groups: levels of the first edges, those first that are to be used most.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
     """
     flow = _Flow(v, neighbours, sizes)
     for levels in groups:
         firsts = [u for u, level in neighbours[v].items() if level in levels]
         while flow.augment(firsts):
-            pass
+            deadline.check()
     return flow.paths()
 
 

@@ -79,9 +79,9 @@ class Proof:
     ) -> None:
         assert not objective.on_tape
         self.graph = graph
-        self._state, self._deadline = Elimination(graph, objective), deadline
+        self._state = Elimination(graph, objective, deadline)
         #: With parallel edges as they are: what holds there holds for every program.
-        self._unmerged = unmerged(graph, objective)
+        self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_Part] = []
         position = {v: t for t, v in enumerate(order)}
         prices = self._prices(order)
@@ -89,7 +89,7 @@ class Proof:
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
             self._parts.append(_Part(in_order, dict.fromkeys(LEVELS, cost)))
-        least = least_costs(self._unmerged, deadline=deadline)
+        least = least_costs(self._unmerged)
         for known in self._parts:
             known.raise_bound("face", sum(least[v] for v in known.order))
 
@@ -124,12 +124,9 @@ class Proof:
         for part in self._parts:
             if part.proven("vertex"):
                 continue
-            self._deadline.check()
             smaller = reduced(self._state, part.order)
             if len(smaller.state.intermediates) > most:
-                part.raise_bound(
-                    "vertex", smaller.cost + sum(least_costs(smaller.state, deadline=self._deadline).values())
-                )
+                part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
             search = SubsetSearch(smaller.state, part.cost["vertex"] - smaller.cost)
             for _ in search.run():
