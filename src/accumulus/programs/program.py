@@ -165,7 +165,7 @@ class Program:
             tape,
             objective,
             effort=options.effort,
-            time_limit=deadline.left,
+            deadline=deadline,
             seed=options.seed,
             kept_outputs=kept_outputs,
         )

@@ -34,10 +34,10 @@ def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: De
     objective = options.objective.of_tape
     quick = replace(options.alone, objective=Objective.MULTIPLICATIONS, effort="fast")
     before = deadline.left
-    least = preview(emit(best.accumulation), objective, options.seed)
+    least = preview(emit(best.accumulation), objective, options.seed, deadline)
     took = before - deadline.left
     for name in _OTHERS:
-        # another preview takes about as long
+        # another takes about as long, and one that is cut short says nothing
         if took > deadline.left:
             break
         try:
@@ -46,7 +46,7 @@ def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: De
             break
         if found.accumulation.steps.is_product.count(1) > _WORSE * products or took > deadline.left:
             continue
-        cost = preview(emit(found.accumulation), objective, options.seed)
-        if cost < least:
+        cost = preview(emit(found.accumulation), objective, options.seed, deadline)
+        if cost < least and not deadline.passed:
             best, least = replace(found, _accumulation=found.accumulation, method=name), cost
     return best
