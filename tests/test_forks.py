@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -109,6 +110,30 @@ def test_a_lock_that_is_held_during_a_fork(own):
     else:
         done.set()
         thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached properties have no lock")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_cached_properties_are_free_in_a_child():
+    lock = vars(acc.DifferentiationGraph)["out_edges"].lock
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            taken.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(0 if acc.DifferentiationGraph([("y", "x")]).out_edges else 1)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_copies_of_a_lock_are_free():

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import cached_property
 from types import TracebackType
 from typing import Final
 
@@ -103,6 +104,18 @@ def _in_child() -> None:
     _after_fork()
     for lock in list(_LOCKS):
         lock._free()
+    if sys.version_info < (3, 12):
+        _free_cached_properties()
+
+
+def _free_cached_properties() -> None:
+    """Before Python 3.12 a cached property has a lock that all instances share; what it guards is stored when whole."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "accumulus":
+            classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
+            for member in (member for each in classes for member in vars(each).values()):
+                if isinstance(member, cached_property):
+                    vars(member)["lock"] = threading.RLock()
 
 
 _HELD: Final = threading.local()
