@@ -180,6 +180,8 @@ class Derivative:
         self._programs: dict[Hashable, Program] = {}
         #: Short ways for one point, that of the last call first.
         self._quick: tuple[tuple[Program, ShortWay], ...] = ()
+        #: The same for the values of nonzeros.
+        self._quick_nonzeros: tuple[tuple[Program, ShortWay], ...] = ()
         #: The short way that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
         self._quick_batch: tuple[InAxes, bool, ShortWay] | None = None
         self._last: Program | None = None
@@ -188,7 +190,7 @@ class Derivative:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = ("_quick", "_quick_batch", "_captured", "_lock")
+        process_bound = ("_quick", "_quick_nonzeros", "_quick_batch", "_captured", "_lock")
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -197,7 +199,7 @@ class Derivative:
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
         vars(self).update(state)
-        self._quick, self._quick_batch = (), None
+        self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
         self._lock = Lock()
         self._captured = None if held is None else Captured(self.__wrapped__)
         if self._captured is not None and self._captured.summary() != held:
@@ -216,7 +218,7 @@ class Derivative:
                 return result
         program = self.compile(*arguments)
         result = program(*arguments)
-        self._prefer(program, arguments)
+        self._quick = self._preferred(self._quick, program, program.quick, arguments)
         return result
 
     def batch(
@@ -269,9 +271,13 @@ class Derivative:
         at_one = [
             None if shape is None else at_one_point(shape, axis) for shape, axis in zip(shapes, axes, strict=True)
         ]
-        certain = in_axes != "auto" or not mistakable(at_one, known)
-        if certain and None not in shapes and not isinstance(in_axes, list):
-            self._quick_batch = in_axes, transposed, self._while_current(program.quick_batch(axes, transposed))
+        if None not in shapes and not isinstance(in_axes, list):
+            with self._lock:
+                known = [known.recording.argument_shapes for known in self._programs.values()]
+                certain = in_axes != "auto" or not mistakable(at_one, known)
+                if certain and program in self._programs.values():
+                    short = self._while_current(program.quick_batch(axes, transposed))
+                    self._quick_batch = in_axes, transposed, short
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Program:
@@ -297,15 +303,20 @@ class Derivative:
         self._last = program
         return program
 
-    def _prefer(self, program: Program, arguments: Sequence[Any]) -> None:
-        """Let the next call try this program's short way first, if its other arguments are the very same."""
-        shapes, before = program.recording.argument_shapes, self._quick
-        if before and before[0][0] is program and None not in shapes:
-            return
-        quick = program.quick if None not in shapes else beside_constants(program.quick, shapes, arguments)
-        if quick is not refuse:
+    def _preferred(
+        self, before: tuple[tuple[Program, ShortWay], ...], program: Program, quick: ShortWay, arguments: Sequence[Any]
+    ) -> tuple[tuple[Program, ShortWay], ...]:
+        """Short ways with that of this program as the first; other arguments have to be the very same."""
+        shapes = program.recording.argument_shapes
+        if quick is refuse or (before and before[0][0] is program and None not in shapes):
+            return before
+        if None in shapes:
+            quick = beside_constants(quick, shapes, arguments)
+        with self._lock:
+            if program not in self._programs.values():  # forgotten by another thread
+                return before
             others = [entry for entry in before if entry[0] is not program]
-            self._quick = ((program, self._while_current(quick)), *others[: MOST_QUICK - 1])
+            return ((program, self._while_current(quick)), *others[: MOST_QUICK - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -323,7 +334,14 @@ class Derivative:
         """
         if keywords:
             arguments = self._positional(arguments, keywords)
-        return self.compile(*arguments).nonzeros(*arguments)
+        for _, quick in self._quick_nonzeros:
+            result = quick(*arguments)
+            if result is not NotImplemented:
+                return result
+        program = self.compile(*arguments)
+        result = program.nonzeros(*arguments)
+        self._quick_nonzeros = self._preferred(self._quick_nonzeros, program, program.quick_nonzeros, arguments)
+        return result
 
     @property
     def pattern(self) -> Any:
@@ -393,7 +411,8 @@ class Derivative:
     def _forget(self) -> None:
         """Let the next call record `f` anew."""
         with self._lock:
-            self._programs, self._quick, self._quick_batch, self._captured = {}, (), None, None
+            self._programs, self._captured = {}, None
+            self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
         return positions_of(self._static, len(arguments), "static_argnums")

@@ -193,3 +193,23 @@ def test_results_are_fresh_at_every_call():
         part[...] = -1
     for part, copy in zip(first, before, strict=True):
         np.testing.assert_array_equal(part, copy)
+
+
+@pytest.mark.parametrize("target", targets())
+def test_values_of_nonzeros_are_those_of_the_matrices_at_every_call(target):
+    jac = acc.value_and_jacobian(
+        lambda t, y, kind: t * y[1:] * y[:-1], argnums=1, sparse="csr", effort="fast", target=target
+    )
+    found = []
+    for t in (1, 2.0, np.float64(3), np.array(4)):
+        for kind in ("one", "two"):
+            y = np.array([1.0, 2.0, 3.0]) * float(t)
+            value, data = jac.nonzeros(t, y, kind)
+            wanted, matrix = jac(t, y, kind)
+            np.testing.assert_array_equal(value, wanted)
+            np.testing.assert_array_equal(data, matrix.data)
+            found += [(value, value.copy()), (data, data.copy())]
+    for result, before in found:
+        np.testing.assert_array_equal(result, before)
+    with pytest.raises(ArgumentError, match="argument 1"):
+        jac.nonzeros(1.0, [1.0, 2.0, 3.0], "one")

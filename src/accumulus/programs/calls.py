@@ -25,12 +25,16 @@ def refuse(*arguments: Any) -> Any:
     return NotImplemented
 
 
-def one_point(kernel: Kernel, results: Results) -> ShortWay:
-    """The short way for the numeric arguments of one point."""
+def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> ShortWay:
+    """The short way for the numeric arguments of one point.
+
+    Args:
+        matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
+    """
     compute = kernel.point()
     if compute is None:
         return refuse
-    empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish
+    empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
     # calls with a known number of results take half the time
     if results.is_single:
         (shape,), (convert,) = shapes, finish
@@ -57,7 +61,7 @@ def one_point(kernel: Kernel, results: Results) -> ShortWay:
         arrays = [empty(shape, dtype) for shape in shapes]
         if compute(*arguments, *arrays) is not None:
             return NotImplemented
-        return results.rebuild(arrays, None)
+        return results.rebuild(arrays, None, matrices=matrices)
 
     return several
 

@@ -117,7 +117,7 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         # short ways, and what shares in a search, belong to this process
-        state = {name: value for name, value in vars(self).items() if name != "quick"}
+        state = {name: value for name, value in vars(self).items() if name not in ("quick", "quick_nonzeros")}
         return state | {"options": self.options.alone}
 
     def _find_plan(self, deadline: Deadline) -> Plan:
@@ -203,6 +203,11 @@ class Program:
         """The short way for the numeric arguments of one point, see `accumulus.programs.calls`."""
         return refuse if self.options.check_finite else one_point(self.kernel, self._results)
 
+    @cached_property
+    def quick_nonzeros(self) -> ShortWay:
+        """As `quick`, with the values of nonzeros in the place of matrices."""
+        return refuse if self.options.check_finite else one_point(self.kernel, self._results, matrices=False)
+
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
 
@@ -213,6 +218,10 @@ class Program:
             ArgumentError: if the program was not compiled for sparse results.
         """
         self._sparse_pattern()
+        if len(arguments) == len(self._arguments.numeric):
+            result = self.quick_nonzeros(*arguments)
+            if result is not NotImplemented:
+                return result
         return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None, matrices=False)
 
     @property

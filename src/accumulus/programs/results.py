@@ -142,14 +142,13 @@ class Results:
         wanted = self._wanted == "value_and_jacobian" and self._single
         return wanted and len(self.segments) == 2 and self._unflatten([leaf]) is leaf
 
-    @property
-    def finish(self) -> list[Callable[[NDArray[Any]], Any] | None]:
+    def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""
         patterns = iter(self._patterns)
         derivatives = self._leaves * self._derivatives
         found: list[Callable[[NDArray[Any]], Any] | None] = []
         for k, shape in enumerate(self.shapes):
-            if self._patterns and k >= len(self.shapes) - derivatives:
+            if self._patterns and matrices and k >= len(self.shapes) - derivatives:
                 found.append(next(patterns).matrix)
             else:
                 found.append(itemgetter(()) if shape == () else None)
