@@ -42,7 +42,7 @@ Cost = tuple[int, int]
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
 #: Edges beyond which orders are priced, and written down, by `accumulus.search.large`; and pairs of edges at the same
-#: intermediate vertex.
+#: intermediate vertex, or of roots and terminals.
 LARGE: Final = 5_000
 _DENSE: Final = 20_000
 
@@ -222,7 +222,7 @@ def count_live(graph: DifferentiationGraph) -> int:
 
 def is_large(graph: DifferentiationGraph) -> bool:
     """Whether the graph is eliminated by compiled code, with the same results."""
-    if len(graph.sources) > LARGE:
+    if len(graph.sources) > LARGE or len(graph.roots) * len(graph.terminals) > _DENSE:
         return True
     live, count = graph.live_edges, len(graph.vertices)
     pairs = np.bincount(graph.targets[live], minlength=count) * np.bincount(graph.sources[live], minlength=count)
