@@ -11,7 +11,7 @@ one function, so a larger program is cut into parts that hand on values through 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -28,11 +28,14 @@ from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
+from accumulus.targets.llvm.loops import loops
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
 from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.pressure import Exchange, Pressure, pressure
+from accumulus.targets.runs import Runs
+from accumulus.targets.runs import runs as sorted_into_runs
 from accumulus.targets.schedule import (
     Group,
     Part,
@@ -48,6 +51,8 @@ __all__ = ["Module", "Variant", "module", "pressure_of"]
 
 #: A program of more operations, or of more results, than the first is cut into functions of so many steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
+#: A program of more operations is a loop for each kind of them, if runs of equal ones are that long on average.
+LARGEST_WRITTEN_OUT, SHORTEST_RUN = 15_000, 16
 #: An order that minds the registers is taken if it hands on no more than this part of the values. It leaves some
 #: registers to what instructions need beside the values that are alive.
 WORTH_IT, SPARE = 0.9, 4
@@ -100,6 +105,8 @@ class Variant:
     def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str) -> Variant:
         """The variant that suits this machine and the program."""
         tuning = tune(tape, segments, dtype)
+        if not (tuning.urgent or tuning.crowded):
+            return cls(tuning.lanes, dtype)
         results, partners = _results(tape, segments), _partners(tape)
         # what is cut, is cut in one order: a product is fused with a sum in the same part only, for a point and a batch
         variant = cls(tuning.lanes, dtype, urgent=tuning.urgent and len(results) <= LARGEST_UNCUT)
@@ -134,42 +141,18 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
     phases = variant.phases or (0,) * len(lengths)
     functions = Functions(lanes, variant.dtype)
-    results = _results(tape, segments)
-    pieces, slots = _pieces(tape, results, variant)
     tile = _tile(signature, lanes)
-    fill, zeroed = [], variant.zeroed
-    if variant.single and not zeroed:
-        fill = _cleared(segments, variant)
-        zeroed = bool(fill)
-    layout: Layout
-    layout = Columns(signature) if variant.transposed else Rows(signature, lanes, zeroed, phases)
-    scattered = None
-    if by_tables(segments):
-        layout = Slotted(layout, slots)
-        arrays, distinct = places(tape, segments)
-        at = np.arange(slots, slots + len(distinct))
-        slots += len(distinct)
-        scattered = scatter(arrays, at, lanes, variant.dtype, tile if variant.transposed else 0, variant.zeroed)
-    bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
-
-    pointers = [*(f"%{name}" for name in signature.names), "%frame"]
-    text: list[str] = []
-    if len(bodies) > 1:
-        line = ["i64 %line"] if variant.transposed else []
-        parameters = ", ".join([*(f"ptr noalias {pointer}" for pointer in pointers), *line])
-        for k, body in enumerate(bodies):
-            text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
-        given = ", ".join([*(f"ptr {pointer}" for pointer in pointers), *line])
-        bodies = [[f"call void @part{k}({given})" for k in range(len(bodies))]]
-    body = bodies[0]
-    if scattered is not None:
-        text += scattered.text
-        body.append(f"call void @scatter({', '.join(f'ptr {pointer}' for pointer in pointers[-len(lengths) - 1 :])})")
-    text += _blocks([*fill, *body], signature, variant)
+    runs = _runs(tape, segments, variant)
+    if runs is None:
+        block = _written_out(tape, segments, signature, variant, functions, tile)
+    else:
+        block = _in_loops(tape, segments, runs, signature, variant, functions, tile)
+    slots = block.slots
+    text = [*block.functions, *_blocks(block.body, signature, variant)]
     if variant.single:
         text += run_one(signature, slots, lanes)
     elif variant.transposed:
-        text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, scattered is None)
+        text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, block.direct)
     else:
         text += run_rows(signature, slots, lanes, phases, variant.zeroed)
     if variant.single:
@@ -179,8 +162,101 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"', *functions.text()]
     tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
     # functions of the C library are known only once the text has asked for them
-    tables = {} if scattered is None else scattered.tables
-    return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names), tables)
+    return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names), block.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What computes one block of points.
+
+    Attributes:
+        functions: LLVM IR of functions that it calls.
+        body: its instructions; %x0, …, %o0, … and %frame point to its memory.
+        slots: vectors that the frame holds.
+        tables: arrays that it reads, by name.
+        direct: whether the arrays of a transposed batch may be the memory; else it has to be a tile.
+    """
+
+    functions: list[str]
+    body: list[str]
+    slots: int
+    tables: Mapping[str, NDArray[Any]]
+    direct: bool = False
+
+
+def _written_out(
+    tape: Tape, segments: Sequence[Segment], signature: Signature, variant: Variant, functions: Functions, tile: int
+) -> _Block:
+    """Every operation an instruction, in one function or several."""
+    pieces, slots = _pieces(tape, _results(tape, segments), variant)
+    fill, zeroed = [], variant.zeroed
+    if variant.single and not zeroed:
+        fill = _cleared(segments, variant)
+        zeroed = bool(fill)
+    layout: Layout
+    phases = variant.phases or (0,) * len(segments)
+    layout = Columns(signature) if variant.transposed else Rows(signature, variant.lanes, zeroed, phases)
+    scattered = None
+    if by_tables(segments):
+        layout = Slotted(layout, slots)
+        arrays, distinct = places(tape, segments)
+        at = np.arange(slots, slots + len(distinct))
+        slots += len(distinct)
+        scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile if variant.transposed else 0, variant.zeroed)
+    bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
+
+    text: list[str] = []
+    names = [*signature.names, "frame"]
+    if len(bodies) > 1:
+        line = ["i64 %line"] if variant.transposed else []
+        parameters = ", ".join([*(f"ptr noalias %{name}" for name in names), *line])
+        for k, body in enumerate(bodies):
+            text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
+        bodies = [[_call(f"part{k}", names, *line) for k in range(len(bodies))]]
+    if scattered is None:
+        return _Block(text, [*fill, *bodies[0]], slots, {}, direct=True)
+    body = [*fill, *bodies[0], _call("scatter", [*signature.results, "frame"])]
+    return _Block([*text, *scattered.text], body, slots, scattered.tables)
+
+
+def _in_loops(
+    tape: Tape,
+    segments: Sequence[Segment],
+    runs: Runs,
+    signature: Signature,
+    variant: Variant,
+    functions: Functions,
+    tile: int,
+) -> _Block:
+    """Every kind of operation a loop."""
+    tile = tile if variant.transposed else 0
+    made = loops(runs, tape.constants, signature, functions, tile)
+    arrays, distinct = places(tape, segments)
+    at = runs.slot_of[np.array(distinct, np.int64)]
+    scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
+    body = [
+        _call("inputs", [*signature.arguments, "frame"]),
+        _call("operations", ["frame"]),
+        _call("scatter", [*signature.results, "frame"]),
+    ]
+    return _Block([*made.text, *scattered.text], body, made.slots, {**made.tables, **scattered.tables})
+
+
+def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
+    """The program in runs of equal operations, if it is so large that loops are worth it, and runs are long enough."""
+    if tape.operations <= LARGEST_WRITTEN_OUT or variant.part_size:
+        return None
+    distinct = places(tape, segments)[1]
+    results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
+    steps = [step for step in order(tape, results) if not isinstance(step, Group)]
+    if len(steps) <= LARGEST_WRITTEN_OUT:
+        return None
+    found = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
+    return found if found.mean >= SHORTEST_RUN else None
+
+
+def _call(function: str, pointers: Iterable[str], *others: str) -> str:
+    return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *others])})"
 
 
 def _results(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
