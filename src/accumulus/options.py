@@ -78,7 +78,7 @@ class Options:
         self._set("objective", Objective.of(self.objective))
         if self.effort not in EFFORTS:
             raise unknown_name("effort", self.effort, EFFORTS)
-        _check_seconds("time_limit", self.time_limit)
+        self._set("time_limit", _seconds("time_limit", self.time_limit))
         _check_whole("seed", self.seed)
         if self.iterations is not None:
             _check_whole("iterations", self.iterations)
@@ -158,11 +158,16 @@ def check_threads(threads: object) -> int:
     return threads
 
 
-def _check_seconds(name: str, value: Any) -> None:
+def _seconds(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ArgumentError(f"{name} is {value!r}; expected a number of seconds")
-    if math.isnan(value) or value < 0:
+    try:
+        seconds = float(value)
+    except OverflowError:
+        raise ArgumentError(f"{name} is beyond the range of floats; expected seconds, math.inf for no limit") from None
+    if math.isnan(seconds) or seconds < 0:
         raise ArgumentError(f"{name} is {value!r}; expected at least 0 seconds (0: the best greedy plan)")
+    return seconds
 
 
 def _check_whole(name: str, value: object) -> None:
