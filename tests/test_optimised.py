@@ -89,7 +89,7 @@ def test_weights_are_there_under_their_name():
 
 
 def test_what_cannot_be_verified_is_not_used(monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise acc.errors.VerificationError("output 0 of the optimised tape is off")
 
     monkeypatch.setattr("accumulus.rewriting.optimise.verify", refuse)

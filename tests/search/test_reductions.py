@@ -146,4 +146,4 @@ def test_independent_parts():
         [{"a"}, {"b", "c"}],
         [{"b", "c"}, {"a"}],
     )
-    assert parts(Elimination(DifferentiationGraph([("y", "x")]), "fma")) == []
+    assert parts(Elimination(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []

@@ -193,6 +193,8 @@ def compare(
                     found, interrupted = _find(what, {**options, "method": method, "executor": executor})
                 if method in ("auto", found.method):
                     candidates.append(Candidate.of(found, method))
+                elif interrupted:  # a better sweep is the best so far of a method that has not finished
+                    candidates.append(Candidate.of(found))
                 else:
                     skipped[method] = found.seconds
                 if interrupted:

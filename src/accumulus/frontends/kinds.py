@@ -14,6 +14,8 @@ __all__ = ["shape_of"]
 
 #: Arrays with the arithmetic of plain ones. Other subclasses compute something else, or hold more than numbers.
 ARRAYS = (np.ndarray, np.memmap)
+#: The largest whole number that is a finite number in double precision.
+LARGEST = int(np.finfo(np.float64).max)
 
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
@@ -46,6 +48,11 @@ def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
             "with .astype(float), or split complex numbers into their real and imaginary parts."
         )
     if isinstance(argument, float | int | np.floating | np.integer):
+        if isinstance(argument, int) and not -LARGEST <= argument <= LARGEST:
+            raise ArgumentError(
+                f"{name} is a whole number of {argument.bit_length()} bits; expected one in the range of "
+                "floating-point numbers"
+            )
         return ()
     if isinstance(argument, list | tuple | dict | set) and _holds_numbers(argument):
         raise ArgumentError(

@@ -97,15 +97,8 @@ class Arguments:
     def _numbers(self, argument: Any, k: int) -> NDArray[Any]:
         """An argument as an array of its own dtype."""
         self._shape(argument, k)
-        if isinstance(argument, int):
-            try:
-                return np.array(float(argument))
-            except OverflowError:
-                raise ArgumentError(
-                    f"argument {k} of {self.name} is a whole number of {argument.bit_length()} bits; expected one in "
-                    "the range of floating-point numbers"
-                ) from None
-        return np.asarray(argument)
+        # whole numbers beyond 64 bits would be objects to NumPy
+        return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)
 
     def _converted(self, x: NDArray[Any], k: int) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # what leaves the range of a narrow dtype is infinite
