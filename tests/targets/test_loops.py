@@ -20,7 +20,7 @@ from accumulus.targets.llvm import program
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.kernel import LLVMKernel
 from accumulus.targets.llvm.program import Variant
-from accumulus.targets.runs import ARITY, PRODUCT_MINUS, PRODUCT_PLUS, WITHOUT_PRODUCT, runs
+from accumulus.targets.runs import ARITY, PRODUCT_MINUS, PRODUCT_PLUS, WITHOUT_PRODUCT, runs, width
 
 every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
@@ -218,3 +218,15 @@ def test_nothing_at_all(looped):
     inputs_only.outputs = [1, 0]
     kernel = compile_tape(inputs_only, whole(2))
     assert kernel.batch(np.array([[1.0, 2.0]] * 9))[0].tolist() == [[2.0, 1.0]] * 9
+
+
+def test_width():
+    wide, narrow = Tape(200), Tape(2)
+    row = list(range(200))
+    for _ in range(30):
+        row = [wide.multiply(a, b) for a, b in zip(row, [*row[1:], row[0]], strict=True)]
+    value = narrow.add(0, 1)
+    while narrow.operations < 6000:
+        value = narrow.multiply(narrow.add(value, narrow.operations % 2), 0)
+    assert width(wide) == pytest.approx(200, rel=0.1)
+    assert width(narrow) == pytest.approx(1, rel=0.1)

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["as_inputs", "as_numpy", "as_reals", "moved"]
+__all__ = ["Spread", "as_inputs", "as_numpy", "as_reals", "moved"]
 
 Shapes = Sequence[tuple[int, ...] | None]
+
+#: Multiples of it, without their whole parts, are spread more evenly than those of any other number.
+_GOLDEN: Final = (5.0**0.5 - 1.0) / 2.0
+
+
+class Numbers(Protocol):
+    """What numbers are drawn from: a `numpy.random.Generator`, or `Spread`."""
+
+    def uniform(self, low: float, high: float, size: tuple[int, ...]) -> Any:
+        """An array of numbers between two."""
+
+
+class Spread:
+    """Numbers that are spread evenly; `numpy.random` takes longer to import than a check of a function does."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def uniform(self, low: float, high: float, size: tuple[int, ...]) -> NDArray[np.float64]:
+        """An array of numbers between two.
+
+        >>> Spread().uniform(-1.0, 1.0, (3,)).round(3)
+        array([ 0.236, -0.528,  0.708])
+        """
+        first = self._drawn + 1
+        self._drawn += int(np.prod(size))
+        found: NDArray[np.float64] = np.arange(first, self._drawn + 1, dtype=np.float64) * _GOLDEN % 1.0
+        return (low + (high - low) * found).reshape(size)
 
 
 def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
@@ -43,7 +71,7 @@ def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
     return np.concatenate(parts, dtype=np.float64) if parts else np.empty(0)
 
 
-def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: np.random.Generator) -> list[Any]:
+def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: Numbers) -> list[Any]:
     """Arguments around the given ones.
 
     Args:
@@ -51,7 +79,7 @@ def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: np.
         shapes: of the numeric arguments; None for others.
         reach: how far each entry moves at most, relative to itself; an entry that is zero, relative to the largest of
             the argument, or to 1.
-        generator: of random numbers.
+        generator: of numbers between −1 and 1.
     """
     return [
         argument if shape is None else _moved(argument, reach, generator)
@@ -59,7 +87,7 @@ def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: np.
     ]
 
 
-def _moved(argument: Any, reach: float, generator: np.random.Generator) -> Any:
+def _moved(argument: Any, reach: float, generator: Numbers) -> Any:
     x = np.where(np.isfinite(argument), argument, 1.0)
     size = np.abs(x)
     scale = np.where(size > 0, size, size.max(initial=0.0) or 1.0)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.location import argument_name, described
-from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
+from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.state import recording_on
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
@@ -194,7 +194,7 @@ def verify(
         MismatchError: if they differ, or if the function raises at the given arguments.
     """
     shapes = recording.argument_shapes
-    generator = np.random.default_rng(0)
+    generator = Spread()
     points = [as_reals(arguments, shapes)]
     points += [moved(points[0], shapes, reach, generator) for reach in REACHES]
     tried: list[tuple[Sequence[Any], Outcome]] = []
@@ -278,7 +278,7 @@ def _noise(
     outcome: Outcome,
 ) -> Floats:
     """By how much the function's results may be off, from how far they move with the last bits of its arguments."""
-    generator = np.random.default_rng(0)
+    generator = Spread()
     noise = np.zeros(len(outcome.entries))
     for _ in range(NEARBY):
         try:

@@ -22,7 +22,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["ARITY", "PRODUCT_MINUS", "PRODUCT_PLUS", "WITHOUT_PRODUCT", "Runs", "runs"]
+__all__ = ["ARITY", "PRODUCT_MINUS", "PRODUCT_PLUS", "WITHOUT_PRODUCT", "Runs", "runs", "width"]
 
 #: Codes of products fused with the sum or difference that alone needs them: a·b + c, a·b − c, c − a·b.
 PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT = range(len(OPERATIONS), len(OPERATIONS) + 3)
@@ -75,7 +75,7 @@ def runs(
     rows = rows_of(tape)
     if fuse:
         order = order[~_fused(rows, order, wanted, exact)[order]]
-    depth = _depths(tape.inputs, rows, order)
+    depth = _depths(rows, order)
     constant = (rows[order, 1:] < 0) & (np.arange(3) < ARITY[rows[order, 0]][:, None])
     kind = rows[order, 0] * 8 + constant @ np.array([4, 2, 1])
     turn = np.lexsort((kind, depth))
@@ -97,6 +97,15 @@ def runs(
         slots,
         slot_of,
     )
+
+
+def width(tape: Tape, samples: int = 3) -> float:
+    """How many operations do not need each other, about: on average over the depths of some stretches of the tape."""
+    rows = rows_of(tape)
+    stretch = min(STRETCH, tape.operations)
+    starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
+    depths = [_depths(rows, np.arange(start, start + stretch)).max(initial=1) for start in starts]
+    return samples * stretch / float(sum(depths))
 
 
 def _fused(rows: Integers, order: Integers, wanted: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
@@ -130,7 +139,7 @@ def _fused(rows: Integers, order: Integers, wanted: Integers, exact: Collection[
     return gone
 
 
-def _depths(inputs: int, rows: Integers, order: Integers) -> Integers:
+def _depths(rows: Integers, order: Integers) -> Integers:
     """How many operations of its stretch come before each, on the longest chain; larger in later stretches."""
     depth = [0] * len(rows)
     arity, arguments = ARITY[rows[order, 0]].tolist(), rows[order, 1:].tolist()

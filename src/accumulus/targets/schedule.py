@@ -305,20 +305,26 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     if len(pieces) == 1:
         return [Part(pieces[0], {})], 0
 
-    made: dict[int, int] = {}
-    last: dict[int, int] = {}
+    # the last part in which each value is used, constants, whose references are negative, at the end of the list
+    last = [-1] * (len(tape) + len(tape.constants))
+    inputs, codes, first, second, third = tape.inputs, tape.codes, tape.first, tape.second, tape.third
+    arity = [operation.arity for operation in OPERATIONS]
     waiting: dict[int, deque[int | None]] = {}
     for index, piece in enumerate(pieces):
         for step in piece:
             if isinstance(step, Group):
-                used: Iterable[int | None] = waiting.setdefault(step.segment, deque(maxlen=reach))
-                waiting[step.segment].extend(step.references)
-            else:
-                used = tape.arguments(step)
-                made[step] = index
-            for reference in used:
-                if reference is not None and reference >= tape.inputs:
-                    last[reference] = index
+                late = waiting.setdefault(step.segment, deque(maxlen=reach))
+                late.extend(step.references)
+                for reference in late:
+                    if reference is not None and reference >= inputs:
+                        last[reference] = index
+                continue
+            takes = arity[codes[step]]
+            last[first[step]] = index
+            if takes >= 2:
+                last[second[step]] = index
+                if takes == 3:
+                    last[third[step]] = index
 
     slots: dict[int, int] = {}
     free: list[int] = []
@@ -326,7 +332,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     ending: list[list[int]] = [[] for _ in pieces]
     for index, piece in enumerate(pieces):
         for step in piece:
-            if not isinstance(step, Group) and last.get(step, index) > index:
+            if not isinstance(step, Group) and last[step] > index:
                 if free:
                     slot = free.pop()
                 else:

@@ -34,7 +34,7 @@ from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
 from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.pressure import Exchange, Pressure, pressure
-from accumulus.targets.runs import Runs
+from accumulus.targets.runs import Runs, width
 from accumulus.targets.runs import runs as sorted_into_runs
 from accumulus.targets.schedule import (
     Group,
@@ -245,6 +245,8 @@ def _in_loops(
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
     """The program in runs of equal operations, if it is so large that loops are worth it, and runs are long enough."""
     if tape.operations <= LARGEST_WRITTEN_OUT or variant.part_size:
+        return None
+    if width(tape) < SHORTEST_RUN:  # what is sorted by kind, too, has shorter runs
         return None
     distinct = places(tape, segments)[1]
     results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
