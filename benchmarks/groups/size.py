@@ -23,8 +23,9 @@ import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
+from accumulus.objective import Objective
+from accumulus.search.elimination import cost_of_order
 from accumulus.search.greedy import forward_order, reverse_order
-from accumulus.search.large import large_cost
 from groups import Settings
 from groups.methods import peak
 from tables import Goal, Row, Table
@@ -142,8 +143,9 @@ def _run(name: str, edges: int, seed: int) -> _Run:
     megabytes = peak()
     limit = BEYOND * plan.cost
     if edges == SIZES[0]:
-        assert plan.cost == count(plan.accumulation, "multiplications")
-    sweeps = [large_cost(graph, order(graph), "multiplications", limit) for order in (forward_order, reverse_order)]
+        assert plan.cost == count(plan.accumulation, Objective.MULTIPLICATIONS)
+    orders = forward_order(graph), reverse_order(graph)
+    sweeps = [cost_of_order(graph, order, Objective.MULTIPLICATIONS, limit) for order in orders]
     forward, reverse = (None if cost is None else cost[0] for cost in sweeps)
     searched = None
     if edges == SEARCHED:
