@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -299,19 +301,45 @@ def test_names_in_all_exist():
     assert {"forward", "reverse", "markowitz", "vertex", "auto"} <= set(acc.methods())
 
 
+@dataclass(frozen=True)
+class Switch:
+    level: object
+    note: object = field(default=None, compare=False)
+
+
 def test_static_arguments_are_told_apart_by_sign_and_type():
     """0.0 and -0.0, and 1, 1.0 and True, are equal, and not the same."""
 
-    def f(x, n):
-        first = n[0] if isinstance(n, tuple) else n
-        return x * (1.0 + np.signbit(first) + 10.0 * isinstance(first, float) + 100.0 * isinstance(first, bool))
+    wrappings = {
+        "bare": (lambda n: n, lambda c: c),
+        "tuple": (lambda n: (n, 2), lambda c: c[0]),
+        "frozenset": (lambda n: frozenset({n}), lambda c: next(iter(c))),
+        "dataclass": (Switch, lambda c: c.level),
+        "nested": (lambda n: Switch((2, Switch(n))), lambda c: c.level[1].level),
+    }
 
-    for wrap in (lambda n: n, lambda n: (n, 2)):
-        derivative = acc.jacobian(f, static_argnums=1)
+    def f(x, n):
+        return x * (1.0 + np.signbit(n) + 10.0 * isinstance(n, float) + 100.0 * isinstance(n, bool))
+
+    for wrap, unwrap in wrappings.values():
+        derivative = acc.jacobian(lambda x, c, unwrap=unwrap: f(x, unwrap(c)), static_argnums=1)
         for n in (0.0, -0.0, 0, False, 1, True, 1.0, np.float64(-0.0), math.nan, -math.nan):
             assert derivative(2.0, wrap(n)) == f(1.0, n), n
+    digits = acc.jacobian(lambda x, c: x * len(str(c)), static_argnums=1)
+    assert [digits(2.0, Decimal(text)) for text in ("1", "1.0", "-0", "0")] == [1.0, 3.0, 2.0, 1.0]
+    assert acc.jacobian(lambda x, kind: x * (kind is Switch), static_argnums=1)(2.0, Switch) == 1.0
     seen = []
     derivative = acc.jacobian(lambda x, n: (seen.append(n), x)[1], static_argnums=1, check=False)
     for _ in range(3):
         derivative(1.0, math.nan)
     assert len(seen) == 1, "NaN is itself"
+    for note in (1.0, 2.0):
+        derivative(1.0, Switch(math.nan, note))
+    assert len(seen) == 2, "a field that is not compared tells nothing apart"
+
+
+def test_static_arguments_that_cannot_be_hashed_are_named():
+    derivative = acc.jacobian(lambda x, c: x, static_argnums=1)
+    for argument in ([1.0], (2, [1.0]), Switch(np.ones(2))):
+        with pytest.raises(ArgumentError, match=r"argument 1 .* cannot be hashed"):
+            derivative(1.0, argument)

@@ -10,6 +10,7 @@ import numpy as np
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.captured import Captured
+from accumulus.frontends.identity import identity
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
 from accumulus.frontends.signature import positional
@@ -576,23 +577,14 @@ def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
         return shape
     if isinstance(argument, np.ndarray):
         return (type(argument), argument.shape, str(argument.dtype), argument.tobytes())
-    if not isinstance(argument, Hashable):
+    try:
+        hash(argument)
+    except TypeError:
         raise ArgumentError(
-            f"{name} is a {type(argument).__name__}; expected a number, a NumPy array (make one with np.array), or a "
-            "hashable object that is passed on as it is"
-        )
-    return _identity(argument)
-
-
-def _identity(value: Hashable) -> Hashable:
-    """A key by which 0.0 and -0.0, or 1, 1.0 and True, are told apart, and NaN is itself, in tuples, too."""
-    if isinstance(value, float | np.floating):
-        return (type(value), np.float64(value).tobytes() if isinstance(value, float) else value.tobytes())
-    if isinstance(value, complex | np.complexfloating):
-        return (type(value), np.asarray(value).tobytes())
-    if isinstance(value, tuple):
-        return (type(value), *map(_identity, value))
-    return (type(value), value)
+            f"{name} is a {type(argument).__name__} that cannot be hashed; expected a number, a NumPy array (make one "
+            "with np.array), or a hashable object that is passed on as it is"
+        ) from None
+    return identity(argument)
 
 
 def _first_point(argument: Any, axis: int | None) -> Any:
