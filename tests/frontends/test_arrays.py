@@ -43,6 +43,43 @@ METHODS = split(
 )
 
 
+#: Lists, as NumPy makes arrays of them, of arrays of shape () (a, t), scalars (s), numbers and other arrays.
+LISTS = split(
+    """
+    np.mean([np.cumsum(s).reshape(()), s]); np.mean([[a, s], [1.0, s * s]], axis=0); np.mean([a, 1, True])
+    np.mean((a, [s][0], t)); np.var([a, 2 * t]); np.std([a, s, 0.0]); np.average([a, 2 * s], weights=[t * t, 1.0])
+    np.average([[a, s], [1.0, t]], axis=1, weights=[a * a, 1.0]); np.dot([a, 1.0], [s, np.array(2.0)])
+    np.dot(a, [s, t]); np.inner([a, s], [1.0, t]); np.inner([a, s], 2.0); np.vdot([a], [t]); np.outer([a, s], [1.0, t])
+    np.kron([a, s], [[1.0, t]]); np.cross([a, s, 1.0], [t, 2.0, s]); np.einsum('i,i', [a, s], [1.0, t])
+    np.diff([a, s], prepend=a, append=[t, 1.0]); np.gradient([a, s, t * s]); np.gradient([a, s, t], 2 + a * a)
+    np.gradient([a, s, t], [0.0, 1.0, 3.0]); np.trapezoid([a, s], [0.0, t]); np.sum([a, s]); np.prod((a, t, 2.0))
+    np.max([a, 2 * s]); np.linalg.norm([a, 2 * s]); np.linalg.det([[a, 1.0], [s, t]])
+    np.linalg.solve([[4 + a * a]], [s])
+    np.array([a, s, 1.0]); np.array([[a, [s][0]], (1.0, t)]); np.array([np.array([s, 1.0]), [s, a], (1, 2)])
+    np.asarray([[a, s], [1.0, 2.0]]); np.asarray([np.array(2.0), s]); np.array([np.cumsum(s), [a]])
+    np.stack([a, s, 1.0])
+    np.stack([[a, s], [t, True]], axis=1); np.hstack([a, s, 1.0]); np.vstack([[a], [s]]); np.append([a], s)
+    np.concatenate([[a], [s, 1.0]]); np.block([[a, s], [1.0, t]]); np.insert([a, s], 1, t); np.tile([a, s], 2)
+    np.r_[a, s, 1.0]; np.c_[[a, s], [1.0, t]]; np.full(2, a); np.array([a, s, 1.0], dtype=object).sum()
+    np.interp(a, [-9.0, 0.0, 9.0], [0.0, t, s]); np.polyval([a, 2 * s], t); np.where([True, False], [a, s], [1.0, t])
+    np.piecewise([a, s], [[True, False], [False, True]], [lambda v: v * v, 3.0]); np.shape([a, s])[0] * s
+    np.eye(2) @ [a, s]; (np.eye(2) * s) @ [a, t]; [1.0, 2.0] * a; np.ones(2) + [a, s]; [a > 0, s > 9] * np.array([s, t])
+    np.sin([a, s]); np.exp([[a, s], [t, a]]); np.add([a, s], 1.0); np.hypot([s, s], [1.0, a])
+    np.matmul([[a, 1.0]], [s, 2])
+    np.multiply.outer(np.array([s, s]), [a, 1.0]); np.multiply.outer([a, 2.0], [s, t]); np.add.reduce([a, s, 1.0])
+    """
+)
+
+
+@pytest.mark.parametrize("source", LISTS)
+def test_lists_that_hold_arrays_without_axes_agree_with_numpy(source):
+    def f(v):
+        s, t, a = v[0], np.sum(v[:1] * v[1:]).reshape(()), np.asarray(v[1])
+        return eval(source, globals(), {"v": v, "s": s, "t": t, "a": a})
+
+    assert_agrees(f, [np.array([0.75, -1.25])])
+
+
 @pytest.mark.parametrize("source", METHODS)
 def test_methods_agree_with_numpy(source):
     assert_agrees(eval(f"lambda A: {source}", globals()), [A])

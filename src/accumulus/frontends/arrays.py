@@ -6,6 +6,7 @@ thing, and views, slices, fancy indexing, broadcasting assignment and ``+=`` are
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -153,6 +154,8 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name in ("flags", "itemsize", "nbytes", "strides"):
             return getattr(self.references, name)
+        if not self.ndim and isinstance(ufunc := getattr(np, name, None), np.ufunc):
+            return functools.partial(ufunc, self)  # what a universal function calls on the items of a list
         if not name.startswith("_") and hasattr(np.ndarray, name):
             raise refuse(f"The method .{name} of arrays is not recorded. Use a function of NumPy, or a copy.")
         raise AttributeError(f"TracedArray has no attribute {name!r}")
@@ -167,14 +170,20 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return make_scalar(self.tape, int(references), self.boolean)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if dtype is not None and np.dtype(dtype) == object:  # np.vectorize: an array of traced scalars
-            kind = TracedBoolean if self.boolean else TracedScalar
-            items = np.empty(self.size, object)
-            items[:] = [kind(self.tape, r) for r in self.references.ravel().tolist()]
-            return items.reshape(self.shape)
+        if dtype is not None and np.dtype(dtype) == object:  # np.vectorize
+            return self._objects()
         if depends(self):
+            if dtype is None and not self.ndim:  # an item of a list: what a traced scalar is there
+                return self._objects()
             raise no_number("float")
         return np.array(concrete(self), dtype)
+
+    def _objects(self) -> NDArray[Any]:
+        """A plain array of traced scalars."""
+        kind = TracedBoolean if self.boolean else TracedScalar
+        items = np.empty(self.size, object)
+        items[:] = [kind(self.tape, r) for r in self.references.ravel().tolist()]
+        return items.reshape(self.shape)
 
     # Reading and writing entries ---------------------------------------------------------------------------
 

@@ -58,7 +58,8 @@ def select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], defau
 @implements(np.piecewise)
 def piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """Each piece, a function or a number, where its condition holds; of two conditions the later one."""
-    conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > np.ndim(x) else [condlist]
+    x = as_array(tape, x)
+    conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > x.ndim else [condlist]
     pieces = [piece(x, *args, **kw) if callable(piece) else piece for piece in funclist]
     result = pieces.pop() if len(pieces) == len(conditions) + 1 else 0.0
     for condition, piece in zip(conditions, pieces, strict=True):

@@ -64,9 +64,10 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 def dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
     check_options(np.dot, out=out)
-    if not np.ndim(a) or not np.ndim(b):
-        return as_array(tape, a) * b
-    return tensordot(tape, a, b, (-1, max(np.ndim(b) - 2, 0)))
+    a, b = as_array(tape, a), as_array(tape, b)
+    if not a.ndim or not b.ndim:
+        return a * b
+    return tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
 
 
 @implements(np.vdot)
@@ -78,8 +79,9 @@ def vdot(tape: Tape, a: Any, b: Any) -> Any:
 @implements(np.inner)
 def inner(tape: Tape, a: Any, b: Any) -> Any:
     """The sum over the last axis of both; a product if one is a scalar."""
-    if not np.ndim(a) or not np.ndim(b):
-        return as_array(tape, a) * b
+    a, b = as_array(tape, a), as_array(tape, b)
+    if not a.ndim or not b.ndim:
+        return a * b
     return tensordot(tape, a, b, (-1, -1))
 
 
@@ -112,8 +114,9 @@ def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
 @implements(np.kron)
 def kron(tape: Tape, a: Any, b: Any) -> Any:
     """Kronecker's product."""
-    ndim = max(np.ndim(a), np.ndim(b))
-    x, y = (array[(None,) * (ndim - array.ndim)] for array in (references_of(tape, a), references_of(tape, b)))
+    x, y = references_of(tape, a), references_of(tape, b)
+    ndim = max(x.ndim, y.ndim)
+    x, y = (array[(None,) * (ndim - array.ndim)] for array in (x, y))
     first, second = LETTERS[:ndim], LETTERS[ndim : 2 * ndim]
     pairs = "".join(map("".join, zip(first, second, strict=True)))
     product = np.asarray(contract(tape, [(x, first), (y, second)], pairs), np.int64)

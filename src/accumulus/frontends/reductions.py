@@ -81,7 +81,8 @@ def _lengths(shape: tuple[int, ...], axis: Any) -> int:
 def mean(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """The sum by the number of entries."""
     check_options(np.mean, dtype, out)
-    return fold(tape, ELEMENTWISE["add"], a, axis, keepdims) / _lengths(np.shape(a), axis)
+    a = as_array(tape, a)
+    return fold(tape, ELEMENTWISE["add"], a, axis, keepdims) / _lengths(a.shape, axis)
 
 
 @implements(np.average)
@@ -89,12 +90,13 @@ def average(tape: Tape, a: Any, axis: Any = None, weights: Any = None, *, keepdi
     """The mean, or the weighted sum by the sum of the weights."""
     if weights is None:
         return mean(tape, a, axis, keepdims=keepdims)
-    if np.shape(weights) != np.shape(a):
-        if not isinstance(axis, int) or np.shape(weights) != (np.shape(a)[axis],):
+    a, weights = as_array(tape, a), as_array(tape, weights)
+    if weights.shape != a.shape:
+        if not isinstance(axis, int) or weights.shape != (a.shape[axis],):
             raise refuse("np.average: weights have the shape of the array, or the length of its one axis.")
-        weights = np.reshape(weights, [-1 if k == axis % np.ndim(a) else 1 for k in range(np.ndim(a))])
-        weights = np.broadcast_to(weights, np.shape(a))
-    total = fold(tape, ELEMENTWISE["add"], as_array(tape, weights) * a, axis, keepdims)
+        weights = np.reshape(weights, [-1 if k == axis % a.ndim else 1 for k in range(a.ndim)])
+        weights = np.broadcast_to(weights, a.shape)
+    total = fold(tape, ELEMENTWISE["add"], weights * a, axis, keepdims)
     return total / fold(tape, ELEMENTWISE["add"], weights, axis, keepdims)
 
 
@@ -104,9 +106,10 @@ def var(
 ) -> Any:
     """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
     check_options(np.var, dtype, out)
-    deviations = as_array(tape, a) - mean(tape, a, axis, keepdims=True)
+    a = as_array(tape, a)
+    deviations = a - mean(tape, a, axis, keepdims=True)
     squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims)
-    return squares / (_lengths(np.shape(a), axis) - ddof)
+    return squares / (_lengths(a.shape, axis) - ddof)
 
 
 @implements(np.std)
@@ -137,23 +140,25 @@ def diff(tape: Tape, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, ap
 
 
 def _end(tape: Tape, end: Any, shape: tuple[int, ...], axis: int) -> Any:
-    if np.ndim(end) == 0:
-        return TracedArray(tape, np.broadcast_to(references_of(tape, end), (*shape, 1)))
-    return np.moveaxis(as_array(tape, end), axis, -1)
+    references = references_of(tape, end)
+    if not references.ndim:
+        return TracedArray(tape, np.broadcast_to(references, (*shape, 1)))
+    return TracedArray(tape, np.moveaxis(references, axis, -1))
 
 
 @implements(np.gradient)
 def gradient(tape: Tape, f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided ones at the ends, along one axis of constant or given spacing."""
-    if (np.ndim(f) != 1 and axis is None) or edge_order != 1 or len(varargs) > 1:
+    f = as_array(tape, f)
+    if (f.ndim != 1 and axis is None) or edge_order != 1 or len(varargs) > 1:
         raise refuse("np.gradient is recorded along one axis, with edge_order=1 and one spacing.")
-    f = np.moveaxis(as_array(tape, f), axis or 0, -1)
-    spacing = varargs[0] if varargs else 1.0
-    if np.ndim(spacing) == 0:
+    f = np.moveaxis(f, axis or 0, -1)
+    spacing = as_array(tape, varargs[0] if varargs else 1.0)
+    if not spacing.ndim:
         slopes = (f[..., 1:] - f[..., :-1]) / spacing
         inner = (f[..., 2:] - f[..., :-2]) / (2.0 * spacing)
     else:
-        steps = np.diff(as_array(tape, spacing))
+        steps = np.diff(spacing)
         slopes = (f[..., 1:] - f[..., :-1]) / steps
         before, after = steps[:-1], steps[1:]
         inner = (before * slopes[..., 1:] + after * slopes[..., :-1]) / (before + after)

@@ -223,7 +223,7 @@ def _folded(
 def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     first, second = inputs
     entries, boolean = entries_of(tape, first)
-    spread = np.asarray(entries)[(..., *(None,) * np.ndim(second))]
+    spread = np.asarray(entries)[(..., *(None,) * np.ndim(entries_of(tape, second)[0]))]
     return _call(tape, ufunc, (TracedArray(tape, spread, boolean=boolean), second), keywords)
 
 
