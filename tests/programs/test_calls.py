@@ -172,6 +172,39 @@ def test_memory_maps_are_arrays(tmp_path):
         np.testing.assert_array_equal(jac(2.0, X[1]), jac(2.0, np.array(X[1])))
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sparse", [None, "csr"])
+@pytest.mark.parametrize("target", targets())
+def test_given_arrays_are_written_to_or_refused_at_every_call(target, sparse, transposed):
+    jac = acc.jacobian(quadratic, argnums=1, sparse=sparse, effort="fast", target=target)
+    t, Y = 2.0, np.arange(10.0).reshape(5, 2)
+    X = np.ascontiguousarray(Y.T) if transposed else Y
+    wanted = [np.diag(4.0 * y) for y in Y]
+
+    def shaped(*shape, points=5):
+        return np.full((*shape, points) if transposed else (points, *shape), np.nan)
+
+    at_one = (2,) if sparse else (2, 2)
+    wrong = [shaped(1, *at_one), shaped(3), shaped(*at_one, points=4), shaped(*at_one)[..., :0]]
+    wrong += [np.empty(()), shaped(*at_one).astype("f4"), shaped(*at_one).T.copy().T, [shaped(*at_one)] * 2]
+    read_only = shaped(*at_one)
+    read_only.flags.writeable = False
+    wrong.append(read_only)
+    for _ in range(2):  # the long way, and then the short one
+        for out in (shaped(*at_one), (shaped(*at_one),)):
+            found = jac.batch(t, X, out=out, transposed=transposed)
+            memory = out if isinstance(out, np.ndarray) else out[0]
+            assert np.shares_memory(found.data if sparse else found, memory)
+            dense = found.toarray() if sparse else np.moveaxis(found, -1, 0) if transposed else found
+            np.testing.assert_array_equal(dense, wanted)
+        for out in wrong:
+            before = [np.copy(array) for array in (out if isinstance(out, list) else [out])]
+            with pytest.raises(ArgumentError, match="out "):
+                jac.batch(t, X, out=out, transposed=transposed)
+            for array, copy in zip(out if isinstance(out, list) else [out], before, strict=True):
+                np.testing.assert_array_equal(array, copy)
+
+
 def test_short_ways_are_for_the_constants_that_they_were_made_for():
     jac = acc.jacobian(lambda x, kind, mask: np.where(mask, x, x**2) if kind == "some" else x**3, effort="fast")
     x, mask = np.array([2.0, 3.0]), np.array([True, False])

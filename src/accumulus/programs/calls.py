@@ -13,6 +13,7 @@ import numpy as np
 
 from accumulus.programs.results import Results
 from accumulus.targets import Kernel
+from accumulus.targets.kernel import aligned
 
 __all__ = ["ShortWay", "beside_constants", "many_points", "one_point", "refuse"]
 
@@ -88,28 +89,46 @@ def many_points(
     kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool
 ) -> Callable[[Sequence[Any], Any, int], Any]:
     """The short way for batches on one thread: numeric arguments, what `out` is, and how many threads there are."""
-    leading, axis = shared.index(False), -1 if transposed else 0
-    single, dense = results.is_single, results.is_dense
-    shape = results.shapes[0] if single else ()
+    compute = kernel.many(shared, transposed)
+    if compute is None:
+        return refuse
+    expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
 
-    def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
-        points = arguments[leading] if len(arguments) == len(shared) else None
+    def points_of(arguments: Sequence[Any], threads: int) -> int:
+        """How many points there are; negative if this is not the way for them."""
+        points = arguments[leading] if len(arguments) == expected else None
         if type(points) is not np.ndarray or not points.ndim:
+            return -1
+        count: int = points.shape[axis]
+        return -1 if threads > 1 and kernel.threads_for(count, threads) > 1 else count
+
+    def several(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+        count = points_of(arguments, threads)
+        if count < 0:
             return NotImplemented
-        count = points.shape[axis]
-        if threads > 1 and kernel.threads_for(count, threads) > 1:
+        arrays = kernel.allocate(count, transposed) if out is None else results.check_out(out, count, transposed)
+        if compute(*arguments, *arrays) is not None:
             return NotImplemented
-        arrays: Sequence[Any]
-        if out is None:
-            arrays = kernel.allocate(count, transposed)
-        elif single and type(out) is np.ndarray and out.shape == ((*shape, count) if transposed else (count, *shape)):
-            arrays = (out,)
-        else:
-            arrays = results.check_out(out, count, transposed)
-        if not kernel.attempt(arguments, arrays, shared, transposed):
-            return NotImplemented
-        if single and dense:
-            return arrays[0].reshape((*shape, count) if transposed else (count, *shape))
         return results.rebuild(arrays, count, transposed)
 
-    return call
+    if not results.is_single:
+        return several
+    (shape,), (convert,) = results.shapes, results.finish_batch(transposed)
+    dtype, at_one_point = kernel.dtype, slice(None, -1) if transposed else slice(1, None)
+
+    def one(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+        if out is None:
+            count = points_of(arguments, threads)
+            if count < 0:
+                return NotImplemented
+            out = aligned((*shape, count) if transposed else (count, *shape), dtype)
+        elif threads > 1 or type(out) is not np.ndarray or len(arguments) != expected:
+            return several(arguments, out, threads)
+        elif out.shape[at_one_point] != shape:
+            return NotImplemented
+        # that there are as many points in all arrays is seen there
+        if compute(*arguments, out) is not None:
+            return NotImplemented
+        return out if convert is None else convert(out)
+
+    return one

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -153,6 +154,13 @@ class Results:
             else:
                 found.append(itemgetter(()) if shape == () else None)
         return found
+
+    def finish_batch(self, transposed: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
+        """By segment: what makes a result at many points of its array; None where the array is the result."""
+        dense = len(self.shapes) - len(self._patterns)
+        return [None] * dense + [
+            partial(SparseBatch, pattern=pattern, transposed=transposed) for pattern in self._patterns
+        ]
 
     @property
     def pattern(self) -> Any:

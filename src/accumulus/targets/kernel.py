@@ -23,7 +23,7 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import typical
 
-__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "check_arguments", "check_segments"]
+__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments"]
 
 Shape = tuple[int, ...]
 
@@ -153,19 +153,14 @@ class Kernel(ABC):
             raise ArgumentError(f"a point of arguments of shapes {shapes} was given; expected {expected}")
         return given
 
-    def attempt(
-        self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...], transposed: bool = False
-    ) -> bool:
-        """Compute a batch on this thread, if there is nothing to be checked in Python.
+    def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
+        """A compiled function of arguments and result arrays, for quick batches on one thread; None if there is none.
 
-        Args:
-            arguments: arrays, and numbers for arguments of shape () that are shared.
-            out: arrays whose first axis are the points, or the last one if `transposed`.
-
-        Returns:
-            Whether the results are there; if not, nothing was written.
+        It takes arrays whose first axis are the points, or the last one if `transposed`, and numbers for arguments of
+        shape () that are shared. It returns None, or NotImplemented if there is something that has to be looked at in
+        Python; then nothing was written.
         """
-        return False
+        return None
 
     @abstractmethod
     def run(
@@ -244,7 +239,7 @@ class Kernel(ABC):
     def allocate(self, count: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """Uninitialised result arrays for a batch of `count` points."""
         return tuple(
-            _aligned((segment.length, count) if transposed else (count, segment.length), self.dtype)
+            aligned((segment.length, count) if transposed else (count, segment.length), self.dtype)
             for segment in self.segments
         )
 
@@ -300,9 +295,9 @@ def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> No
         raise ArgumentError(f"{what}: expected C-contiguous{' and writable' if writable else ''} memory")
 
 
-def _aligned(shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Uninitialised array that starts at a cache line if it is large; NumPy's own start 16 bytes after one."""
-    entries = shape[0] * shape[1]
+    entries = math.prod(shape)
     if entries < WORTH_ALIGNING:
         return np.empty(shape, dtype)
     spare = ALIGNMENT // dtype.itemsize

@@ -173,15 +173,22 @@ class LLVMKernel(Kernel):
                 library = self._batch((), False, False).library
         return builtin("point", library.addresses["point"], library)
 
-    def attempt(
-        self, arguments: Sequence[Any], out: Sequence[Any], shared: tuple[bool, ...], transposed: bool = False
-    ) -> bool:
-        """Compute a batch on this thread; see `Kernel.attempt`."""
-        compiled = self._batches.get((shared, transposed, False)) or self._batch(shared, transposed, False)
-        answer = compiled.batch(*arguments, *out)  # refuses what it cannot take
-        if answer is Ellipsis:
+    def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:
+        """The compiled function for batches; see `Kernel.many`."""
+        compiled = self._batch(shared, transposed, False)
+        batch, arguments = compiled.batch, len(self.arguments)
+        if transposed:  # results may lie anywhere
+            return batch
+
+        def compute(*arrays: Any) -> Any:
+            answer = batch(*arrays)
+            if answer is not Ellipsis:
+                return answer
+            out = arrays[arguments:]
             self._note_misaligned(compiled, out, len(out[0]))
-        return answer is not NotImplemented
+            return None
+
+        return compute
 
     def run(
         self,
