@@ -327,6 +327,34 @@ def test_programs_that_wait_for_long_chains_are_computed_two_vectors_at_a_time()
     assert tune(chain(2000), whole(2), "float64") == Tuning(lanes("float64"), urgent=False)
 
 
+def test_transposed_blocks_are_as_wide_as_a_cache_line_or_two():
+    one = lanes("float64")
+    copies = Tape(1)
+    copies.outputs = [copies.add(0, copies.constant(float(k))) for k in range(40)]
+    assert tune(copies, whole(40), "float64").lanes == (one // 2 if one == 8 else one)
+    assert tune(copies, whole(40), "float64", transposed=True).lanes == one
+    multiples = Tape(41)
+    slow = multiples.apply("exp", 0)
+    multiples.outputs = [multiples.multiply(slow, k) for k in range(1, 41)]
+    assert tune(multiples, whole(40), "float64").lanes == one
+    assert tune(multiples, whole(40), "float64", transposed=True).lanes == 2 * one
+
+
+def test_wide_blocks_are_in_the_order_of_urgency_if_that_fits_the_registers():
+    def tuned(values):
+        tape = Tape(values + 1)
+        sums = [tape.add(k, k + 1) for k in range(values)]
+        total = sums[0]
+        for value in sums[1:]:
+            total = tape.add(total, value)
+        slow = tape.apply("exp", total)
+        tape.outputs = [tape.multiply(slow, value) for value in sums]
+        return tune(tape, whole(values), "float64", transposed=True)
+
+    assert tuned(8) == Tuning(2 * lanes("float64"), urgent=True)
+    assert tuned(40) == Tuning(2 * lanes("float64"), urgent=False)
+
+
 def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
     # a long chain of divisions makes operations urgent; the sums of products, many results, parts
     tape = Tape(40)

@@ -115,10 +115,18 @@ class LLVMKernel(Kernel):
 
     @cached_property
     def _variant(self) -> Variant:
-        """How batches are compiled."""
+        """How batches in C order are compiled."""
+        return self._suited(transposed=False)
+
+    @cached_property
+    def _variant_transposed(self) -> Variant:
+        """How transposed batches are compiled."""
+        return self._suited(transposed=True)
+
+    def _suited(self, transposed: bool) -> Variant:
         from accumulus.targets.llvm.program import Variant
 
-        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype))
+        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype), transposed)
         return replace(suited, exact=suited.exact | self._exact)
 
     @property
@@ -248,7 +256,8 @@ class LLVMKernel(Kernel):
         from accumulus.targets.llvm.program import module
 
         start = time.perf_counter()
-        written = module(self._tape, self.arguments, self.segments, replace(self._variant, **changes))
+        suited = self._variant_transposed if changes.get("transposed") else self._variant
+        written = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
         code = Code(compile_ir(written.text), written.imports, written.tables)
         library = Library(code, exports, objects(self.dtype))

@@ -102,14 +102,14 @@ class Variant:
         return 8 if self.dtype == "float64" else 4
 
     @classmethod
-    def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str) -> Variant:
+    def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False) -> Variant:
         """The variant that suits this machine and the program."""
-        tuning = tune(tape, segments, dtype)
+        tuning = tune(tape, segments, dtype, transposed)
         if not (tuning.urgent or tuning.crowded):
-            return cls(tuning.lanes, dtype)
+            return cls(tuning.lanes, dtype, transposed)
         results, partners = _results(tape, segments), _partners(tape)
         # what is cut, is cut in one order: a product is fused with a sum in the same part only, for a point and a batch
-        variant = cls(tuning.lanes, dtype, urgent=tuning.urgent and len(results) <= LARGEST_UNCUT)
+        variant = cls(tuning.lanes, dtype, transposed, urgent=tuning.urgent and len(results) <= LARGEST_UNCUT)
         if not tuning.crowded:
             return variant
         registers = values_in_registers(variant.lanes, variant.size) - SPARE

@@ -6,22 +6,25 @@ chain of operations of which each needs the one before; elementary functions, sq
 chains.
 
 * Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
-  registers: with shorter chains, that costs more than it wins.
-* Where it takes a good part of it, operations come in the order of urgency.
+  registers: with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain will do if
+  all values fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
+* Where it takes a good part of it, operations come in the order of urgency; those of two blocks only if the values that
+  are alive in that order still fit the registers, or nearly.
 * Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
-  caches like better.
+  caches like better. Transposed, a block as wide as a cache line fills one at once.
 * Where a long program, one that is cut into functions, holds many more values at once than there are registers,
   operations come in an order that holds fewer, if there is one.
 
-Each of the first three was worth 8 to 17 per cent on those of the examples that it is for (vectors of 64 bytes). The
-last was worth 12 to 70 per cent on recurrences of thousands of operations, 8 on two Runge-Kutta steps of a ring of ten
-variables, 5 on a walking model; compiling took up to a fifth longer.
+Each of the first three was worth 8 to 17 per cent on those of the examples that it is for (vectors of 64 bytes), in
+transposed batches 4 to 25. The last was worth 12 to 70 per cent on recurrences of thousands of operations, 8 on two
+Runge-Kutta steps of a ring of ten variables, 5 on a walking model; compiling took up to a fifth longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from accumulus.tape.live import needed
@@ -31,7 +34,7 @@ from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 from accumulus.targets.pressure import most_alive
-from accumulus.targets.schedule import groups, order
+from accumulus.targets.schedule import groups, order, order_by_urgency
 
 __all__ = ["Tuning", "latency", "runs_in_one_lane", "tune", "values_in_registers"]
 
@@ -44,6 +47,8 @@ TIMES: Final[Mapping[str, int]] = {"divide": 18, "sqrt": 30}
 CALL_TIME: Final = 25
 #: The longest chain as a part of all other work, from which on blocks are twice as wide, and operations urgent.
 WIDE_FROM: Final = 0.72
+#: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
+WIDE_TRANSPOSED_FROM: Final = 0.5
 URGENT_FROM: Final = 0.3
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
 #: are stored as there are variables.
@@ -69,8 +74,8 @@ class Tuning:
     crowded: bool = False
 
 
-def tune(tape: Tape, segments: Sequence[Segment], dtype: str) -> Tuning:
-    """What suits this machine and the program."""
+def tune(tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False) -> Tuning:
+    """What suits this machine and the program, for batches in C order or `transposed` ones."""
     machine = host()
     lanes = machine.vector_bytes // (8 if dtype == "float64" else 4)
     marks = needed(tape)
@@ -83,12 +88,19 @@ def tune(tape: Tape, segments: Sequence[Segment], dtype: str) -> Tuning:
     shuffles = (lanes.bit_length() - 1) * moved / 2
     stores = sum(segment.length for segment in segments)
     busy = work + shuffles + stores
-    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE and chain > WIDE_FROM * busy:
-        return Tuning(2 * lanes, True)
+    urgent = chain > URGENT_FROM * busy
+    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE:
+        results, registers = groups(tape, segments, 1), machine.registers
+        wide = chain > WIDE_FROM * busy
+        if transposed and not wide and chain > WIDE_TRANSPOSED_FROM * (work + moved - tape.inputs):
+            wide = 2 * most_alive(tape, list(order(tape, results))) <= registers
+        if wide:
+            in_turn = list(order_by_urgency(tape, results, partial(latency, tape)))
+            return Tuning(2 * lanes, most_alive(tape, in_turn) <= registers)
     few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
-    if machine.vector_bytes == 64 and not called and few_zeros and shuffles > NARROW_FROM * work:
+    if machine.vector_bytes == 64 and not (called or transposed) and few_zeros and shuffles > NARROW_FROM * work:
         return Tuning(lanes // 2, False)
-    return Tuning(lanes, chain > URGENT_FROM * busy)
+    return Tuning(lanes, urgent)
 
 
 def values_in_registers(lanes: int, size: int) -> int:
