@@ -55,7 +55,7 @@ def first_result(f: Callable[..., Any], x: NDArray[np.float64], **options: Any) 
 
 #: Names of the tape's operations by kind; a fused product and sum would be two.
 KINDS: dict[Kind, str] = {
-    "arithmetic": "add subtract multiply abs sign floor ceil minimum maximum less less_equal equal not_equal "
+    "arithmetic": "add subtract multiply abs sign floor ceil fmod minimum maximum less less_equal equal not_equal "
     "logical_and logical_or logical_not select",
     "division": "divide",
     "root": "sqrt",

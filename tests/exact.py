@@ -47,6 +47,22 @@ def _power(x: Any, y: Any) -> Any:
     return mpf(1) if y == 0 else mp.power(x, y)
 
 
+def _fmod(x: Any, y: Any) -> Any:
+    """On whole multiples of a power of two, however many digits the quotient has."""
+    if not mp.isfinite(x) or y == 0 or mp.isnan(y):
+        return mp.nan
+    if mp.isinf(y):
+        return x
+    (m, p), (n, q) = abs(x).man_exp, abs(y).man_exp
+    unit = min(p, q)
+    return mp.sign(x) * mp.ldexp((m << p - unit) % (n << q - unit), unit)
+
+
+def _cut_off(x: Any, y: Any) -> Any:
+    """The whole number that fmod takes off the quotient."""
+    return mp.nint((x - _fmod(x, y)) / y) if y else mp.nan
+
+
 def _erfc(x: Any) -> Any:
     # mpmath's own loops for arguments whose result no float64 can hold
     return mp.erfc(x) if abs(x) < 1e3 else mpf(0) if x > 0 else mpf(2)
@@ -89,6 +105,7 @@ EXACT: dict[str, Callable[..., Any]] = {
     "sign": mp.sign,
     "floor": mp.floor,
     "ceil": mp.ceil,
+    "fmod": _fmod,
     "minimum": _extreme(min),
     "maximum": _extreme(max),
     "less": lambda x, y: x < y,
@@ -146,6 +163,7 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "sign": (lambda x: mpf(0),),
     "floor": (lambda x: mpf(0),),
     "ceil": (lambda x: mpf(0),),
+    "fmod": (lambda x, y: mpf(1), lambda x, y: -_cut_off(x, y)),
     "minimum": (_first, lambda x, y: _first(y, x)),
     "maximum": (lambda x, y: _first(y, x), _first),
     "attach": (lambda x, y: mpf(0), lambda x, y: mpf(1)),

@@ -279,7 +279,20 @@ def test_elementary_functions_are_those_of_f_compiled_alone(f, target):
 # Any program ----------------------------------------------------------------------------------------------------------
 
 ROUNDED = (
-    *("add", "subtract", "multiply", "divide", "negative", "sqrt", "abs", "sign", "minimum", "maximum", "floor"),
+    *(
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "negative",
+        "sqrt",
+        "abs",
+        "sign",
+        "minimum",
+        "maximum",
+        "floor",
+        "fmod",
+    ),
     *("less", "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "select"),
 )
 NUMBERS = (0.0, 1.0, -1.0, 2.0, -0.5, 3.0, 0.1, -1e16, 7.0)

@@ -15,6 +15,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, GraphError, TraceError, VerificationError
+from accumulus.targets import targets
 
 
 def value(f, *arguments, **options):
@@ -46,6 +47,25 @@ def test_quotients_are_exact_where_they_jump(f, options):
     for x in (1.0, 49.0, 98.0, 343.0, 1000.0):
         assert float(derivative(x)[0]) == f(x)
         assert float(derivative.batch(np.full(3, x))[0][1]) == f(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "y", "expected"),
+    [
+        (np.floor_divide, 1.0, 0.1, 9.0),
+        (np.remainder, 1.0, 0.1, 1.0 % 0.1),
+        (np.fmod, -0.25, 0.001, -0.00099999999999999481),
+        (np.fmod, 2.0, np.inf, 2.0),
+        (np.remainder, -2.0, np.inf, np.inf),
+        (np.floor_divide, -2.0, np.inf, -1.0),
+        (np.fmod, 1e300, 0.3, np.fmod(1e300, 0.3)),
+    ],
+)
+def test_remainders_are_those_of_the_true_quotient(f, x, y, expected):
+    assert f(x, y) == expected
+    for target in targets():
+        assert float(value(lambda z: f(z[0], z[1]), np.array([x, y]), target=target)) == expected
+        assert float(value(lambda z: f(z, y), x, target=target)) == expected
 
 
 @pytest.mark.parametrize("kind", [TypeError, Exception])

@@ -1,4 +1,4 @@
-"""What reaches floor, ceil, sign or a comparison is rounded as it is written: values agree with NumPy at the jumps."""
+"""What reaches floor, ceil, sign, fmod or a comparison is rounded as it is written: jumps are where NumPy's are."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ JUMPING = {
     "trunc": lambda x, n: np.trunc(x / n),
     "rint": lambda x, n: np.rint(x / n * 0.5),
     "sign": lambda x, n: np.sign(x / n - 1.0),
+    "fmod": lambda x, n: np.fmod(x / n, 1.0),
+    "remainder": lambda x, n: (x / n) % 1.0,
+    "floor_divide": lambda x, n: (x / n) // 1.0,
     "where": lambda x, n: np.where(x / n >= 1.0, 1.0, -1.0) * x,
     "equal": lambda x, n: np.where(x / n == 1.0, x, -x),
     "nested": lambda x, n: np.where(np.floor(x / n) * (x / n) >= 1.0, x, -x),
@@ -137,7 +140,7 @@ def test_ties_of_quotients_are_ties(options):
 
 def test_the_table_says_what_jumps():
     assert {row.name for row in OPERATIONS if row.jumps} == {
-        *("floor", "ceil", "sign", "less", "less_equal", "equal", "not_equal"),
+        *("floor", "ceil", "sign", "fmod", "less", "less_equal", "equal", "not_equal"),
     }
 
 
@@ -157,7 +160,7 @@ def test_what_is_written_is_what_reaches_a_jump():
 exact_programs = programs(
     (
         *("add", "subtract", "multiply", "divide", "negative", "abs", "minimum", "maximum"),
-        *("floor", "ceil", "sign", "less", "less_equal", "equal", "not_equal", "select"),
+        *("floor", "ceil", "sign", "fmod", "less", "less_equal", "equal", "not_equal", "select"),
     ),
     constants=(0.5, 1.0, 2.0, 3.0, 7.0, 49.0, 0.1),
     inputs=3,

@@ -93,6 +93,8 @@ def inside_helper(x):
 RETURNS = {
     "math.sin(x[0])": r"\bmath\.sin\b.*np\.sin instead",
     "math.atan2(x[0], x[1])": r"np\.arctan2 instead",
+    "math.remainder(x[0], x[1])": r"x - y \* np\.rint\(x / y\) instead",
+    "math.fmod(x[0], x[1])": r"np\.fmod instead",
     "math.erf(x[0])": r"scipy\.special\.erf",
     "float(x[0])": r"float\(\).*static",
     "int(x[0])": r"int\(\).*np\.floor",

@@ -45,7 +45,22 @@ BIT_BY_BIT: Final = frozenset(
         "floor",
         "ceil",
     )
-) | frozenset(("trunc", "rint", "minimum", "maximum", "less", "less_equal", "equal", "not_equal", "select"))
+) | frozenset(
+    (
+        "trunc",
+        "rint",
+        "fmod",
+        "remainder",
+        "floor_divide",
+        "minimum",
+        "maximum",
+        "less",
+        "less_equal",
+        "equal",
+        "not_equal",
+        "select",
+    )
+)
 
 
 @dataclass(frozen=True)

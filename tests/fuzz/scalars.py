@@ -52,6 +52,15 @@ def _trunc(x: Any) -> Any:
     return mp.ceil(x) if x < 0 else mp.floor(x)
 
 
+def _remainder(x: Any, y: Any) -> Any:
+    rest = EXACT["fmod"](x, y)
+    return rest + y if rest * y < 0 else rest
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    return mp.nint(_quotient(x - _remainder(x, y), y))
+
+
 def _zero(*_: Any) -> Any:
     return mpf(0)
 
@@ -72,6 +81,7 @@ def _step(x: Any) -> Any:
 _JUMPS: Final[dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("abs", "sign"), _step),
     **dict.fromkeys(("floor", "ceil"), _step),
+    "fmod": _quotient,
     **dict.fromkeys(("minimum", "maximum", "less", "less_equal", "equal", "not_equal"), _difference),
 }
 _WEIGHTS: Final = {
@@ -94,7 +104,7 @@ def _table() -> dict[str, Row]:
             value,
             PARTIALS.get(name, ()),
             _JUMPS.get(name),
-            name in ("floor", "ceil"),
+            name in ("floor", "ceil", "fmod"),
             row.result == "boolean",
             row.arguments,
             _WEIGHTS.get(name, 1.0),
@@ -104,21 +114,11 @@ def _table() -> dict[str, Row]:
     rows |= {
         "trunc": Row("np.trunc({0})", _trunc, (_zero,), _step, True),
         "rint": Row("np.rint({0})", _nearest, (_zero,), lambda x: x + mpf("0.5"), True),
-        "floor_divide": Row(
-            "{0} // {1}", lambda x, y: mp.floor(_quotient(x, y)), (_zero, _zero), _quotient, True, arguments=two
-        ),
+        "floor_divide": Row("{0} // {1}", _floor_divide, (_zero, _zero), _quotient, True, arguments=two),
         "remainder": Row(
             "{0} % {1}",
-            lambda x, y: x - mp.floor(_quotient(x, y)) * y,
-            (lambda x, y: one, lambda x, y: -mp.floor(_quotient(x, y))),
-            _quotient,
-            True,
-            arguments=two,
-        ),
-        "fmod": Row(
-            "np.fmod({0}, {1})",
-            lambda x, y: x - _trunc(_quotient(x, y)) * y,
-            (lambda x, y: one, lambda x, y: -_trunc(_quotient(x, y))),
+            _remainder,
+            (lambda x, y: one, lambda x, y: -_floor_divide(x, y)),
             _quotient,
             True,
             arguments=two,
@@ -162,7 +162,9 @@ ROUNDED: Final[dict[str, Callable[..., Any]]] = {
     "ceil": np.ceil,
     "trunc": np.trunc,
     "rint": np.rint,
-    "floor_divide": lambda x, y: np.floor(x / y),
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+    "floor_divide": np.floor_divide,
     "minimum": np.minimum,
     "maximum": np.maximum,
     "fmax": np.fmax,
@@ -407,16 +409,13 @@ class _Run:
             result = bool(row.value(*values))
             self._append(result, self.nothing, result, False)
             return
-        if row.whole and certain and len(values) == 2:
-            value, factors, double = _by_quotient(name, known, values, self.number)
-        else:
-            value = row.value(*values)
-            if name == "atan2" and 0 in values:  # whose sign these numbers do not have
-                value = mpf(float(np.arctan2(*known))) if certain else mp.nan
-            factors = [
-                partial(*values) if self.active[k] else None for partial, k in zip(row.partials, arguments, strict=True)
-            ]
-            double = self._rounded(name, known, value) if certain else None
+        value = row.value(*values)
+        if name == "atan2" and 0 in values:  # whose sign these numbers do not have
+            value = mpf(float(np.arctan2(*known))) if certain else mp.nan
+        factors = [
+            partial(*values) if self.active[k] else None for partial, k in zip(row.partials, arguments, strict=True)
+        ]
+        double = self._rounded(name, known, value) if certain else None
         if not self._in_range(value):
             value = mp.nan
         slope = self.nothing
@@ -436,24 +435,6 @@ class _Run:
         exact = np.isfinite(rounded) and mp.isfinite(value) and mpf(float(rounded)) == value
         as_written = self.exact_order or name in ("divide", "reciprocal")
         return self.number(rounded) if exact or as_written else None
-
-
-def _by_quotient(name: str, known: list[Any], values: list[Any], number: Any) -> tuple[Any, list[Any], Any]:
-    """Value, partial derivatives and rounded value of floors of quotients, which are rounded as written before."""
-    x, y = known
-    quotient = x / y if y else np.nan
-    if not abs(quotient) < LARGE:
-        return mp.nan, [mp.nan, mp.nan], None
-    whole = np.trunc(quotient) if name == "fmod" else np.floor(quotient)
-    n = mpf(float(whole))
-    if name == "floor_divide":
-        return n, [mpf(0), mpf(0)], number(whole)
-    true = values[0] / values[1]
-    if n != (_trunc(true) if name == "fmod" else mp.floor(true)):
-        raise Undecided("a remainder of a quotient that is rounded to a whole number")
-    value, rounded = values[0] - n * values[1], x - whole * y
-    exact = mpf(float(whole * y)) == n * values[1] and mpf(float(rounded)) == value
-    return value, [mpf(1), -n], number(rounded) if exact else None
 
 
 def _noise(run: _Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
@@ -493,11 +474,11 @@ def _noise(run: _Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
             continue
         exact = run.known[k] is not None and mpf(float(run.known[k])) == run.values[k]
         exact &= run.exact_order or name not in ("divide", "reciprocal")
-        whole = name in ("floor_divide", "sign") or (row.whole and len(arguments) == 1)
+        # what is decided by values that are known stays, however these came about
+        decided = row.whole and run.known[k] is not None
+        whole = decided or name in ("floor_divide", "sign") or (row.whole and len(arguments) == 1)
         still.append(whole or (exact and all(still[a] for a in arguments)))
         runs.append(np.full(samples, float(run.values[k])) if still[k] else moved(_evaluated(name, given)))
-        if name in ("remainder", "fmod") and not still[k]:  # x - n·y, where the product is rounded
-            runs[k] = runs[k] + (moved(given[0]) - given[0])
         tangent = np.zeros((n, samples))
         for position, argument in enumerate(arguments):
             if run.active[argument]:

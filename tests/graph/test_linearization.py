@@ -25,7 +25,7 @@ from accumulus.tape.tape import Tape
 
 #: Rows whose derivatives hold a rounded constant, such as log 2, and rows that jump.
 ROUNDED = {row.name for row in BY_NAME.values() if any(c in str(row.partials) for c in CONSTANTS)}
-JUMPING = {"floor", "ceil"}
+JUMPING = {"floor", "ceil", "fmod"}
 SHARP = set(NUMPY) - ROUNDED - JUMPING
 CONTINUOUS = {*SMOOTH, "abs", "minimum", "maximum"} - ROUNDED
 DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)

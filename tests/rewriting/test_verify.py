@@ -99,6 +99,8 @@ JUMPING = {
     "condition": ("select(less(a, b), c, d)", "select(less(b, a), c, d)"),
     "quotient by a number": ("floor(a / 49)", "floor(a * (1 / 49))"),
     "shared reciprocal": ("select(less(a / b, 1), c, d)", "select(less(a * (1 / b), 1), c, d)"),
+    "dividend": ("fmod(a / 49, b)", "fmod(a * (1 / 49), b)"),
+    "divisor": ("fmod(a, b * c * d)", "fmod(a, b * (c * d))"),
     "order of a sum": ("ceil(a * b + c * d + b * d)", "ceil(a * b + (c * d + b * d))"),
     "order of a product": ("sign(a * b * c - 1)", "sign(a * (b * c) - 1)"),
     "multiplied out": ("select(equal(a * (b + c), d), a, b)", "select(equal(a * b + a * c, d), a, b)"),

@@ -51,6 +51,14 @@ def test_a_jump_counts_where_rounding_may_reach_it(name):
     assert bounds[0, 1] <= 2 * UNIT
 
 
+def test_a_remainder_jumps_at_multiples_other_than_zero():
+    tape = Tape(2)
+    tape.outputs = [tape.apply("fmod", tape.multiply(0, tape.constant(0.1)), 1)]
+    _, bounds = evaluate_with_bounds(tape, [np.array([30.0, -29.0, 4.5, 0.0]), np.array([1.0, 2.9, 1.0, 1.0])])
+    assert (bounds[0, :2] >= [1.0, 2.9]).all()
+    assert (bounds[0, 2:] <= 4 * UNIT).all()
+
+
 def test_a_choice_counts_where_rounding_may_turn_the_condition():
     tape = Tape(1)
     condition = tape.apply("less", tape.multiply(0, tape.constant(0.1)), tape.constant(1.0))

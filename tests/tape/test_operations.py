@@ -152,6 +152,7 @@ CONVENTIONS = {
     "sign": {(0.0,): (0.0,)},
     "floor": {(0.0,): (0.0,), (1.0,): (0.0,)},
     "ceil": {(0.0,): (0.0,), (1.0,): (0.0,)},
+    "fmod": {(6.0, 2.0): (1.0, -3.0), (-6.0, 2.0): (1.0, 3.0), (1.0, -1.0): (1.0, 1.0)},
     "minimum": dict.fromkeys(BY_NAME["minimum"].kinks, (0.5, 0.5)),
     "maximum": dict.fromkeys(BY_NAME["maximum"].kinks, (0.5, 0.5)),
 }
@@ -182,5 +183,5 @@ def test_kinks_follow_jax(row, kink):
 @each_smooth_row
 def test_partials_of_nan_are_nan_or_constant_or_of_the_branch_that_nan_selects(row):
     nan = (math.nan,) * row.arity
-    branches = {"abs", "minimum", "maximum", "select", "add", "subtract", "negative", "attach"}
+    branches = {"abs", "minimum", "maximum", "select", "add", "subtract", "negative", "attach", "fmod"}
     assert row.name in branches or all(map(math.isnan, partials_at(row, nan)))

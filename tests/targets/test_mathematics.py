@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -59,7 +61,7 @@ POINTS = {
 
 def test_points_cover_every_function():
     names = {"pow" if name == "power" else name for name in POINTS}
-    assert names == VECTOR_FUNCTIONS.keys()
+    assert names | {"fmod"} == VECTOR_FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -79,3 +81,23 @@ def test_errors_are_a_few_units_in_the_last_place(name):
                 unit = np.spacing(max(abs(float(truth)), 2.0**-1022))
                 worst = max(worst, float(abs(mpmath.mpf(value) - truth) / unit))
     assert worst < BOUND
+
+
+def test_remainders_are_exact():
+    """Whatever the quotient: rounded to a whole number, next to one, far beyond the last place, below 1."""
+    y = spread(-20, 20)
+    pairs = [
+        (spread(-10, 10), y),
+        (np.rint(spread(0, 15)) * y, y),
+        (np.nextafter(np.rint(spread(0, 15)) * y, RANDOM.choice([-np.inf, np.inf], COUNT)), y),
+        (spread(14, 18) * y, y),
+        (spread(-308, 308), spread(-308, 308)),
+        (spread(-320, -308), spread(-320, -308)),
+        (np.rint(spread(0, 3)) * 0.1, RANDOM.choice([0.1, -0.1, 0.2, 0.3, 0.7], COUNT)),
+    ]
+    x, y = (np.concatenate(each) for each in zip(*pairs, strict=True))
+    tape = Tape(2)
+    tape.outputs = [tape.apply("fmod", 0, 1)]
+    found = LLVMKernel(tape, whole(1), "float64").batch(np.stack([x, y], axis=1))[0][:, 0]
+    wanted = np.array([math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
+    np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64))

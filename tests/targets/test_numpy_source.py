@@ -55,6 +55,15 @@ def test_numbers_that_have_no_literal():
     np.testing.assert_array_equal(result, special)
 
 
+def test_a_choice_of_two_numbers_is_rounded_to_the_type():
+    tape = Tape(1)
+    chosen = tape.select(tape.apply("less", 0, tape.constant(0.0)), tape.constant(0.1), tape.constant(0.3))
+    tape.outputs = [tape.add(chosen, 0), tape.multiply(chosen, chosen)]
+    (result,) = run(emit_source(tape, whole(2), "numpy", dtype="float32"), np.array([-3.0], np.float32))
+    tenth = np.float32(0.1)
+    np.testing.assert_array_equal(result, np.array([tenth - 3, tenth * tenth]))
+
+
 def test_the_functions_name_must_be_one():
     tape = Tape(1)
     assert "def g(x):" in emit_source(tape, (), "numpy", name="g")

@@ -1,11 +1,8 @@
 """The table of universal functions: one row each, from NumPy's name to what is written on the tape.
 
 Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them. What is composed
-agrees with NumPy up to rounding, with these exceptions:
-
-* ``x % y``, ``x // y``, ``fmod`` round the quotient before they take its floor: where ``x / y`` rounds to an integer
-  they may be a whole ``y`` (or 1) away from NumPy's, and they are NaN for an infinite ``y``;
-* ``copysign`` and ``heaviside`` do not see the sign of a zero.
+agrees with NumPy up to rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do
+not see the sign of a zero.
 """
 
 from __future__ import annotations
@@ -108,9 +105,12 @@ def _operation(name: str) -> Callable[..., Any]:
     return call
 
 
-_abs, _floor, _ceil, _exp, _exp2, _log, _log1p, _erfc, _maximum, _minimum, _select = map(
+_abs, _floor, _ceil, _fmod, _exp, _exp2, _log, _log1p, _erfc, _maximum, _minimum, _select, _attach = map(
     _operation,
-    ["abs", "floor", "ceil", "exp", "exp2", "log", "log1p", "erfc", "maximum", "minimum", "select"],
+    [
+        *("abs", "floor", "ceil", "fmod", "exp", "exp2", "log", "log1p", "erfc", "maximum", "minimum", "select"),
+        "attach",
+    ],
 )
 _and, _or, _not = map(_operation, ["logical_and", "logical_or", "logical_not"])
 
@@ -121,6 +121,30 @@ def _is_nan(x: Any) -> Any:
 
 def _trunc(x: Any) -> Any:
     return _select(x < 0, _ceil(x), _floor(x))
+
+
+def _on_the_other_side(rest: Any, y: Any) -> Any:
+    """Whether what fmod leaves has another sign than the divisor, so that a floor is one less than what is cut off."""
+    return _or(_and(rest < 0, 0 < y), _and(0 < rest, y < 0))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """x % y, rounded as NumPy rounds it: what fmod leaves, and y added where that has another sign."""
+    rest = _fmod(x, y)
+    value = rest + _select(_on_the_other_side(rest, y), y, 0.0)
+    # a remainder of zero has the sign of y; a derivative knows nothing of it
+    signed = _select(y < 0, -_abs(value), value)
+    return value if signed.reference == value.reference else _attach(signed, value)
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    """x // y, rounded as NumPy rounds it: a multiple of y, less the remainder, is divided, not x itself."""
+    rest = _fmod(x, y)
+    quotient = (x - rest) / y - _select(_on_the_other_side(rest, y), 1.0, 0.0)
+    below = _floor(quotient)
+    whole = _select(0.5 < quotient - below, below + 1.0, below)
+    # the sign of a zero, and what a division by zero gives, are those of x / y
+    return _select(_or(quotient == 0, y == 0), _floor(x / y), whole)
 
 
 def _rint(x: Any) -> Any:
@@ -164,9 +188,8 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "conjugate": (lambda x: x, (REAL,)),
     "deg2rad": (lambda x: x * _DEGREE, (REAL,)),
     "rad2deg": (lambda x: x * (1.0 / _DEGREE), (REAL,)),
-    "floor_divide": (lambda x, y: _floor(x / y), (REAL, REAL)),
-    "remainder": (lambda x, y: x - _floor(x / y) * y, (REAL, REAL)),
-    "fmod": (lambda x, y: x - _trunc(x / y) * y, (REAL, REAL)),
+    "floor_divide": (_floor_divide, (REAL, REAL)),
+    "remainder": (_remainder, (REAL, REAL)),
     "trunc": (_trunc, (REAL,)),
     "rint": (_rint, (REAL,)),
     "logaddexp": (lambda x, y: _logaddexp(x, y, _exp, 1.0), (REAL, REAL)),

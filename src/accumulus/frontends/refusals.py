@@ -38,10 +38,14 @@ def check_dtype(dtype: Any, what: str) -> None:
         )
 
 
-#: Functions of `math` that NumPy calls otherwise.
+#: Functions of `math` that NumPy calls otherwise, and what others have to be written as.
 _RENAMED: Final = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "ceil": "ceil", "dist": "linalg.norm", "fsum": "sum", "pow": "power",
+}  # fmt: skip
+_WRITTEN: Final = {
+    "erf": "scipy.special.erf", "erfc": "scipy.special.erfc",
+    "remainder": "x - y * np.rint(x / y)",  # np.remainder is another
 }  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def no_number(kind: str = "float") -> TraceError:
         return refuse(FILLING)
     needs = "needs a plain number, and its argument depends on the arguments of the function."
     if callee is not None and getattr(math, name, None) is callee:
-        instead = f"scipy.special.{name}" if name in ("erf", "erfc") else f"np.{_RENAMED.get(name, name)}"
+        instead = _WRITTEN.get(name) or f"np.{_RENAMED.get(name, name)}"
         return refuse(f"math.{name} {needs} Write {instead} instead.")
     if isinstance(callee, type) and issubclass(callee, float | int | np.generic):
         return refuse(f"{name}() {needs} {ADVICE[kind]}")

@@ -8,7 +8,7 @@ Forward passes rebuild what the outputs need, until nothing changes, with these 
 * division by a constant becomes a product with its reciprocal;
 * ``attach(x, d)`` is x, the derivative having been taken.
 
-What reaches floor, ceil, sign or a comparison is not rewritten: it has to be rounded as it was written.
+What reaches floor, ceil, sign, fmod or a comparison is not rewritten: it has to be rounded as it was written.
 
 Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
 negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in

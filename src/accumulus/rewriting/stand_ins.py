@@ -2,16 +2,16 @@
 
 Functions are given others in their place that have the same symmetries, sine and cosine points of the unit circle, and
 none of them overflows: what holds for these holds because of the form of the program alone, and no part of it is out
-of sight. Only the operations that identities join stand for themselves. Floor, ceil and sign are arbitrary functions
-of the last bit of their argument, and so are comparisons: what reaches them is not rewritten, and any other choice
-would hide branches.
+of sight. Only the operations that identities join stand for themselves. Floor, ceil, sign and fmod are arbitrary
+functions of the last bits of their arguments, and so are comparisons: what reaches them is not rewritten, and any
+other choice would hide branches.
 """
 
 from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
@@ -107,13 +107,14 @@ def comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
     return (code, a, b), False
 
 
-def jump(code: int, z: Any, seed: int) -> complex:
-    """An arbitrary number for each value, with the parity of the operation."""
+def jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
+    """An arbitrary number for each value of the arguments, with the parity of the operation."""
     sign = 1.0
     if OPERATIONS[code].parity == "odd":
+        (z,) = arguments
         if not z:
             return 0j
         if (z.real, z.imag) < (0.0, 0.0):
-            z, sign = -z, -1.0
-    mixed = hash((seed, code, _bits(z))) * 0x9E3779B97F4A7C15
+            arguments, sign = (-z,), -1.0
+    mixed = hash((seed, code, *map(_bits, arguments))) * 0x9E3779B97F4A7C15
     return sign * complex(0.5 + (mixed >> 20 & 0xFFFFF) / 2.0**20, (mixed >> 40 & 0xFFFFF) / 2.0**20 - 0.5)

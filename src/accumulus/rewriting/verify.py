@@ -4,8 +4,8 @@ At complex points nothing is out of its domain, and identities that hold there h
 `accumulus.rewriting.stand_ins`. Beside each value runs a bound on its rounding error, so that what is allowed to differ
 is what rounding explains, and not more; and the bounds themselves may not differ by much.
 
-What reaches floor, ceil, sign or a comparison has to be the same to the last bit. Which comparisons hold is chosen: at
-random, and then so that every branch of the tape has been taken (`accumulus.rewriting.branches`).
+What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
+chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.branches`).
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -154,7 +154,7 @@ class _Run:
     """One tape at one point.
 
     Args:
-        oracle: by which floor, ceil and sign give arbitrary numbers.
+        oracle: by which floor, ceil, sign and fmod give arbitrary numbers.
         holds: what is known of comparisons; added to if there are choices.
         chosen: comparisons by reference, and whether they are to hold. If None, a comparison that is not known is
             refused.
@@ -215,7 +215,8 @@ class _Run:
                 elif code in COMPARISONS:
                     v, error = self._compare(r, code, x, values[b] if b >= 0 else constants[-1 - b]), 0.0
                 elif code in JUMPS:
-                    v, error = jump(code, x, self._oracle), 0.0
+                    others = [values[b] if b >= 0 else constants[-1 - b]] if OPERATIONS[code].arity == 2 else []
+                    v, error = jump(code, (x, *others), self._oracle), 0.0
                 else:
                     v, error = self._function(code, x, dx, b)
             except (OverflowError, ZeroDivisionError, ValueError):

@@ -113,6 +113,16 @@ def _choice(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]
     return np.where(dxs[0] > 0, either, chosen)
 
 
+def _sawtooth(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+    """fmod, exact for what it is given: x - n·y, unless rounding may carry x across a multiple of y other than 0."""
+    (x, y), (dx, dy) = xs, dxs
+    period = abs(y)
+    n = abs(np.rint((x - v) / y))
+    slip = dx + (n + 1.0) * dy
+    across = ((n > 0) & ~(abs(v) > slip)) | ~(period - abs(v) > slip)
+    return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
+
+
 def _function(operation: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
     """Any other operation: how far it moves when its arguments move as far as they may be off."""
     error = np.where(np.isfinite(sum(dxs)), UNIT * abs(v) + SMALLEST, np.inf)
@@ -133,6 +143,7 @@ def _rules() -> tuple[Rule, ...]:
         "multiply": _product,
         "divide": _quotient,
         "select": _choice,
+        "fmod": _sawtooth,
         **dict.fromkeys(("negative", "abs", "logical_not", "attach"), _first),
         **dict.fromkeys(("minimum", "maximum", "logical_and", "logical_or"), _largest),
         **dict.fromkeys(("less", "less_equal", "equal", "not_equal"), _comparison),

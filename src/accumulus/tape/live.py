@@ -26,8 +26,8 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
     """1 for every operation that has to be done by itself, on its own operands, else 0; of inputs it says nothing.
 
-    They are all that some argument of floor, ceil, sign or a comparison is computed from: where such an argument is
-    rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step.
+    They are all that some argument of floor, ceil, sign, fmod or a comparison is computed from: where such an argument
+    is rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step.
 
     Args:
         kept_outputs: that many of the first outputs, and all that they need, are done as written, too.

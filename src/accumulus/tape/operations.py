@@ -7,7 +7,8 @@ tests read it from here.
 Partial derivatives are written over ``x, y, z`` (the arguments) and ``v`` (the value that the operation already
 computed), with operators, comparisons and the names of other rows; `accumulus.tape.partials` compiles them. ``None``
 is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
-a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps.
+a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps. At its jumps fmod has those of
+its value there: with n the whole number for which it is x - n·y, they are 1 and -n.
 
 asinh, acosh, atan and atan2 square their argument in the derivative, as JAX does, so the derivative (not the value)
 is 0 for arguments beyond 1e154, and that of atan2 overflows for two arguments below 1e-150. The derivatives of expm1
@@ -49,7 +50,7 @@ class Operation:
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
-    operation is not smooth.
+    operation is not smooth. `sawtooth` marks what has jumps, and a slope between them.
     """
 
     code: int
@@ -63,6 +64,7 @@ class Operation:
     result: Kind = "real"
     commutative: bool = False
     parity: Parity = None
+    sawtooth: bool = False
 
     @property
     def arity(self) -> int:
@@ -71,8 +73,8 @@ class Operation:
 
     @property
     def jumps(self) -> bool:
-        """Whether a number that is rounded otherwise may change the result by a whole step: floor, sign, comparisons."""
-        return self.arguments[:1] == ("real",) and set(self.partials) == {None}
+        """Whether a number that is rounded otherwise may change the result by a whole step: floor, fmod, comparisons."""
+        return self.sawtooth or (self.arguments[:1] == ("real",) and set(self.partials) == {None})
 
     @property
     def by_numpy(self) -> Callable[..., Any]:
@@ -99,12 +101,12 @@ def _rows() -> list[Operation]:
         result: Kind = "real",
         commutative: bool = False,
         parity: Parity = None,
+        sawtooth: bool = False,
     ) -> None:
         kinds = arguments if arguments is not None else REALS[: len(partials)]
         ranges = domain if domain else (REAL,) * len(partials)
-        rows.append(
-            Operation(len(rows), name, numpy, llvm, partials, ranges, kinks, kinds, result, commutative, parity)
-        )
+        properties = (kinks, kinds, result, commutative, parity, sawtooth)
+        rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, *properties))
 
     REALS: tuple[Kind, ...] = ("real", "real", "real")
     REAL = (-INFINITY, INFINITY)
@@ -160,6 +162,9 @@ def _rows() -> list[Operation]:
     row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),), parity="odd")
     row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)))
     row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)))
+    # x - v is n·y; the nearest whole number mends what rounding does to it, and to the quotient
+    row("fmod", "np.fmod({0}, {1})", "@fmod", ("1", "-floor((x - v) / y + 0.5)"),
+        kinks=((6.0, 2.0), (-6.0, 2.0), (1.0, -1.0)), sawtooth=True)
     row("minimum", "np.minimum({0}, {1})", "llvm.minimum",
         ("select(x < y, 1, select(x == y, 0.5, 0))", "select(y < x, 1, select(x == y, 0.5, 0))"),
         kinks=TIES, commutative=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment, Shape, check_arguments
 from accumulus.targets.schedule import Group, groups, order
@@ -28,6 +28,7 @@ __all__ = ["NumPyKernel", "source"]
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20
+_SELECT: Final = BY_NAME["select"].code
 _TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
 
 
@@ -59,9 +60,15 @@ def source(
             return constants[-1 - reference]
         return f"x{reference}" if reference < inputs else f"t{reference}"
 
+    def chosen(reference: int) -> str:
+        # a choice of two numbers is one of doubles, if they do not say what they are
+        text = spelled(reference)
+        return f"np.{dtype}({text})" if reference < 0 and dtype != "float64" else text
+
     for step in order(tape, groups(tape, segments, 1)):
         if not isinstance(step, Group):
-            text = _TEMPLATES[tape.codes[step]].format(*map(spelled, tape.arguments(step)))
+            write = chosen if tape.codes[step] == _SELECT else spelled
+            text = _TEMPLATES[tape.codes[step]].format(*map(write, tape.arguments(step)))
             body.append(f"t{step} = {text}")
         elif not step.is_zero:
             (reference,) = step.references

@@ -88,7 +88,8 @@ def compile_tape(
         target: a registered name, see `targets`.
         dtype: in which points are given, computed and returned.
         exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
-            sign or a comparison are in any case. A target may fuse any other product with the sum that it goes into.
+            sign, fmod or a comparison are in any case. A target may fuse any other product with the sum that it goes
+            into.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
         cache: whether machine code is kept on disk, and taken from there.
 

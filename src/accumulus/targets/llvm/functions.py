@@ -73,7 +73,7 @@ class Functions:
         for function in self._written_out:
             for scalar in function.scalars:
                 self._scalar(scalar, function.arity)
-            for name, arity in (("fma", 3), ("fabs", 1), ("sqrt", 1)):
+            for name, arity in (("fma", 3), ("fabs", 1), ("sqrt", 1), ("trunc", 1)):
                 self.intrinsic(f"llvm.{name}", arity)
         return [
             *_COPYING,

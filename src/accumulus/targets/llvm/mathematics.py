@@ -3,10 +3,11 @@
 Each follows the usual plan: reduce the argument (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
 1980; in two or three parts, exact thanks to fused multiply-add), evaluate a polynomial, reconstruct. The logarithm is
 that of fdlibm; powers compute it as a sum of two doubles. Coefficients are minimax fits (Remez) of the relative error
-of the result, which truncation leaves below 2⁻⁵⁷. The tests hold the functions to 2.5 units in the last place.
+of the result, which truncation leaves below 2⁻⁵⁷. The tests hold the functions to 2.5 units in the last place; the
+remainder of a division is exact.
 
-Each algorithm also names the lanes that it is not for: huge angles, results that overflow, logarithms of zero, of
-negative and of denormal numbers, NaN. `vector_functions` gives those to the C library.
+Each algorithm also names the lanes that it is not for: huge angles and quotients, results that overflow, logarithms of
+zero, of negative and of denormal numbers, NaN. `vector_functions` gives those to the C library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["Results", "Writer", "acos", "asin", "atan", "atan2", "double", "exp", "log", "power", "sincos", "tanh"]
+# fmt: off
+__all__ = [
+    "Results", "Writer", "acos", "asin", "atan", "atan2", "double", "exp", "fmod", "log", "power", "sincos", "tanh",
+]
+# fmt: on
 
 # 1.5 · 2⁵²: added to a number below 2⁵¹ it leaves the nearest whole number in the low bits
 _ROUNDER: Final = 6755399441055744.0
@@ -363,3 +368,19 @@ def acos(w: Writer) -> Results:
     twice = w.add(arc, arc)
     left = w.let(f"fsub {w.reals} {w.real(math.pi)}, {w.subtract(twice, 2 * _HALF_PI[1])}")
     return (w.select(large, w.select(w.less("%x", 0.0), left, twice), middle),), None
+
+
+def fmod(w: Writer) -> Results:
+    """x - n·y with the whole part n of x / y, exactly.
+
+    The quotient of magnitudes is rounded, so what is left of it after the point may be one too many, and never too few.
+    What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it
+    without rounding, and so does the sum that takes back the one.
+    """
+    x, y = w.call("fabs", "%x"), w.call("fabs", "%y")
+    quotient = w.divide(x, y)
+    rest = w.fused(w.minus(w.call("trunc", quotient)), y, x)
+    rest = w.select(w.less(rest, 0.0), w.add(rest, y), rest)
+    rest = w.select(w.less(x, y), x, rest)  # an infinite y, too
+    unfit = w.let(f"fcmp uge {w.reals} {quotient}, {w.real(2.0**53)}")
+    return (w.signed_like(rest, "%x"),), unfit

@@ -61,6 +61,7 @@ VECTOR_FUNCTIONS: Final[dict[str, tuple[VectorFunction, int]]] = {
     "acos": _single("acos", 1, mathematics.acos),
     "atan": _single("atan", 1, mathematics.atan),
     "atan2": _single("atan2", 2, mathematics.atan2),
+    "fmod": _single("fmod", 2, mathematics.fmod),
 }
 _PATCH_NAMES: Final = {1: "accumulus_patch", 2: "accumulus_patch2"}
 
