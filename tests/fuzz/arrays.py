@@ -3,7 +3,8 @@
 The cases of `tests/function_cases.py` hold an expression for every array function that is recorded, over a
 vector v, matrices A and M and a number s. Here each of these is itself an expression of the arguments, results are
 combined, and loops fill arrays. Values are compared with NumPy, derivatives along random directions with extrapolated
-central differences of NumPy's values; where two step widths disagree there is a kink, and the point tells nothing.
+central differences of NumPy's values, where two step widths disagree there is a kink, and the point tells nothing; and
+some of them with JAX (`with_jax`), to many more digits.
 """
 
 from __future__ import annotations
@@ -39,44 +40,72 @@ LOOP: Final = """r = np.zeros((2, 3))
         r[0, k] = v[k] * M[0, k]
         r[1, -1 - k] += s * A[k, 1]
         r[1] -= 0.5 * v"""
+#: The same without a loop.
+FILLED: Final = "r = np.stack([v * M[0, :3], (s * A[:, 1])[::-1] - 1.5 * v])"
 FIRST_STEP: Final = 2e-3
 KINK: Final = 1e-4
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """A function `f` of the arguments as text."""
+    """A function `f` of the arguments.
 
-    source: str
+    Attributes:
+        preludes: names of arguments, each with the expression that takes its place.
+        row: of the array that `LOOP` fills, which takes the place of v; None without a loop.
+        cases: the expressions of the results y, z.
+        combined: what is returned.
+    """
+
+    preludes: tuple[tuple[str, str], ...]
+    row: int | None
+    cases: tuple[str, ...]
+    combined: str
     parameters: tuple[str, ...] = PARAMETERS
     shapes: tuple[tuple[int, ...], ...] = SHAPES
+
+    @property
+    def source(self) -> str:
+        """As text."""
+        return self._written(LOOP)
+
+    @property
+    def functional(self) -> str:
+        """As text that changes no array."""
+        return self._written(FILLED)
+
+    def _written(self, loop: str) -> str:
+        lines = [f"{name} = {expression}" for name, expression in self.preludes]
+        if self.row is not None:
+            lines += [loop, f"v = r[{self.row}] * 1.0"]
+        lines += [f"{name} = {case}" for name, case in zip("yz", self.cases, strict=False)]
+        body = "\n    ".join([*lines, self.combined])
+        return f"def f({', '.join(self.parameters)}):\n    {body}\n"
 
 
 def random_arrays(rng: random.Random) -> Arrays:
     """A function of a vector, two matrices and a number."""
-    lines = []
-    for name in PARAMETERS:
-        for _ in range(rng.choice((0, 0, 1, 1, 2))):
-            lines.append(f"{name} = {rng.choice(PRELUDES).format(name)}")
-    rng.shuffle(lines)
-    if rng.random() < 0.15:
-        lines.append(LOOP)
-        lines.append("v = r[rng_] * 1.0".replace("rng_", str(rng.randrange(2))))
+    preludes = [
+        (name, rng.choice(PRELUDES).format(name)) for name in PARAMETERS for _ in range(rng.choice((0, 0, 1, 1, 2)))
+    ]
+    rng.shuffle(preludes)
+    row = rng.randrange(2) if rng.random() < 0.15 else None
     combined = rng.choice(COMBINED)
-    lines.append(f"y = {rng.choice(CASES)}")
-    if "z" in combined:
-        lines.append(f"z = {rng.choice(CASES)}")
-    lines.append(combined)
-    body = "\n    ".join(lines)
-    return Arrays(f"def f({', '.join(PARAMETERS)}):\n    {body}\n")
+    cases = rng.choices(CASES, k=1 + ("z" in combined))
+    return Arrays(tuple(preludes), row, tuple(cases), combined)
 
 
-def float_(result: Any) -> Any:
-    """The sum of all numbers in what a function returned; true and false count 1 and 0."""
-    if isinstance(result, (tuple, list)):
-        return sum(float_(each) for each in result)
-    boolean = getattr(result, "dtype", np.dtype(float)).kind == "b"
-    return np.sum(np.where(result, 1.0, 0.0) if boolean else result)
+def namespace(numpy: Any) -> dict[str, Any]:
+    """What the text of a function may use, with NumPy or a module like it."""
+
+    def float_(result: Any) -> Any:
+        """The sum of all numbers in what a function returned; true and false count 1 and 0."""
+        if isinstance(result, (tuple, list)):
+            return sum(float_(each) for each in result)
+        boolean = getattr(result, "dtype", np.dtype(float)).kind == "b"
+        return numpy.sum(numpy.where(result, 1.0, 0.0) if boolean else result)
+
+    return {**vars(function_cases), "np": numpy, "float_": float_}
 
 
 @cache
@@ -84,7 +113,7 @@ def scope() -> dict[str, Any]:
     """What the text of a function may use."""
     from scipy import special
 
-    return {**vars(function_cases), "special": special, "float_": float_}
+    return {**namespace(np), "special": special}
 
 
 def leaves(result: Any) -> list[Any]:

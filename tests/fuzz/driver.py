@@ -18,11 +18,13 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the references of all tests
 
 import stress
+import with_jax
 from checking import Outcome, check
 from rich.console import Console
 
@@ -44,10 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
     kinds, seconds = _programs(options, console)
+    by_jax = kinds.pop("with JAX", 0)
     total = sum(kinds.values())
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     rate = total / seconds if seconds else 0.0
     console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.0f} a second of one processor")
+    console.print(f"JAX: {with_jax.MISSING or f'{by_jax:,} of them compared'}")
     failed = bool(kinds["wrong"] + kinds["crash"])
     for name, part in stress.PARTS.items():
         if name in options.stress:
@@ -76,6 +80,7 @@ def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[st
             seconds += taken
             for outcome in outcomes:
                 kinds[outcome.kind] += 1
+                kinds["with JAX"] += outcome.with_jax
                 if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
                     _show(outcome, console)
     return kinds, seconds
@@ -85,7 +90,7 @@ def _chunk(first: int, last: int) -> tuple[list[Outcome], float]:
     """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
     start = time.process_time()
     outcomes = [check(number) for number in range(first, last)]
-    brief = [Outcome(each.seed, each.kind) if each.kind in ("right", "undecided") else each for each in outcomes]
+    brief = [replace(each, source="") if each.kind in ("right", "undecided") else each for each in outcomes]
     return brief, time.process_time() - start
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 
+import arrays
+import calls
 import checking
 import numpy as np
 import pytest
 import scalars
 import stress
+import with_jax
 from exact import mpf
 
 SHARDS = 4
@@ -60,14 +64,62 @@ def test_the_oracle_knows_its_limits():
     assert found == mpf(0)
 
 
-def test_differences_see_kinks():
-    from arrays import along
+def test_jax_notices_mistakes():
+    pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
+    program = scalars.Scalars(("x",), ((2,),), ["x[0]", "x[1]"])
+    first = 2 + len(program.constants)
+    program.steps = [("sin", (0,)), ("multiply", (first, 1))]
+    program.outputs = [first + 1]
+    mixed = arrays.Arrays((("v", "np.sin(v) + v"),), 1, ("np.cumsum(v)", "A @ v"), "return {'z': z, 'y': (y, s)}")
+    for case, point in ((program, [np.array([0.7, -1.3])]), (mixed, [np.ones(shape) * 0.3 for shape in mixed.shapes])):
+        call = calls.Call("jacobian", 0, {"dtype": "float64"}, 1, False, 1, ("C",) * len(case.shapes))
+        true, spread = with_jax.jacobian(case, point, 2, 0)
+        assert np.all(spread < 1e-12)
+        slopes = true[:, 1 : 1 + np.size(point[0])]
+        right, wrong = ([[calls.Results(true[:, 0], each)]] for each in (slopes, slopes + 1e-8))
+        assert checking._agrees_with_jax(case, call, [point], right, 0)
+        with pytest.raises(calls.Disagreement, match="JAX: slope"):
+            checking._agrees_with_jax(case, call, [point], wrong, 0)
 
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_functional_texts_compute_the_same(row):
+    program = arrays.Arrays((("M", "np.tanh(M) * 2"),), row, ("v",), "return y")
+    draw = np.random.default_rng(0)
+    point = [draw.normal(size=shape) for shape in program.shapes]
+    scope = dict(arrays.scope())
+    exec(program.functional, scope)
+    np.testing.assert_allclose(scope["f"](*point), calls.function(program)(*point), rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", calls.LAYOUTS)
+def test_layouts_hold_the_same_numbers(name):
+    for array in (np.arange(6.0).reshape(2, 3), np.arange(3.0), np.array([[-0.0, 0.5]], np.float32)):
+        laid = calls.LAYOUTS[name](array)
+        assert np.array_equal(laid, array)
+        assert np.array_equal(np.signbit(laid), np.signbit(array))
+    flags = calls.LAYOUTS[name](np.arange(6.0).reshape(2, 3)).flags
+    assert flags.c_contiguous == (name not in ("F", "rotated", "between", "backwards"))
+    assert (flags.aligned, flags.writeable) == (name != "unaligned", name != "read only")
+
+
+def test_all_ways_to_call_are_drawn():
+    drawn = [calls.random_call(scalars.random_scalars(rng), rng) for rng in map(random.Random, range(400))]
+    assert {call.route for call in drawn} == set(calls.ROUTES)
+    assert {layout for call in drawn for layout in call.layouts} == set(calls.LAYOUTS)
+    assert {call.options["objective"] for call in drawn} == {"operations", "multiplications", "fma", "time"}
+    axes = {axis for call in drawn if call.axes != "auto" for axis in call.axes}
+    assert {None, 0, 1, 2, -1, -2, -3} <= axes
+    for flag in ("keywords", "out", "both_targets", "transposed"):
+        assert {getattr(call, flag) for call in drawn} == {True, False}
+
+
+def test_differences_see_kinks():
     smooth, kinked = np.array([0.5]), np.array([0.0])
     for f, slope in ((np.abs, 1.0), (lambda v: v * v * v, 0.75)):
-        best, error = along(f, [smooth], [np.ones(1)])
+        best, error = arrays.along(f, [smooth], [np.ones(1)])
         assert abs(best[0] - slope) <= error[0] < 1e-6
-    assert along(np.abs, [kinked], [np.ones(1)])[1][0] > 1.0
+    assert arrays.along(np.abs, [kinked], [np.ones(1)])[1][0] > 1.0
 
 
 @pytest.mark.parametrize("part", ["threads", "forks"])
