@@ -268,6 +268,32 @@ def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
         assert_same(guard.array.T, result)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_transposed_batches_agree_wherever_results_begin(width, dtype):
+    tape = chain(20)
+    segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
+    kernel = LLVMKernel(tape, segments, dtype, variant=Variant(width, dtype, contract=False))
+    for count in (width, 64, 80, 83, 4 * width + 16):
+        X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs)).astype(dtype)
+        wanted, columns = kernel.batch(X), np.ascontiguousarray(X.T)
+        for offset in range(16):
+            guards = [Guarded((segment.length, count), dtype, offset * (k + 1)) for k, segment in enumerate(segments)]
+            out = [guard.array for guard in guards]
+            kernel.batch(columns, out=out, transposed=True)
+            for guard, result in zip(guards, wanted, strict=True):
+                guard.check()
+                assert_same(guard.array.T, result)
+                guard.array[:] = np.nan
+            first, last = offset, count - offset // 2
+            kernel.run((columns,), out, first, last, transposed=True)
+            for guard, result in zip(guards, wanted, strict=True):
+                guard.check()
+                assert_same(guard.array.T[first:last], result[first:last])
+                assert np.isnan(guard.array[:, :first]).all()
+                assert np.isnan(guard.array[:, last:]).all()
+
+
 def test_memory_for_code_is_given_back_with_the_kernel():
     tape, segments = entries(3)
     kernel = compile_tape(tape, segments)

@@ -4,8 +4,9 @@ Rows: the first blocks start at the row where results lie as the blocks' code ex
 it are computed once more in a block of their own, and so are those left over at the end, in a block that ends at the
 last point. A range of fewer points than lanes goes through scratch memory, in which the last point fills the lanes.
 
-Columns: the same, without the first step. Where variables would push each other out of the cache, and for a range of
-fewer points than lanes: tile by tile through scratch memory, copied in runs of neighbouring points.
+Columns: the same, from the point where cache lines of the results begin, if those of all variables do there: a vector
+across two lines takes up to twice as long to store. Where variables would push each other out of the cache, and for a
+range of fewer points than lanes: tile by tile through scratch memory, copied in runs of neighbouring points.
 """
 
 from __future__ import annotations
@@ -260,9 +261,19 @@ def run_columns(
         *moved("first", "%first"),
         f"%all.bytes = mul i64 %all, {size}",
         *clear,
-        f"%full = and i64 %all, {-lanes}",
-        blocks("first", "%full"),
-        "%exact = icmp eq i64 %full, %all",
+        *_skipped_points(signature, lanes),
+        "%skips = icmp ne i64 %skip, 0",
+        "br i1 %skips, label %begin, label %main",
+        "begin:",
+        blocks("first", str(lanes)),
+        "br label %main",
+        "main:",
+        "%main.at = add i64 %first, %skip",
+        *moved("main", "%main.at"),
+        "%unskipped = sub i64 %all, %skip",
+        f"%full = and i64 %unskipped, {-lanes}",
+        blocks("main", "%full"),
+        "%exact = icmp eq i64 %full, %unskipped",
         "br i1 %exact, label %done, label %end",
         "end:",
         f"%back = sub i64 %last, {lanes}",
@@ -312,6 +323,24 @@ def run_columns(
         *scratch.closing(),
         "ret i32 0",
         "}",
+    ]
+
+
+def _skipped_points(signature: Signature, lanes: int) -> list[str]:
+    """%skip, the first point at which vectors of the widest result begin in step with cache lines; 0 if few follow."""
+    if signature.widest is None:
+        return ["%skip = add i64 0, 0"]
+    boundary = min(LINE, lanes * signature.size)
+    return [
+        f"%widest.at = ptrtoint ptr %first.o{signature.widest} to i64",
+        "%widest.to = sub i64 0, %widest.at",
+        f"%widest.gap = and i64 %widest.to, {boundary - 1}",
+        f"%widest.points = udiv i64 %widest.gap, {signature.size}",
+        f"%line.beyond = and i64 %line, {boundary - 1}",
+        "%alike = icmp eq i64 %line.beyond, 0",
+        f"%many = icmp sge i64 %all, {4 * lanes}",
+        "%pays = and i1 %alike, %many",
+        "%skip = select i1 %pays, i64 %widest.points, i64 0",
     ]
 
 
