@@ -74,8 +74,8 @@ def test_digests_know_all_sources_of_a_kernel(monkeypatch):
     sources.digest.__wrapped__("search.subsets")
     names = {path.relative_to(sources.PACKAGE).as_posix() for path in read}
     compiled = "search/compiled/"
-    assert {f"{compiled}subsets_kernel.py", f"{compiled}order_kernel.py", f"{compiled}order_slots.py"} <= names
-    assert {"native/memory.py", "native/compile.py"} <= names
+    assert {f"{compiled}subsets_kernel.py", f"{compiled}order_kernel.py", f"{compiled}order_state.py"} <= names
+    assert {"native/words.py", "native/compile.py"} <= names
     read.clear()
     sources.digest.__wrapped__("rewriting.rewrite")
     assert sources.PACKAGE / "tape" / "operations.py" in read

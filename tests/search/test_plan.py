@@ -117,7 +117,7 @@ def test_ctrl_c_hands_back_the_best_so_far(roe, objective, calls):
             raise KeyboardInterrupt
 
     greedy = plan(roe, objective=objective, time_limit=0).cost
-    made = plan(roe, objective=objective, effort="thorough", progress=interrupt)
+    made = plan(roe, objective=objective, effort="thorough", time_limit=600, progress=interrupt)
     assert made.cost <= greedy
     assert len(costs) == calls
     if objective == "multiplications":

@@ -9,12 +9,16 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, get_type_hints
 
 import llvmlite.binding as llvm
 import numba
 
-__all__ = ["llvm_code", "main"]
+from accumulus.native import lowering
+from accumulus.native.decorators import compile_with
+
+__all__ = ["code_of", "llvm_code", "main"]
 
 #: The function that a kernel is called by has one of these names.
 ENTRIES: Final = ("anneal", "prove", "perform")
@@ -24,22 +28,29 @@ SYMBOL: Final = "kernel"
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _DEFINITION: Final = re.compile(
     rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(ENTRIES)})[\w.$]*)"
-    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.block\)",
+    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.(?:block|state)\)",
     re.MULTILINE,
 )
 
 
 def main(subject: str) -> None:
     """Write a kernel's code to standard output."""
+    compile_with(lowering)
     sys.stdout.buffer.write(llvm_code(subject))
 
 
 def llvm_code(subject: str) -> bytes:
     """LLVM bitcode of a kernel."""
-    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     module = importlib.import_module("accumulus.{}.compiled.{}_kernel".format(*subject.split(".")))
-    function = next(getattr(module, name) for name in ENTRIES if hasattr(module, name))
-    dispatcher: Any = numba.njit(numba.types.int64(numba.types.int64), **options)(function)
+    return code_of(next(getattr(module, name) for name in ENTRIES if hasattr(module, name)))
+
+
+def code_of(function: Callable[[Any], int]) -> bytes:
+    """LLVM bitcode of the function that a kernel is called by, and of all that it calls."""
+    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    annotation = get_type_hints(function)
+    kind = numba.types.int64 if "block" in annotation else lowering.type_of(annotation["state"])
+    dispatcher: Any = numba.njit(numba.types.int64(kind), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
     found = _DEFINITION.search(text)
     assert found, "this version of Numba calls functions in another way"

@@ -13,7 +13,7 @@ __all__ = ["PACKAGE", "digest", "subjects"]
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.
-_MAKERS: Final = ("accumulus.native.compile",)
+_MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
 _IMPORT: Final = re.compile(r"^\s*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 

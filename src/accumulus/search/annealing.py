@@ -16,10 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.objective import Objective
-from accumulus.search.compiled import order_slots as slot
+from accumulus.search.compiled.order_state import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
 from accumulus.search.elimination import Cost, Elimination
 from accumulus.search.encoding import BitRows
 
@@ -57,25 +56,33 @@ class Annealing:
         self._vertices, self._number = state.intermediates, bits.number
         count = self.count = len(self._vertices)
         words = rows.shape[2]
-        block = self._block = Block(slot.SLOTS)
-        block.point(slot.BASE, rows)
-        for name in (slot.ROWS, slot.SCRATCH):
-            block.point(name, np.empty_like(rows))
-        self._order = block.point(slot.ORDER, np.zeros(count, np.int64))
-        self._best_order = block.point(slot.BEST_ORDER, np.zeros(count, np.int64))
-        for name in (slot.COSTS, slot.CHANGED, slot.OWN, slot.STACK, slot.WAITING, slot.SPARE):
-            block.point(name, np.zeros(count + 1, np.int64))
-        block.point(slot.SUMS, np.zeros(count + 1))
-        block.point(slot.MASK, np.zeros(words, np.int64))
-        block.point(slot.TABLE, np.exp(-np.arange(slot.TABLE_LENGTH) / slot.TABLE_STEP))
-        if not objective.on_tape and (sizes != 1).any():  # operations count the entries of vectors as one
-            block.point(slot.SIZES, sizes)
-        first, tie = 1 << slot.SHIFT, 1
+        first, tie = 1 << SHIFT, 1
         products, multiplications = objective.ranked(first, tie)
-        values = block.integers
-        values[[slot.VERTICES, slot.WORDS, slot.WINDOW]] = count, words, WINDOW
-        values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = products, multiplications
-        values[slot.BEST] = np.iinfo(np.int64).max
+        self._state = OrderState(
+            base=rows,
+            mask=np.zeros(words, np.int64),
+            sizes=sizes,
+            vertices=count,
+            words=words,
+            scalar=bool(objective.on_tape or (sizes == 1).all()),  # operations count the entries of vectors as one
+            products=products,
+            multiplications=multiplications,
+            rows=np.empty_like(rows),
+            scratch=np.empty_like(rows),
+            order=np.zeros(count, np.int64),
+            best_order=np.zeros(count, np.int64),
+            costs=np.zeros(count + 1, np.int64),
+            own=np.zeros(count + 1, np.int64),
+            changed=np.zeros(count + 1, np.int64),
+            stack=np.zeros(count + 1, np.int64),
+            waiting=np.zeros(count + 1, np.int64),
+            spare=np.zeros(count + 1, np.int64),
+            sums=np.zeros(count + 1),
+            table=np.exp(-np.arange(TABLE_LENGTH) / TABLE_STEP),
+            random=np.ones(1, np.int64),
+            window=WINDOW,
+            best=np.iinfo(np.int64).max,
+        )
         self._run = kernel("search.order")
         self._sweep_steps = 2 * count * min(WINDOW, count // 2 + 1)
         self._words: int = words
@@ -93,7 +100,7 @@ class Annealing:
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """The best order of all runs so far, and its cost."""
-        return _costs(int(self._block.integers[slot.BEST])), self._named(self._best_order)
+        return _costs(self._state.best), self._named(self._state.best_order)
 
     def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once; yields the best cost of all runs after each slice.
@@ -103,25 +110,25 @@ class Annealing:
             visits: vertices taken out and put back, twice each.
             heat: factor of the temperature at the start; a small one keeps most of the start.
         """
-        integers, floats = self._block.integers, self._block.floats
+        state = self._state
         scale = max(1.0, self._set(start) / self.count / 4)
-        floats[[slot.PRIMARY, slot.SECONDARY]] = 1 / scale, TIE / scale
-        floats[slot.TEMPERATURE] = HOT * heat
-        floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))
-        integers[slot.RANDOM] = seed_of(*seed)
+        state.primary, state.secondary = 1 / scale, TIE / scale
+        state.temperature = HOT * heat
+        state.cooling = (COLD / (HOT * heat)) ** (1 / max(1, visits))
+        state.random[0] = seed_of(*seed)
         visits_of_slice = max(1, int(self.count * self.sweeps_in(SLICE)))
         while visits > 0:
-            integers[slot.VISITS] = min(visits_of_slice, visits)
+            state.visits = min(visits_of_slice, visits)
             visits -= visits_of_slice
-            yield _costs(self._run(self._block.address))[0]
+            yield _costs(self._run(self._state.address))[0]
 
     def _set(self, start: Sequence[int]) -> int:
         """Begin with an order; returns its cost."""
-        integers = self._block.integers
-        self._order[:] = [self._number[v] for v in start if v in self._number]
-        integers[[slot.AT, slot.VISITS, slot.SWEEPS]] = -1, 0, 0
-        self._run(self._block.address)
-        return _costs(int(integers[slot.TOTAL]))[0]
+        state = self._state
+        state.order[:] = [self._number[v] for v in start if v in self._number]
+        state.at, state.visits, state.sweeps = -1, 0, 0
+        self._run(self._state.address)
+        return _costs(state.total)[0]
 
     def _named(self, order: NDArray[np.int64]) -> tuple[int, ...]:
         return tuple(self._vertices[k] for k in order.tolist())
@@ -134,5 +141,5 @@ def seed_of(*parts: int) -> int:
 
 
 def _costs(total: int) -> Cost:
-    first = (total + (1 << (slot.SHIFT - 1))) >> slot.SHIFT
-    return first, total - (first << slot.SHIFT)
+    first = (total + (1 << (SHIFT - 1))) >> SHIFT
+    return first, total - (first << SHIFT)

@@ -26,357 +26,291 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.native.memory import (
-    compiled,
-    copy,
-    get,
-    get_float,
-    lowest,
-    population,
-    put,
-    put_float,
-    random_bits,
-    shifted_right,
-    whole,
-)
-from accumulus.search.compiled.order_slots import (
-    AT,
-    BASE,
-    BEST,
-    BEST_ORDER,
-    CHANGED,
-    COOLING,
-    COSTS,
-    MASK,
-    MULTIPLICATIONS,
-    ORDER,
-    OWN,
-    PRIMARY,
-    PRODUCTS,
-    RANDOM,
-    ROWS,
-    SCRATCH,
-    SECONDARY,
-    SHIFT,
-    SIZES,
-    SPARE,
-    STACK,
-    SUMS,
-    SWEEPS,
-    TABLE,
-    TABLE_LENGTH,
-    TABLE_STEP,
-    TEMPERATURE,
-    TOTAL,
-    VERTICES,
-    VISITS,
-    WAITING,
-    WINDOW,
-    WORDS,
-)
+from accumulus.native.decorators import compiled
+from accumulus.native.state import Integers
+from accumulus.native.words import copy, lowest, population, random_bits, shifted_right
+from accumulus.search.compiled.order_state import SETS, SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState, RowsState
 
 __all__ = ["anneal"]
 
 HALF: Final = 1 << (SHIFT - 1)
-#: Sets of a vertex; bytes that its rows, and those of one of its sides, take for each word.
-SETS: Final = 6
-ROW: Final = 8 * SETS
-SIDE: Final = ROW // 2
+#: Sets of one side of a vertex.
+SIDE: Final = SETS // 2
 #: Cost that is still to be computed.
 UNKNOWN: Final = -(1 << 62)
 
 
 @compiled
-def weight_beyond(row: int, words: int, sizes: int) -> int:
-    """Sum of the sizes of a row's vertices: the general case of `weight`."""
+def weight_beyond(state: RowsState, row: Integers) -> int:
+    """Sum of the sizes of a set's vertices: the general case of `weight`."""
     total = 0
-    for w in range(words):
-        bits = get(row, w)
-        if sizes == 0:
+    for w in range(state.words):
+        bits = row[w]
+        if state.scalar:
             total += population(bits)
         else:
             while bits != 0:
-                total += get(sizes, (w << 6) + lowest(bits))
+                total += state.sizes[(w << 6) + lowest(bits)]
                 bits &= bits - 1
     return total
 
 
 @compiled
-def weight(row: int, words: int, sizes: int) -> int:
-    """Sum of the sizes of a row's vertices; scalars in two words are counted without a loop."""
-    if words == 2 and sizes == 0:
-        return population(get(row, 0)) + population(get(row, 1))
-    return weight_beyond(row, words, sizes)
+def weight(state: RowsState, row: Integers) -> int:
+    """Sum of the sizes of a set's vertices; scalars in two words are counted without a loop."""
+    if state.words == 2 and state.scalar:
+        return population(row[0]) + population(row[1])
+    return weight_beyond(state, row)
 
 
 @compiled
-def cost_of(rows: int, k: int, words: int, sizes: int, block: int) -> int:
+def cost_of(state: RowsState, rows: Integers, k: int) -> int:
     """Cost of eliminating k from the graph in `rows`: both totals in one number."""
-    above = rows + k * words * ROW
-    below = above + words * SIDE
-    P, S = weight(above, words, sizes), weight(below, words, sizes)
-    pn, sn = weight(above + words * 8, words, sizes), weight(below + words * 8, words, sizes)
-    px, sx = weight(above + words * 16, words, sizes), weight(below + words * 16, words, sizes)
-    cost = get(block, PRODUCTS) * (P * S) + get(block, MULTIPLICATIONS) * (px * sn + (pn - px) * sx)
-    if sizes != 0:
-        cost *= get(sizes, k)
-    return cost
+    words = state.words
+    above = rows[k * words * SETS :]
+    below = above[words * SIDE :]
+    P, S = weight(state, above), weight(state, below)
+    pn, sn = weight(state, above[words:]), weight(state, below[words:])
+    px, sx = weight(state, above[2 * words :]), weight(state, below[2 * words :])
+    cost = state.products * (P * S) + state.multiplications * (px * sn + (pn - px) * sx)
+    return cost if state.scalar else cost * state.sizes[k]
 
 
 @compiled
-def join_word(to: int, source: int, words: int, constant: int, variable: int) -> None:
-    """Add a row to another, one word of their three sets, through an edge of the given kind."""
-    a = get(source, 0)
-    old = get(to, 0)
-    put(to, 0, old | a)
-    put(to, words, get(to, words) | get(source, words) | (a & (constant | old)))
-    put(to, 2 * words, get(to, 2 * words) | get(source, 2 * words) | (a & variable))
+def join_word(to: Integers, source: Integers, words: int, constant: int, variable: int) -> None:
+    """Add a vertex's sets to another's, one word of the three, through an edge of the given kind."""
+    new, old = source[0], to[0]
+    to[0] = old | new
+    to[words] |= source[words] | (new & (constant | old))
+    to[2 * words] |= source[2 * words] | (new & variable)
 
 
 @compiled
-def join_beyond(to: int, source: int, words: int, constant: int, variable: int) -> None:
+def join_beyond(to: Integers, source: Integers, words: int, constant: int, variable: int) -> None:
     """The third and later words."""
     for w in range(2, words):
-        join_word(to + w * 8, source + w * 8, words, constant, variable)
+        join_word(to[w:], source[w:], words, constant, variable)
 
 
 @compiled
-def eliminate(rows: int, k: int, mask: int, words: int, inner: int) -> None:
+def eliminate(rows: Integers, k: int, mask: Integers, words: int, inner: int) -> None:
     """Eliminate k as far as the rows of the intermediates in `mask` are concerned."""
-    above = rows + k * words * ROW
+    above = rows[k * words * SETS :]
     side = words * SIDE
     word, keep = k >> 6, ~(1 << (k & 63))
     for w in range(inner):
-        from_above = get(above, w)
-        bits = (from_above | get(above + side, w)) & get(mask, w)
+        from_above = above[w]
+        bits = (from_above | above[side + w]) & mask[w]
         while bits != 0:
             low = bits & -bits
             neighbour = (w << 6) + lowest(bits)
             bits ^= low
             # a neighbour above takes over what k depends on, one below what depends on k
             take = side if from_above & low else 0
-            label = above + side - take
-            constant = -whole((get(label, words + w) & low) != 0)
-            variable = -whole((get(label, 2 * words + w) & low) != 0)
-            to = rows + neighbour * words * ROW + take
-            put(to, word, get(to, word) & keep)
-            put(to, words + word, get(to, words + word) & keep)
-            put(to, 2 * words + word, get(to, 2 * words + word) & keep)
-            join_word(to, above + take, words, constant, variable)
-            join_word(to + 8, above + take + 8, words, constant, variable)
+            label = above[side - take :]
+            constant = -1 if label[words + w] & low else 0
+            variable = -1 if label[2 * words + w] & low else 0
+            to, source = rows[neighbour * words * SETS + take :], above[take:]
+            to[word] &= keep
+            to[words + word] &= keep
+            to[2 * words + word] &= keep
+            join_word(to, source, words, constant, variable)
+            join_word(to[1:], source[1:], words, constant, variable)
             if words > 2:
-                join_beyond(to, above + take, words, constant, variable)
+                join_beyond(to, source, words, constant, variable)
 
 
 @compiled
-def mark(mask: int, order: int, first: int, last: int, inner: int) -> None:
+def mark(mask: Integers, order: Integers, first: int, last: int, inner: int) -> None:
     """Mask of the vertices order[first:last]."""
     for w in range(inner):
-        put(mask, w, 0)
+        mask[w] = 0
     for t in range(first, last):
-        u = get(order, t)
-        put(mask, u >> 6, get(mask, u >> 6) | (1 << (u & 63)))
+        u = order[t]
+        mask[u >> 6] |= 1 << (u & 63)
 
 
 @compiled
-def later_neighbours(
-    rows: int, u: int, words: int, inner: int, mask: int, waiting: int, step: int, stack: int, top: int
-) -> int:
+def later_neighbours(state: OrderState, u: int, inner: int, step: int, top: int) -> int:
     """Add `step` to what each later neighbour of u waits for; push those that wait for nothing any more."""
-    above = rows + u * words * ROW
+    words, waiting = state.words, state.waiting
+    above = state.rows[u * words * SETS :]
     for w in range(inner):
-        bits = (get(above, w) | get(above + words * SIDE, w)) & get(mask, w)
+        bits = (above[w] | above[words * SIDE + w]) & state.mask[w]
         while bits != 0:
             p = (w << 6) + lowest(bits)
             bits &= bits - 1
-            left = get(waiting, p) + step
-            put(waiting, p, left)
-            if left == 0:
-                put(stack, top, p)
+            waiting[p] += step
+            if waiting[p] == 0:
+                state.stack[top] = p
                 top += 1
     return top
 
 
 @compiled
-def rewrite(block: int, words: int, inner: int) -> None:
+def rewrite(state: OrderState, inner: int) -> None:
     """Replace the order by an equivalent one: depth first along "is a later neighbour of, when eliminated".
 
     Two vertices that are not neighbours when the first of them goes can swap without any effect, so every linear
     extension of that relation costs the same.
     """
-    m, rows, order = get(block, VERTICES), get(block, ROWS), get(block, ORDER)
-    mask, waiting, stack, spare = get(block, MASK), get(block, WAITING), get(block, STACK), get(block, SPARE)
-    mark(mask, order, get(block, AT), m, inner)
+    m, order, waiting, stack = state.vertices, state.order, state.waiting, state.stack
+    mark(state.mask, order, state.at, m, inner)
     for u in range(m):
-        put(waiting, u, 0)
-    top = whole(0)
+        waiting[u] = 0
+    top = 0
     for t in range(m):
-        later_neighbours(rows, get(order, t), words, inner, mask, waiting, whole(1), stack, top)
+        later_neighbours(state, order[t], inner, 1, top)
     for t in range(m - 1, -1, -1):
-        u = get(order, t)
-        if get(waiting, u) == 0:
-            put(stack, top, u)
+        if waiting[order[t]] == 0:
+            stack[top] = order[t]
             top += 1
     for t in range(m):
         top -= 1
-        u = get(stack, top)
-        put(spare, t, u)
-        top = later_neighbours(rows, u, words, inner, mask, waiting, whole(-1), stack, top)
-    copy(order, spare, m)
+        state.spare[t] = stack[top]
+        top = later_neighbours(state, stack[top], inner, -1, top)
+    copy(order, state.spare, m)
 
 
 @compiled
-def cost_order(block: int, words: int, inner: int) -> None:
+def cost_order(state: OrderState, inner: int) -> None:
     """Cost the order from its start; it becomes the best one if it is."""
-    m, rows, order, mask = get(block, VERTICES), get(block, ROWS), get(block, ORDER), get(block, MASK)
-    put(block, AT, 0)
-    copy(rows, get(block, BASE), m * words * SETS)
-    mark(mask, order, get(block, AT), m, inner)
+    m, words, rows, order = state.vertices, state.words, state.rows, state.order
+    state.at = 0
+    copy(rows, state.base, m * words * SETS)
+    mark(state.mask, order, 0, m, inner)
     total = 0
     for t in range(m):
-        k = get(order, t)
-        cost = cost_of(rows, k, words, get(block, SIZES), block)
-        put(get(block, COSTS), k, cost)
+        k = order[t]
+        cost = cost_of(state, rows, k)
+        state.costs[k] = cost
         total += cost
-        eliminate(rows, k, mask, words, inner)
-    put(block, TOTAL, total)
-    if total < get(block, BEST):
-        put(block, BEST, total)
-        copy(get(block, BEST_ORDER), order, m)
+        eliminate(rows, k, state.mask, words, inner)
+    state.total = total
+    if total < state.best:
+        state.best = total
+        copy(state.best_order, order, m)
 
 
 @compiled
-def replay(block: int, x: int, first: int, length: int, gone: int, costing: bool) -> None:
+def replay(state: OrderState, x: int, first: int, length: int, gone: int, costing: bool) -> None:
     """Eliminate order[first:first+length] in the scratch rows, while x is there all the time, or gone before.
 
-    While x is there: writes what x would cost before each of them (OWN), and which of them are its neighbours
-    when they go (CHANGED is UNKNOWN). What those cost is written to CHANGED if `costing`.
+    While x is there: writes what x would cost before each of them (`own`), and which of them are its neighbours
+    when they go (`changed` is UNKNOWN). What those cost is written to `changed` if `costing`.
     """
-    scratch, order, mask, words = get(block, SCRATCH), get(block, ORDER), get(block, MASK), get(block, WORDS)
-    own, changed, sizes = get(block, OWN), get(block, CHANGED), get(block, SIZES)
-    rows, costs = get(block, ROWS), get(block, COSTS)
-    inner, row = (get(block, VERTICES) + 63) >> 6, words * ROW
-    copy(scratch + x * row, rows + x * row, words * SETS)
+    scratch, order, mask, words = state.scratch, state.order, state.mask, state.words
+    own, changed = state.own, state.changed
+    inner, row = (state.vertices + 63) >> 6, words * SETS
+    copy(scratch[x * row :], state.rows[x * row :], row)
     for t in range(first, first + length):
-        u = get(order, t)
-        copy(scratch + u * row, rows + u * row, words * SETS)
+        u = order[t]
+        copy(scratch[u * row :], state.rows[u * row :], row)
     if not gone:
-        put(own, 0, cost_of(scratch, x, words, sizes, block))
+        own[0] = cost_of(state, scratch, x)
     else:
         eliminate(scratch, x, mask, words, inner)
     for t in range(length):
-        u = get(order, first + t)
+        u = order[first + t]
         if not gone:
-            above = scratch + u * row + (x >> 6) * 8
-            near = ((get(above, 0) | get(above, 3 * words)) >> (x & 63)) & 1 != 0
-            put(changed, t, UNKNOWN if near else get(costs, u))
+            above = scratch[u * row + (x >> 6) :]
+            near = ((above[0] | above[words * SIDE]) >> (x & 63)) & 1 != 0
+            changed[t] = UNKNOWN if near else state.costs[u]
         else:
-            near = get(changed, t) == UNKNOWN
+            near = changed[t] == UNKNOWN
         if near and costing:
-            put(changed, t, cost_of(scratch, u, words, sizes, block))
+            changed[t] = cost_of(state, scratch, u)
         eliminate(scratch, u, mask, words, inner)
         if not gone:
-            put(own, t + 1, cost_of(scratch, x, words, sizes, block) if near else get(own, t))
+            own[t + 1] = cost_of(state, scratch, x) if near else own[t]
 
 
 @compiled
-def draw(block: int, first: int, length: int, sign: int) -> int:
+def draw(state: OrderState, first: int, length: int, sign: int) -> int:
     """Draw one of the places 0 … length for x, from what the replays wrote.
 
-    Before its place, vertices cost what they do with x there, behind it what they do without. CHANGED holds the former
-    if x stands first now (sign 1), and the latter if it stands last (sign -1).
+    Before its place, vertices cost what they do with x there, behind it what they do without. `changed` holds the
+    former if x stands first now (sign 1), and the latter if it stands last (sign -1).
     """
-    own, changed, sums, table = get(block, OWN), get(block, CHANGED), get(block, SUMS), get(block, TABLE)
-    order, costs = get(block, ORDER), get(block, COSTS)
-    primary = get_float(block, PRIMARY) / get_float(block, TEMPERATURE)
-    secondary = get_float(block, SECONDARY) / get_float(block, TEMPERATURE)
+    own, changed, sums, order, costs = state.own, state.changed, state.sums, state.order, state.costs
+    primary, secondary = state.primary / state.temperature, state.secondary / state.temperature
     price, least = 0, 1e300
     for t in range(length + 1):
-        total = price + get(own, t)
+        total = price + own[t]
         high = (total + HALF) >> SHIFT
-        energy = primary * high + secondary * (total - (high << SHIFT))
-        put_float(sums, t, energy)
-        least = min(least, energy)
+        sums[t] = primary * high + secondary * (total - (high << SHIFT))
+        least = min(least, sums[t])
         if t < length:
-            price += sign * (get(changed, t) - get(costs, get(order, first + t)))
+            price += sign * (changed[t] - costs[order[first + t]])
     sum_of_all = 0.0
     for t in range(length + 1):
-        steps = (get_float(sums, t) - least) * TABLE_STEP
+        steps = (sums[t] - least) * TABLE_STEP
         if steps < TABLE_LENGTH:
-            sum_of_all += get_float(table, whole(steps))
-        put_float(sums, t, sum_of_all)
-    drawn = shifted_right(random_bits(block + RANDOM * 8), 11) * (sum_of_all / 9007199254740992.0)
+            sum_of_all += state.table[int(steps)]
+        sums[t] = sum_of_all
+    drawn = shifted_right(random_bits(state.random), 11) * (sum_of_all / 9007199254740992.0)
     place = 0
-    while place < length and get_float(sums, place) <= drawn:
+    while place < length and sums[place] <= drawn:
         place += 1
     return place
 
 
 @compiled
-def move(block: int, x: int, at: int, place: int, here: int) -> int:
+def move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
     """Move x from at+here to at+place and return by how much the total changes."""
-    own, changed, order, costs = get(block, OWN), get(block, CHANGED), get(block, ORDER), get(block, COSTS)
-    difference = get(own, place) - get(own, here)
+    own, changed, order, costs = state.own, state.changed, state.order, state.costs
+    difference: int = own[place] - own[here]
     if here == 0:
         for t in range(place):
-            u = get(order, at + t + 1)
-            put(order, at + t, u)
-            difference += get(changed, t) - get(costs, u)
-            put(costs, u, get(changed, t))
+            u = order[at + t + 1]
+            order[at + t] = u
+            difference += changed[t] - costs[u]
+            costs[u] = changed[t]
     else:
         for t in range(here - 1, place - 1, -1):
-            u = get(order, at + t)
-            put(order, at + t + 1, u)
-            difference += get(changed, t) - get(costs, u)
-            put(costs, u, get(changed, t))
-    put(order, at + place, x)
-    put(costs, x, get(own, place))
+            u = order[at + t]
+            order[at + t + 1] = u
+            difference += changed[t] - costs[u]
+            costs[u] = changed[t]
+    order[at + place] = x
+    costs[x] = own[place]
     return difference
 
 
-def anneal(block: int) -> int:
-    """Run VISITS visits, from wherever the last call stopped; AT = -1 starts with a new order.
+def anneal(state: OrderState) -> int:
+    """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order.
 
     Cutting a run into calls does not change it. Returns the best total so far.
     """
-    m, words, order, rows = get(block, VERTICES), get(block, WORDS), get(block, ORDER), get(block, ROWS)
-    mask, inner = get(block, MASK), (m + 63) >> 6
-    if get(block, AT) < 0:
-        cost_order(block, words, inner)
-    at, best, total = get(block, AT), get(block, BEST), get(block, TOTAL)
-    temperature, cooling = get_float(block, TEMPERATURE), get_float(block, COOLING)
-    for _ in range(get(block, VISITS)):
-        if at == 0:
-            put(block, AT, 0)
-            put(block, SWEEPS, get(block, SWEEPS) + 1)
-            if get(block, SWEEPS) & 1 == 0:
-                rewrite(block, words, inner)
-            copy(rows, get(block, BASE), m * words * SETS)
+    m, words, order, rows, mask = state.vertices, state.words, state.order, state.rows, state.mask
+    inner = (m + 63) >> 6
+    if state.at < 0:
+        cost_order(state, inner)
+    for _ in range(state.visits):
+        if state.at == 0:
+            state.sweeps += 1
+            if state.sweeps & 1 == 0:
+                rewrite(state, inner)
+            copy(rows, state.base, m * words * SETS)
+        at = state.at
         for later in range(2):
-            length = min(get(block, WINDOW), m - 1 - at)
+            length = min(state.window, m - 1 - at)
             first, here = at + 1, 0
             if later:
-                length = 1 + shifted_right(random_bits(block + RANDOM * 8), 1) % length
+                length = 1 + shifted_right(random_bits(state.random), 1) % length
                 first, here = at, length
-            x = get(order, at + here)
+            x = order[at + here]
             mark(mask, order, at, at + length + 1, inner)
             for gone in range(later + 1):
-                replay(block, x, first, length, gone, gone == later)
-            put_float(block, TEMPERATURE, temperature)
-            place = draw(block, first, length, 1 - 2 * later)
+                replay(state, x, first, length, gone, gone == later)
+            place = draw(state, first, length, 1 - 2 * later)
             if place != here:
-                total += move(block, x, at, place, here)
-                if total < best:
-                    best = total
-                    copy(get(block, BEST_ORDER), order, m)
-        temperature *= cooling
+                state.total += move(state, x, at, place, here)
+                if state.total < state.best:
+                    state.best = state.total
+                    copy(state.best_order, order, m)
+        state.temperature *= state.cooling
         mark(mask, order, at + 1, m, inner)
-        eliminate(rows, get(order, at), mask, words, inner)
-        at += 1
-        if at == m - 1:
-            at = 0
-    put(block, AT, at)
-    put(block, BEST, best)
-    put(block, TOTAL, total)
-    put_float(block, TEMPERATURE, temperature)
-    return best
+        eliminate(rows, order[at], mask, words, inner)
+        state.at = 0 if at == m - 2 else at + 1
+    return state.best

@@ -15,25 +15,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from accumulus.native.memory import compiled, copy, get, lowest, put
-from accumulus.search.compiled.order_kernel import SETS, cost_of, eliminate
-from accumulus.search.compiled.subsets_slots import (
-    BASE,
-    BUDGET,
-    BUFFERS,
-    EXPANDED,
-    HALF,
-    HIGH,
-    LIMIT,
-    LOW,
-    MASK,
-    NEXT,
-    OWNERS,
-    SIZES,
-    TABLE,
-    VERTICES,
-    WORDS,
-)
+from accumulus.native.decorators import compiled
+from accumulus.native.state import Integers
+from accumulus.native.words import copy, lowest
+from accumulus.search.compiled.order_kernel import cost_of, eliminate
+from accumulus.search.compiled.order_state import SETS
+from accumulus.search.compiled.subsets_state import HALF, SubsetsState
 
 __all__ = ["prove"]
 
@@ -41,54 +28,51 @@ LOWER: Final = (1 << HALF) - 1
 
 
 @compiled
-def graph_after(block: int, gone: int) -> int:
+def graph_after(state: SubsetsState, gone: int) -> Integers:
     """Rows of the graph after a set of vertices is gone."""
-    base, buffers, owners = get(block, BASE), get(block, BUFFERS), get(block, OWNERS)
-    mask, words = get(block, MASK), get(block, WORDS)
-    size = get(block, VERTICES) * words * SETS
+    buffers, owners, mask, words = state.buffers, state.owners, state.mask, state.words
+    size = state.vertices * words * SETS
     # leave out lowest vertices until there is a graph to begin with
     have = gone
-    while have != 0 and get(owners, lowest(have)) != have:
+    while have != 0 and owners[lowest(have)] != have:
         have &= have - 1
-    rows = base if have == 0 else buffers + lowest(have) * size * 8
+    rows = state.base if have == 0 else buffers[lowest(have) * size :]
     rest = gone ^ have
-    everything = (1 << get(block, VERTICES)) - 1
+    everything = (1 << state.vertices) - 1
     while have != gone:
         v = 0
         bits = rest
         while bits != 0:  # the highest of the rest comes first
             v = lowest(bits)
             bits &= bits - 1
-        to = buffers + v * size * 8
+        to = buffers[v * size :]
         copy(to, rows, size)
         have |= 1 << v
         rest ^= 1 << v
-        put(mask, 0, everything & ~have)
+        mask[0] = everything & ~have
         eliminate(to, v, mask, words, 1)
-        put(owners, v, have)
+        owners[v] = have
         rows = to
     return rows
 
 
-def prove(block: int) -> int:
-    """Look at BUDGET sets from NEXT on; returns the next one that has not been looked at."""
-    table, words, sizes = get(block, TABLE), get(block, WORDS), get(block, SIZES)
-    low, high, limit = get(block, LOW), get(block, HIGH), get(block, LIMIT)
-    everything = (1 << get(block, VERTICES)) - 1
-    gone = get(block, NEXT)
-    last = min(everything, gone + get(block, BUDGET))
+def prove(state: SubsetsState) -> int:
+    """Look at `budget` sets from `next` on; returns the next one that has not been looked at."""
+    table = state.table
+    everything = (1 << state.vertices) - 1
+    gone = state.next
+    last = min(everything, gone + state.budget)
     while gone < last:
-        known = get(table, gone)
-        if known + get(low, gone & LOWER) + get(high, gone >> HALF) <= limit:
-            put(block, EXPANDED, get(block, EXPANDED) + 1)
-            rows = graph_after(block, gone)
+        known = table[gone]
+        if known + state.low[gone & LOWER] + state.high[gone >> HALF] <= state.limit:
+            state.expanded += 1
+            rows = graph_after(state, gone)
             bits = everything & ~gone
             while bits != 0:
                 v = lowest(bits)
                 bits &= bits - 1
-                cost = known + cost_of(rows, v, words, sizes, block)
-                if cost < get(table, gone | (1 << v)):
-                    put(table, gone | (1 << v), cost)
+                cost = known + cost_of(state, rows, v)
+                table[gone | (1 << v)] = min(cost, table[gone | (1 << v)])
         gone += 1
-    put(block, NEXT, gone)
+    state.next = gone
     return gone

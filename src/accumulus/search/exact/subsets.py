@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
-from accumulus.search.compiled import subsets_slots as slot
+from accumulus.search.compiled.subsets_state import HALF, UNREACHED, SubsetsState
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 from accumulus.search.exact.bounds import least_costs
@@ -61,41 +60,49 @@ class SubsetSearch:
             return
         vertices = self._state.intermediates
         everything = (1 << len(vertices)) - 1
-        block, table = self._encoded(vertices)
-        prove, values = kernel("search.subsets"), block.integers
-        while prove(block.address) < everything:
+        search, prove = self._encoded(vertices), kernel("search.subsets")
+        table = search.table
+        while prove(search.address) < everything:
             yield self.cost
-        self.expanded = int(values[slot.EXPANDED])
+        self.expanded = search.expanded
         if table[everything] < self.cost:
             self.cost = int(table[everything])
             self.order = self._order(vertices, table)
         self.lower_bound = self.cost
         yield self.cost
 
-    def _encoded(self, vertices: Sequence[int]) -> tuple[Block, NDArray[np.int64]]:
+    def _encoded(self, vertices: Sequence[int]) -> SubsetsState:
         state, count = self._state, len(vertices)
         bits = BitRows.of(state)
         words = bits.rows.shape[2]
-        block = Block(slot.SLOTS)
-        block.point(slot.BASE, bits.rows)
-        block.point(slot.BUFFERS, np.zeros((count, *bits.rows.shape), np.int64))
-        block.point(slot.OWNERS, np.zeros(count, np.int64))
-        block.point(slot.MASK, np.zeros(words, np.int64))
-        table: NDArray[np.int64] = np.full(1 << count, slot.UNREACHED, np.int64)
+        table: NDArray[np.int64] = np.full(1 << count, UNREACHED, np.int64)
         table[0] = 0
-        block.point(slot.TABLE, table)
-        for name, first in ((slot.LOW, 0), (slot.HIGH, slot.HALF)):
-            rest = np.zeros(1, np.int64)
-            for v in vertices[first : first + slot.HALF]:
-                rest = np.concatenate([rest + self._least[v], rest])
-            block.point(name, rest)
-        if (bits.sizes != 1).any():
-            block.point(slot.SIZES, bits.sizes)
-        values = block.integers
-        values[[slot.VERTICES, slot.WORDS]] = count, words
-        values[[slot.LIMIT, slot.NEXT, slot.BUDGET]] = self.cost - 1, 0, _SLICE
-        values[[slot.PRODUCTS, slot.MULTIPLICATIONS]] = state.objective.ranked(1, 0)
-        return block, table
+        low, high = (self._rest(vertices[first : first + HALF]) for first in (0, HALF))
+        products, multiplications = state.objective.ranked(1, 0)
+        return SubsetsState(
+            base=bits.rows,
+            mask=np.zeros(words, np.int64),
+            sizes=bits.sizes,
+            vertices=count,
+            words=words,
+            scalar=bool((bits.sizes == 1).all()),
+            products=products,
+            multiplications=multiplications,
+            buffers=np.zeros((count, *bits.rows.shape), np.int64),
+            owners=np.zeros(count, np.int64),
+            table=table,
+            low=low,
+            high=high,
+            limit=self.cost - 1,
+            budget=_SLICE,
+        )
+
+    def _rest(self, vertices: Sequence[int]) -> NDArray[np.int64]:
+        """What those vertices that are left cost at least, by the set that is gone."""
+        rest: NDArray[np.int64] = np.zeros(1, np.int64)
+        for v in vertices:
+            rest = np.concatenate([rest + self._least[v], rest])
+        return rest
 
     def _order(self, vertices: Sequence[int], table: NDArray[np.int64]) -> tuple[int, ...]:
         """The order whose costs add up to the table's last entry, from its end."""

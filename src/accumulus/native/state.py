@@ -1,0 +1,234 @@
+"""What a kernel works on, declared once: a class of named numbers, arrays and records.
+
+    class OrderState(State):
+        order: Integers
+        total: int = 0
+        temperature: float = 0.0
+
+A state is a run of 64-bit words. A number is one word; an array is one, too: the address of memory that the state keeps
+alive. The address of the first word is all that machine code is called with. A kernel's code says ``state.order[k]``
+and ``state.total += cost``: a load and a store when it is compiled (`accumulus.native.lowering`), and ordinary Python
+when it is not (`interpret`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import get_annotations
+from struct import Struct
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Axes",
+    "Field",
+    "Floats",
+    "Integers",
+    "Record",
+    "Records",
+    "State",
+    "Undoable",
+    "interpret",
+]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_INTEGER, _FLOAT = Struct("q"), Struct("d")
+
+_R = TypeVar("_R", bound="Record")
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Lengths of all axes of an array but the first: ``Annotated[Integers, Axes(3)]`` has rows of three."""
+
+    lengths: tuple[int, ...]
+
+    def __init__(self, *lengths: int) -> None:
+        object.__setattr__(self, "lengths", lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One word of a state or a record.
+
+    Attributes:
+        place: of the word.
+        kind: `int`, `float`, or a class of records: of the number, or of what the array holds.
+        axes: lengths of all axes of an array but the first; None for a number.
+    """
+
+    place: int
+    kind: type
+    axes: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, place: int, annotation: Any) -> Field:
+        """The field with an annotation."""
+        axes: tuple[int, ...] = ()
+        if get_origin(annotation) is Annotated:
+            annotation, *more = get_args(annotation)
+            axes = next(each.lengths for each in more if isinstance(each, Axes))
+        if annotation in (int, float):
+            return cls(place, annotation, None)
+        if get_origin(annotation) is Records:
+            return cls(place, get_args(annotation)[0], axes)
+        assert annotation in (Integers, Floats), f"kernels know nothing of {annotation}"
+        return cls(place, int if annotation == Integers else float, axes)
+
+
+class _Words:
+    """Fields, each a word, in the order of their declaration; a subclass begins with the fields of its base."""
+
+    fields: ClassVar[Mapping[str, Field]] = {}
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        own = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
+        names = [*cls.fields, *own]
+        cls.fields = {name: Field.of(place, hints[name]) for place, name in enumerate(names)}
+
+
+class Record(_Words):
+    """Numbers that stand side by side in an array: ``records[k].left``."""
+
+    def __init__(self, words: Any) -> None:
+        object.__setattr__(self, "_words", words)
+
+    def __getattr__(self, name: str) -> Any:
+        field = self.fields[name]
+        word = int(self._words[field.place])
+        return word if field.kind is int else _FLOAT.unpack(_INTEGER.pack(word))[0]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        field = self.fields[name]
+        self._words[field.place] = value if field.kind is int else _INTEGER.unpack(_FLOAT.pack(value))[0]
+
+
+class Records(Generic[_R]):
+    """An array of records; each takes as many words as it has fields.
+
+    Args:
+        kind: of the records.
+        words: of all of them, one after the other.
+    """
+
+    def __init__(self, kind: type[_R], words: Any) -> None:
+        self.kind, self.words = kind, words
+
+    @classmethod
+    def zeros(cls, kind: type[_R], count: int) -> Records[_R]:
+        """So many records whose numbers are 0."""
+        return cls(kind, np.zeros(count * len(kind.fields), np.int64))
+
+    def __getitem__(self, k: int) -> _R:
+        width = len(self.kind.fields)
+        return self.kind(self.words[k * width : (k + 1) * width])
+
+
+class _Place:
+    """Attribute of a state: its array, or the number in its word."""
+
+    def __init__(self, name: str, field: Field) -> None:
+        self.name, self.field = name, field
+
+    def __get__(self, state: State | None, owner: type[State]) -> Any:
+        if state is None:
+            return self
+        if self.field.axes is not None:
+            return state._arrays[self.name]
+        words = state._words if self.field.kind is int else state._floats
+        return words[self.field.place].item()
+
+    def __set__(self, state: State, value: Any) -> None:
+        if self.field.axes is None:
+            (state._words if self.field.kind is int else state._floats)[self.field.place] = value
+            return
+        words = value.words if isinstance(value, Records) else value
+        assert words.flags.c_contiguous
+        assert words.dtype == (np.float64 if self.field.kind is float else np.int64)
+        state._arrays[self.name] = value
+        state._words[self.field.place] = words.ctypes.data
+
+
+@dataclass_transform(kw_only_default=True)
+class State(_Words):
+    """The memory of one kernel: subclasses declare its fields.
+
+    A subclass's attributes are its numbers and arrays. A state is made with all of them by keyword, except for those
+    that have a default. Arrays are contiguous, of `numpy.int64` or `numpy.float64`, and shared: whoever writes to one
+    writes to the kernel's memory. No two arrays overlap if one holds integers, the other floats or records.
+
+    Attributes:
+        address: of the first word.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        defaults = {name: cls.__dict__[name] for name in cls.fields if name in cls.__dict__}
+        cls._defaults = {**cls._defaults, **{k: v for k, v in defaults.items() if not isinstance(v, _Place)}}
+        for name, field in cls.fields.items():
+            setattr(cls, name, _Place(name, field))
+
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, **values: Any) -> None:
+        missing = self.fields.keys() - self._defaults.keys() - values.keys()
+        assert not missing, f"{sorted(missing)} of {type(self).__name__} are not given"
+        assert values.keys() <= self.fields.keys(), f"{type(self).__name__} has no {values.keys() - self.fields.keys()}"
+        self._words: Integers = np.zeros(len(self.fields), np.int64)
+        self._floats: Floats = self._words.view(np.float64)
+        self._arrays: dict[str, Any] = {}
+        self.address: int = self._words.ctypes.data
+        for name, value in {**self._defaults, **values}.items():
+            setattr(self, name, value)
+
+
+class Undoable(State):
+    """A state with a log of writes, so that a kernel can take back what it tried.
+
+    Attributes:
+        log: address of what was written, and what it was before, by turns.
+        logged: length of the log, in writes.
+    """
+
+    log: Integers
+    logged: int = 0
+
+
+class _Interpreted:
+    """A state as Python reads it fastest: numbers are attributes, arrays are memory views; its log is a list."""
+
+    def __init__(self, state: State) -> None:
+        self.undoing: list[tuple[Any, Any, Any]] = []
+        for name, field in state.fields.items():
+            value = getattr(state, name)
+            if isinstance(value, Records):
+                value = Records(value.kind, memoryview(value.words))
+            elif field.axes is not None:
+                value = memoryview(value)
+            setattr(self, name, value)
+
+
+def interpret(kernel: Callable[[Any], int], state: State) -> int:
+    """Run a kernel as Python on a state, and return what it returns."""
+    inside = _Interpreted(state)
+    result = kernel(inside)
+    for name, field in state.fields.items():
+        if field.axes is None:
+            setattr(state, name, getattr(inside, name))
+    return result

@@ -1,0 +1,135 @@
+"""What kernels do with 64-bit words that Python has no operator for, and their log of writes; all of it runs as Python.
+
+The compiler has code of its own for the primitives (`accumulus.native.lowering`).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, TypeVar, cast
+
+from accumulus.native.decorators import compiled, primitive
+from accumulus.native.state import Integers, Undoable
+
+__all__ = [
+    "bits_of",
+    "copy",
+    "float_of",
+    "logged",
+    "lowest",
+    "population",
+    "random_bits",
+    "shifted_right",
+    "undo",
+    "wrapped",
+]
+
+_U = TypeVar("_U", bound=Undoable)
+_MASK: Final = (1 << 64) - 1
+_INTEGER, _FLOAT = struct.Struct("q"), struct.Struct("d")
+
+
+def signed(bits: int) -> int:
+    """The integer that the lowest 64 bits are."""
+    return ((bits + (1 << 63)) & _MASK) - (1 << 63)
+
+
+@primitive
+def bits_of(value: float) -> int:
+    """The bits of a float, as an integer."""
+    return int(_INTEGER.unpack(_FLOAT.pack(value))[0])
+
+
+@primitive
+def float_of(bits: int) -> float:
+    """The float that an integer's bits are."""
+    return float(_FLOAT.unpack(_INTEGER.pack(bits))[0])
+
+
+@primitive
+def population(bits: int) -> int:
+    """Number of ones."""
+    return (bits & _MASK).bit_count()
+
+
+@primitive
+def lowest(bits: int) -> int:
+    """Position of the lowest one; there must be one."""
+    return (bits & -bits).bit_length() - 1
+
+
+@primitive
+def shifted_right(bits: int, places: int) -> int:
+    """Logical shift."""
+    return signed((bits & _MASK) >> places)
+
+
+@primitive
+def wrapped(value: int) -> int:
+    """The integer that the lowest 64 bits of a sum or product are: machine integers are that already."""
+    return signed(value)
+
+
+@compiled
+def random_bits(state: Integers) -> int:
+    """Next number of the generator xorshift64* (Vigna 2016), whose state is one word."""
+    x = state[0]
+    x ^= shifted_right(x, 12)
+    x = wrapped(x ^ (x << 25))
+    x ^= shifted_right(x, 27)
+    state[0] = x
+    return wrapped(x * 0x2545F4914F6CDD1D)
+
+
+@compiled
+def copy(to: Integers, source: Integers, count: int) -> None:
+    """Copy integers."""
+    for k in range(count):
+        to[k] = source[k]
+
+
+class _Logged:
+    """A state through which writes are logged."""
+
+    def __init__(self, state: Any) -> None:
+        object.__setattr__(self, "state", state)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.state, name)
+        return value if isinstance(value, int | float) else _LoggedArray(self.state, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self.state
+        state.undoing.append((state.__dict__, name, getattr(state, name)))
+        state.logged += 1
+        setattr(state, name, value)
+
+
+class _LoggedArray:
+    def __init__(self, state: Any, array: Any) -> None:
+        self.state, self.array = state, array
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        state, array = self.state, self.array
+        state.undoing.append((array, index, array[index]))
+        state.logged += 1
+        array[index] = value
+
+
+@primitive
+def logged(state: _U) -> _U:
+    """The state, but numbers and elements that are written through it are logged: ``logged(state).uses[n] = 0``."""
+    return cast("_U", _Logged(state))
+
+
+@primitive
+def undo(state: Undoable, length: int) -> None:
+    """Take back all logged writes since the log had that length."""
+    undoing = cast("Any", state).undoing
+    while len(undoing) > length:
+        target, place, before = undoing.pop()
+        target[place] = before
+    state.logged = length
