@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from path_sums import all_paths
 from programs import RATIONAL
 
+import accumulus as acc
 from accumulus.accumulate.emit import emit, label_tape
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
@@ -161,3 +162,11 @@ def test_long_chains_of_branches_stay_linear(backwards):
     assert emitted.operations < 20 * length
     assert evaluate(emitted, [-1.0]) == [0.0, 0.0]
     assert plain(emitted).operations < 8 * length
+
+
+def test_labels_may_be_constants_far_beyond_the_operations():
+    """A tape with a select and more constants than operations: their references are no places on it."""
+    f = acc.value_and_jacobian(lambda s: np.array([np.where(s < 7.0, 0.1, -0.25), -4.0 * s - 49.0]), cache=False)
+    value, slopes = f(2.5)
+    np.testing.assert_array_equal(value, [0.1, -59.0])
+    np.testing.assert_array_equal(slopes, [0.0, -4.0])

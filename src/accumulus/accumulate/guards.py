@@ -61,9 +61,11 @@ def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
         return {}
     codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
     labels = np.array(references, np.int64)
+    # constants, which may be more than the tape has operations, are looked up at 0 and left out
+    at = np.maximum(labels, 0)
     # signs are taken off once: a tape has none twice
-    inner = np.where((labels >= 0) & (codes[labels] == _NEGATIVE), first[labels], labels)
-    chosen = np.flatnonzero((inner >= 0) & (codes[inner] == _SELECT)).tolist()
+    inner = np.where((labels >= 0) & (codes[at] == _NEGATIVE), first[at], labels)
+    chosen = np.flatnonzero((inner >= 0) & (codes[np.maximum(inner, 0)] == _SELECT)).tolist()
     del codes, first  # a tape cannot grow while these look at it
     found = {k: guarded(tape, references[k]) for k in chosen}
     return {k: label for k, label in found.items() if isinstance(label, Guarded)}
