@@ -9,7 +9,7 @@ import numpy as np
 
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
-from accumulus.frontends.captured import Captured
+from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.identity import identity
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.record import Recording, record
@@ -188,10 +188,14 @@ class Derivative:
         self._last: Program | None = None
         #: What `f` held when the programs were recorded; None before the first.
         self._captured: Captured | None = None
+        #: Objects among the constant arguments of the programs, and what these held.
+        self._objects: tuple[Any, ...] = ()
+        self._captured_objects: Captured | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = ("_quick", "_quick_nonzeros", "_quick_batch", "_captured", "_lock")
+        process_bound = {"_quick", "_quick_nonzeros", "_quick_batch", "_captured", "_lock"}
+        process_bound |= {"_objects", "_captured_objects"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -201,6 +205,7 @@ class Derivative:
         held = state.pop("held")
         vars(self).update(state)
         self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
+        self._objects, self._captured_objects = (), None
         self._lock = Lock()
         self._captured = None if held is None else Captured(self.__wrapped__)
         if self._captured is not None and self._captured.summary() != held:
@@ -369,9 +374,14 @@ class Derivative:
             with preparation.stage("trace"):
                 static = self._static_positions(examples)
                 captured = self._captured or Captured(self.__wrapped__)
+                objects = (*self._objects, *(x for x in examples if is_changeable(x)))
+                # with the function, whose code says which of their attributes matter
+                beside = Captured((self.__wrapped__, *objects)) if objects else None
                 recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
                 captured.settle()
-                self._captured = captured
+                if beside is not None:
+                    beside.settle()
+                self._captured, self._captured_objects, self._objects = captured, beside, objects
             argnums = _checked_argnums(self._given_argnums, recording, name)
             if self._scalar and (recording.result_shapes != ((),) or not _is_leaf(recording)):
                 shapes = ", ".join(map(str, recording.result_shapes))
@@ -394,10 +404,12 @@ class Derivative:
         return program
 
     def _while_current(self, quick: Callable[..., Any]) -> Callable[..., Any]:
-        """A short way that is there as long as `f` holds what it held when it was recorded."""
-        if not self._captured:
+        """A short way that is there as long as `f` and objects among its arguments hold what they held."""
+        # the second watches what the first does, too
+        captured = self._captured_objects or self._captured
+        if not captured:
             return quick
-        is_current = self._captured.is_current
+        is_current = captured.is_current
 
         def call(*arguments: Any) -> Any:
             return quick(*arguments) if is_current() else NotImplemented
@@ -405,14 +417,16 @@ class Derivative:
         return call
 
     def _renew(self) -> None:
-        """Forget what was recorded if `f` holds something else now."""
-        if self._captured is not None and not self._captured.is_current():
+        """Forget what was recorded if `f`, or an object among its arguments, holds something else now."""
+        captured = self._captured_objects or self._captured
+        if captured is not None and not captured.is_current():
             self._forget()
 
     def _forget(self) -> None:
         """Let the next call record `f` anew."""
         with self._lock:
             self._programs, self._captured = {}, None
+            self._objects, self._captured_objects = (), None
             self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:

@@ -265,3 +265,22 @@ def test_copies_and_pickles_know_what_was_captured():
         globals()["factor"] = 2.0
     again = pickle.loads(pickled)
     assert slope(again) == 2.0
+
+
+def test_objects_among_the_arguments_are_watched():
+    """A constant argument that stays the same object is recorded anew where its attributes change."""
+    models = Model(), Model()
+    derivative = acc.jacobian(lambda x, model: model.force(x), cache=False, time_limit=0.0)
+    for k in (2.0, 3.0, 3.0, -1.0):
+        models[0].k = k
+        for _ in range(2):
+            for model in models:
+                assert derivative(0.5, model) == model.k * model.shared
+                np.testing.assert_array_equal(
+                    derivative.batch(np.ones(4), model, in_axes=(0, None)), np.full(4, model.k * model.shared)
+                )
+    kept = derivative.compile(0.5, models[0])
+    assert derivative.compile(0.5, models[0]) is kept
+    copied = copy.deepcopy(derivative)
+    models[1].shared = 5.0
+    assert copied(0.5, models[1]) == derivative(0.5, models[1]) == 5.0 * models[1].k

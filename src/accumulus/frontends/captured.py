@@ -24,7 +24,7 @@ import numpy as np
 from accumulus.frontends.jitted import dispatchers
 from accumulus.frontends.location import LIBRARIES, is_library_code
 
-__all__ = ["Captured"]
+__all__ = ["Captured", "is_changeable"]
 
 #: Bytes of the largest array whose contents are compared, and the most variables that are watched.
 LARGEST: Final = 4096
@@ -175,8 +175,21 @@ class Captured:
                     self._visit(attribute.fget)
                 elif isinstance(attribute, staticmethod | classmethod):
                     self._visit(attribute.__func__)
+                elif kind is not value and not hasattr(attribute, "__get__"):  # the object may get one of its own
+                    self._watch(functools.partial(getattr, value), name)
                 else:
                     self._watch(vars(base).__getitem__, name)
+
+
+def is_changeable(argument: object) -> bool:
+    """Whether a constant argument is an object whose attributes may change while it stays what it is.
+
+    Arrays are told apart by their contents.
+
+    >>> is_changeable(np.ones(2)), is_changeable(2.0), is_changeable(functools.partial(max, 1.0))
+    (False, False, True)
+    """
+    return not isinstance(argument, (*_UNCHANGING, np.ndarray))
 
 
 def _variable(read: Callable[[Any], Any], name: Any) -> Variable:
