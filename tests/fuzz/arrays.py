@@ -44,6 +44,7 @@ LOOP: Final = """r = np.zeros((2, 3))
 FILLED: Final = "r = np.stack([v * M[0, :3], (s * A[:, 1])[::-1] - 1.5 * v])"
 FIRST_STEP: Final = 2e-3
 KINK: Final = 1e-4
+UNEVEN: Final = 3.7
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,11 @@ def along(
         _, bent, straight = ((above - 2 * here + below) / h for h, (above, below) in zip(steps, ends, strict=True))
         once, twice = (4 * second - first) / 3, (4 * third - second) / 3
         best = (16 * twice - once) / 15
+        # a staircase may lie evenly under steps that halve, and under no other
+        width = FIRST_STEP / UNEVEN
+        uneven = (at(width) - at(-width)) / (2 * width)
         scale = 1.0 + np.abs(best)
         error = np.abs(best - twice) + 1e-9 * scale
         error += 10 * np.abs(2 * straight - bent)
-        error[~(np.abs(third - second) <= KINK * scale)] = np.inf
+        error[~(np.maximum(np.abs(third - second), np.abs(uneven - second)) <= KINK * scale)] = np.inf
     return best, error

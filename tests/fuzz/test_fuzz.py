@@ -16,6 +16,8 @@ import stress
 import with_jax
 from exact import mpf
 
+import accumulus as acc
+
 SHARDS = 4
 PROGRAMS = 60
 FIRST = 100
@@ -82,6 +84,18 @@ def test_jax_notices_mistakes():
             checking._agrees_with_jax(case, call, [point], wrong, 0)
 
 
+def test_ties_that_no_difference_shows_are_told_by_jax():
+    pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
+    program = arrays.Arrays((("A", "np.maximum(A, s)"),), None, ("np.min(A)",), "return y")
+    call = calls.Call("jacobian", 1, {"dtype": "float64", "sparse": None}, 1, False, 1, ("C",) * len(program.shapes))
+    point = [np.ones(shape) for shape in program.shapes]
+    f = acc.jacobian(calls.function(program), 1, time_limit=0.0, cache=False)
+    found = [[calls.Results(None, f(*point).reshape(1, -1))] * 2]
+    with pytest.raises(scalars.Undecided, match="ties"):
+        checking._check_arrays(program, call, [point], found, 0)
+    assert checking._check_arrays(program, call, [point], [[calls.Results(None, np.ones((1, 9)))] * 2], 0)[0] == "wrong"
+
+
 @pytest.mark.parametrize("row", [0, 1])
 def test_functional_texts_compute_the_same(row):
     program = arrays.Arrays((("M", "np.tanh(M) * 2"),), row, ("v",), "return y")
@@ -116,6 +130,7 @@ def test_all_ways_to_call_are_drawn():
 
 def test_differences_see_kinks():
     smooth, kinked = np.array([0.5]), np.array([0.0])
+    assert arrays.along(lambda v: np.round(v, 2), [smooth], [np.full(1, 540.0)])[1][0] > 1.0
     for f, slope in ((np.abs, 1.0), (lambda v: v * v * v, 0.75)):
         best, error = arrays.along(f, [smooth], [np.ones(1)])
         assert abs(best[0] - slope) <= error[0] < 1e-6
