@@ -13,12 +13,12 @@ import random
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.accumulate.entries import Entries, columns_of
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
@@ -77,9 +77,11 @@ class Accumulation:
 
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
-        places = np.fromiter(chain.from_iterable(self.entries), np.int64).reshape(-1, 2)
+        places, references = columns_of(self.entries)
+        if isinstance(self.entries, Entries):
+            return places, references
         order = np.lexsort(places.T[::-1])
-        return places[order], np.fromiter(self.entries.values(), np.int64)[order]
+        return places[order], references[order]
 
     def verify(self, seed: int = 0) -> None:
         """Check against the graph that this computes its Jacobian, in one linear pass.

@@ -123,6 +123,7 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     """
     counted, exact = _sweep_counts(graph)
     orders = {"forward": forward_order(graph), "reverse": reverse_order(graph)}
+    some_choice = orders["forward"] != orders["reverse"]
     large = is_large(graph)
     if large:
         with deadline.paused():
@@ -152,7 +153,8 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
                 priced = priced_sweep(name)
                 if priced is not None:
                     found[name] = Greedy(name, orders[name], priced)
-            markowitz = markowitz_order(graph, objective, limit(), deadline)
+            # of one vertex there is one order
+            markowitz = markowitz_order(graph, objective, limit(), deadline) if some_choice else None
             if markowitz is not None:
                 found["markowitz"] = Greedy("markowitz", markowitz[1], markowitz[0])
             most *= MANY

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
+from accumulus.accumulate.entries import Entries
 from accumulus.accumulate.vertex import check_order, eliminate_vertices
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import OrderError
@@ -190,8 +191,11 @@ class LargeElimination:
     def left(self) -> tuple[Integers, Integers, Integers]:
         """Source, target and reference of the edges that are left."""
         edges = self._edges[1 : int(self._block.integers[slot.USED]) + 1]
-        edges = edges[edges[:, slot.LEVEL] > 0]
-        return edges[:, slot.SOURCE], edges[:, slot.TARGET], edges[:, slot.REFERENCE]
+        there = np.flatnonzero(edges[:, slot.LEVEL] > 0)
+        sources, targets, references = (
+            edges[there, column] for column in (slot.SOURCE, slot.TARGET, slot.REFERENCE)
+        )
+        return sources, targets, references
 
     def _limit(self, limit: Limit) -> None:
         self._block.integers[[slot.LIMIT, slot.MOST]] = [int(min(most, _NO_LIMIT)) for most in limit]
@@ -295,7 +299,4 @@ def accumulation_of(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
     for ends in (graph.roots, graph.terminals):  # no vertex is both
         place[list(ends)] = np.arange(len(ends))
     sources, targets, references = state.left()
-    rows, columns = place[sources], place[targets]
-    order_of_entries = np.lexsort((columns, rows))
-    found = (column[order_of_entries].tolist() for column in (rows, columns, references))
-    return Accumulation(graph, steps, {(row, column): reference for row, column, reference in zip(*found, strict=True)})
+    return Accumulation(graph, steps, Entries(place[sources], place[targets], references))

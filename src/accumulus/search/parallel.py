@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import pickle
 import time
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -100,7 +101,7 @@ class _Answer:
     method: str
     order: tuple[int, ...] | None
     steps: Steps | None
-    entries: dict[tuple[int, int], int] | None
+    entries: Mapping[tuple[int, int], int] | None
     cut: bool
 
     @classmethod
@@ -108,7 +109,7 @@ class _Answer:
         if found.order is not None:
             return cls(cost, found.method, tuple(map(int, found.order)), None, None, cut)
         accumulation = found.accumulation
-        return cls(cost, found.method, None, accumulation.steps, dict(accumulation.entries), cut)
+        return cls(cost, found.method, None, accumulation.steps, accumulation.entries, cut)
 
     def found(self, graph: DifferentiationGraph) -> Found:
         if self.order is not None:

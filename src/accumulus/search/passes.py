@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation, minus_ones
 from accumulus.accumulate.cost import count
+from accumulus.accumulate.entries import columns_of
 from accumulus.graph.graph import Kind
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
@@ -75,10 +75,9 @@ def _is_large(accumulation: Accumulation) -> bool:
 
 
 def _is_right(accumulation: Accumulation, seed: int) -> bool:
-    graph, entries = accumulation.graph, accumulation.entries
+    graph = accumulation.graph
     edges, steps = len(graph.sources), len(accumulation.steps)
-    keys = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
-    references = np.fromiter(entries.values(), np.int64)
+    keys, references = columns_of(accumulation.entries)
     if accumulation.steps.edges != edges or not (
         _within(keys[:, 0], len(graph.roots))
         and _within(keys[:, 1], len(graph.terminals))

@@ -54,6 +54,7 @@ def disjoint_paths(
     flow = _Flow(v, neighbours, sizes)
     for levels in groups:
         firsts = [u for u, level in neighbours[v].items() if level in levels]
+        flow.fill(firsts)
         while flow.augment(firsts):
             deadline.check()
     return flow.paths()
@@ -67,6 +68,14 @@ class _Flow:
         self.through: dict[int, int] = {}
         #: Flow into each vertex, by where it comes from.
         self.into: dict[int, dict[int, int]] = {}
+
+    def fill(self, firsts: Iterable[int]) -> None:
+        """Push what goes to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
+        for u in firsts:
+            room = self.sizes[u] - self.through.get(u, 0)
+            if room and not self.neighbours[u]:
+                self._add(u, self.start, room)
+                self.through[u] = self.sizes[u]
 
     def augment(self, firsts: Iterable[int]) -> bool:
         """Push more along a shortest augmenting path whose first edge leads to one of `firsts`."""

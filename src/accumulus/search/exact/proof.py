@@ -15,17 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import numpy as np
+
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.search.elimination import Elimination
+from accumulus.search.elimination import Elimination, is_large
 from accumulus.search.exact.bounds import least_costs, unmerged
 from accumulus.search.exact.bracketings import bracketing_bound
 from accumulus.search.exact.lines import LineSearch
 from accumulus.search.exact.subsets import SubsetSearch
+from accumulus.search.large import LargeElimination
 from accumulus.search.reductions import parts, reduced
 
 __all__ = ["LEVELS", "Level", "Proof"]
@@ -84,7 +87,7 @@ class Proof:
         self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_Part] = []
         position = {v: t for t, v in enumerate(order)}
-        prices = self._prices(order)
+        prices = self._prices(order, deadline)
         for part in parts(self._state):
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
@@ -192,8 +195,13 @@ class Proof:
             for edge in edges_of_vertex(elimination, k):
                 elimination.eliminate(*edge)
 
-    def _prices(self, order: Sequence[int]) -> dict[int, int]:
+    def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
         """What each vertex costs in an order."""
+        if is_large(self.graph):
+            costs = np.zeros(len(order), np.int64)
+            large = LargeElimination(self.graph, self._state.objective, deadline=deadline)
+            large.follow(np.array(order, np.int64), costs=costs)
+            return dict(zip(order, costs.tolist(), strict=True))
         state = Elimination(self.graph, self._state.objective)
         prices = {}
         for v in order:
