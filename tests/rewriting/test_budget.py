@@ -11,7 +11,7 @@ import pytest
 import accumulus as acc
 from accumulus.accumulate.emit import emit
 from accumulus.accumulate.vertex import eliminate_vertices
-from accumulus.deadline import Deadline
+from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import optimise as optimiser
@@ -20,7 +20,7 @@ from accumulus.rewriting.costs import UNIT, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, optimise, preview
 from accumulus.rewriting.plain import plain
-from accumulus.rewriting.verify import verify
+from accumulus.rewriting.verify import Verification, verify
 from accumulus.tape.tape import Tape
 
 
@@ -111,6 +111,28 @@ def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
         network.sweep(3 * network.size)
         found.add((network.least, str(network.written())))
     assert len(found) == 1
+
+
+def test_the_half_of_a_verification_that_is_done_before_ends_with_its_deadline(tape):
+    with pytest.raises(OutOfTimeError):
+        Verification(tape, deadline=Deadline(0.0))
+    before = Verification(tape)
+    for other in (tape, optimise(tape, time_limit=math.inf)):
+        before.check(other)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_what_there_is_no_time_to_verify_is_not_searched(tape, effort, monkeypatch):
+    """Time is left for the search, and the tape as it was takes all of it."""
+
+    def slow(*arguments, deadline, **options):
+        while deadline.left:
+            pass
+        deadline.check()
+
+    monkeypatch.setattr(optimiser, "Verification", slow)
+    monkeypatch.setattr(optimiser, "Network", None)
+    assert str(optimise(tape, effort=effort, deadline=ticking(30.0))) == str(tape)
 
 
 def moves_of(tape: Tape, monkeypatch) -> tuple[float, int]:

@@ -293,3 +293,22 @@ def test_no_method_is_cheaper_than_the_bound_for_all(graph, objective):
     bound = lower_bound(graph, objective)
     for method in methods():
         assert plan(graph, method, objective, iterations=50, time_limit=FOR_EVER, cache=False).cost >= bound
+
+
+@pytest.mark.parametrize("objective", [Objective.FMA, Objective.MULTIPLICATIONS])
+def test_dense_graphs_are_proven_in_compiled_code(objective):
+    """A result for every pair of ends, once with another vertex between them: too many products for Python's loops."""
+    ends = [("s", f"x{k}", f"a{k}") for k in range(150)] + [(f"y{k}", "t", f"b{k}") for k in range(150)]
+    for middle in ([], [("t", "s", "c")]):
+        edges = ends if middle else [("t" if j == "s" else j, i, label) for j, i, label in ends]
+        graph = DifferentiationGraph([*edges, *middle])
+        least = 150 * 150 + 150 * len(middle)
+        order = forward_order(graph)
+        proof = Proof(graph, objective, order)
+        state = Elimination(graph, objective)
+        costs = []
+        for v in order:
+            costs.append(state.cost(v)[0])
+            state.eliminate(v)
+        assert proof.cost("vertex") == sum(costs) == least
+        assert middle or proof.bound("face") == least

@@ -56,14 +56,16 @@ class Entries(Mapping[tuple[int, int], int]):
     def __repr__(self) -> str:
         return repr(self._entries)
 
-    # the dictionary's own, which do not look every place up
     def keys(self) -> KeysView[tuple[int, int]]:
+        """Places in order; like the other views the dictionary's own, which does not look every place up."""
         return self._entries.keys()
 
     def values(self) -> ValuesView[int]:
+        """References in the order of their places."""
         return self._entries.values()
 
     def items(self) -> ItemsView[tuple[int, int], int]:
+        """Places and references in order."""
         return self._entries.items()
 
 

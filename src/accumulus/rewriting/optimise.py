@@ -7,12 +7,12 @@ import warnings
 from itertools import cycle
 from typing import Final
 
-from accumulus.deadline import FOREVER, Deadline
+from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.costs import UNIT, TapeObjective, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.plain import plain
-from accumulus.rewriting.verify import verify
+from accumulus.rewriting.verify import Verification
 from accumulus.tape.tape import Tape
 
 __all__ = ["EFFORTS", "optimise", "preview"]
@@ -42,9 +42,9 @@ INLINE: Final = 0.3
 #: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: What a network takes to be made, and to be written down and verified, in units of what the plain form took.
+#: What a network takes to be made, and to be written down, in units of what the plain form took.
 MADE: Final = 2.0
-ENDED: Final = 14.0
+WRITTEN: Final = 14.0
 
 
 def optimise(
@@ -103,7 +103,7 @@ def optimise(
     with deadline.paused():
         start = plain(tape, kept_outputs)
     search = _Search(start, objective, kept_outputs, seed, deadline, time.perf_counter() - before)
-    if search.least == 0:
+    if search.least == 0 or not search.begin():
         return start
     moves = 0 if effort == "fast" else MOVES * search.size
     if not search.round(start, moves, HOT) and moves:
@@ -114,7 +114,7 @@ def optimise(
     if search.best is start:
         return start
     try:
-        verify(start, search.best, kept_outputs=kept_outputs)
+        search.verify()
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
@@ -136,10 +136,33 @@ class _Search:
         self._start, self._objective, self._kept_outputs = start, objective, kept_outputs
         self._seed, self._deadline, self._took = seed, deadline, took
         self._weights = search_weights(objective)
+        #: Seconds that are left to what follows the last round.
+        self._ended = WRITTEN * took
+
+    def begin(self) -> bool:
+        """Run the tape as it was, for the verification; whether there is time for a search at all.
+
+        The other half of a verification takes as long, so that it is known what has to be left to it.
+        """
+        left = self._deadline.left - self._ended - MADE * self._took
+        if left <= 0:
+            return False
+        before = time.perf_counter()
+        try:
+            until = self._deadline.within(left / 2)
+            self._verification = Verification(self._start, kept_outputs=self._kept_outputs, deadline=until)
+        except OutOfTimeError:
+            return False
+        self._ended += time.perf_counter() - before
+        return True
+
+    def verify(self) -> None:
+        """Check that the best tape computes what the tape as it was does; `VerificationError` if not."""
+        self._verification.check(self.best)
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
-        left = self._deadline.left - ENDED * self._took
+        left = self._deadline.left - self._ended
         if left <= MADE * self._took:
             return False
         until = self._deadline.within(left)
@@ -160,7 +183,7 @@ class _Search:
         patience = PATIENCE
         for turn, hot in enumerate(cycle(HOTS)):
             moves = int(GROWTH * moves)
-            if patience == 0 or self._deadline.left <= (MADE + ENDED) * self._took:
+            if patience == 0 or self._deadline.left <= MADE * self._took + self._ended:
                 break
             won = self.round(self._start if turn % 2 else self.best, moves, hot)
             patience = PATIENCE if won else patience - 1

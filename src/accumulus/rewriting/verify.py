@@ -20,10 +20,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, comparison, jump, size
@@ -31,7 +32,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["verify"]
+__all__ = ["Verification", "verify"]
 
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
@@ -46,6 +47,7 @@ SLACK: Final = 16.0
 #: By how much the bound may grow: over `examples/` and `benchmarks/suite/` it does by 15 at most.
 FAR: Final = 1e3
 UNIT: Final = 2.0**-53
+SLACK_UNIT: Final = SLACK * UNIT
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-6
 
@@ -54,6 +56,7 @@ Function = Callable[..., Any]
 _CODES: Final = {row.name: row.code for row in OPERATIONS}
 _SQRT, _POWER = _CODES["sqrt"], _CODES["power"]
 _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE = (_CODES[name] for name in ("add", "subtract", "multiply", "divide"))
+_SUMS = (_ADD, _SUBTRACT)
 _NEGATIVE, _SELECT = _CODES["negative"], _CODES["select"]
 
 
@@ -68,31 +71,69 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
     Raises:
         VerificationError: naming the first output that differs.
     """
-    if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
-        raise VerificationError(
-            f"a tape of {tape.inputs} inputs and {len(tape.outputs)} outputs became one of {other.inputs} and "
-            f"{len(other.outputs)}"
-        )
-    rng = random.Random(seed)
-    unseen = set(range(len(tape.outputs)))
-    for turn, chosen in enumerate(_choices(tape, rng, kept_outputs)):
-        # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
-        signs = (1.0, -1.0) if turn else (1.0,)
-        point = [
-            complex(rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
-            for _ in range(tape.inputs)
-        ]
-        holds: dict[Hashable, bool] = {}
-        oracle = rng.getrandbits(60)
-        before = _Run(tape, point, oracle, holds, chosen).outputs()
-        after = _Run(other, point, oracle, holds, None).outputs()
-        for k, (one, two) in enumerate(zip(before, after, strict=True)):
-            if k < kept_outputs and not _is_same(one[0], two[0]):
-                raise _difference(k, one[0], two[0], "though it was to be kept to the last bit")
-            if _is_seen(k, one, two):
-                unseen.discard(k)
-    if unseen:
-        _check_same_expression(tape, other, unseen)
+    Verification(tape, seed, kept_outputs=kept_outputs).check(other)
+
+
+class _At(NamedTuple):
+    """A tape at a point: its outputs, and what has to be the same for them to be computed again."""
+
+    point: list[complex]
+    oracle: int
+    holds: dict[Hashable, bool]
+    outputs: list[tuple[complex, float]]
+
+
+class Verification:
+    """What a tape computes, for others to be checked against.
+
+    Half of the work is done when this is made, and takes about as long as the other half.
+
+    Args:
+        tape, seed, kept_outputs: as for `verify`.
+        deadline: when to give up; it is looked at after each point.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
+    """
+
+    def __init__(self, tape: Tape, seed: int = 0, *, kept_outputs: int = 0, deadline: Deadline = FOREVER) -> None:
+        self._tape, self._kept_outputs = tape, kept_outputs
+        rng = random.Random(seed)
+        self._runs = []
+        for turn, chosen in enumerate(_choices(tape, rng, kept_outputs)):
+            # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
+            signs = (1.0, -1.0) if turn else (1.0,)
+            point = [
+                complex(rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
+                for _ in range(tape.inputs)
+            ]
+            holds: dict[Hashable, bool] = {}
+            oracle = rng.getrandbits(60)
+            self._runs.append(_At(point, oracle, holds, _Run(tape, point, oracle, holds, chosen).outputs()))
+            deadline.check()
+
+    def check(self, other: Tape) -> None:
+        """Check that another tape with the same inputs has the same outputs.
+
+        Raises:
+            VerificationError: naming the first output that differs.
+        """
+        tape = self._tape
+        if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
+            raise VerificationError(
+                f"a tape of {tape.inputs} inputs and {len(tape.outputs)} outputs became one of {other.inputs} and "
+                f"{len(other.outputs)}"
+            )
+        unseen = set(range(len(tape.outputs)))
+        for point, oracle, holds, before in self._runs:
+            after = _Run(other, point, oracle, holds, None).outputs()
+            for k, (one, two) in enumerate(zip(before, after, strict=True)):
+                if k < self._kept_outputs and not _is_same(one[0], two[0]):
+                    raise _difference(k, one[0], two[0], "though it was to be kept to the last bit")
+                if _is_seen(k, one, two):
+                    unseen.discard(k)
+        if unseen:
+            _check_same_expression(tape, other, unseen)
 
 
 def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:
@@ -169,60 +210,59 @@ class _Run:
         chosen: Mapping[int, bool] | None,
     ) -> None:
         self.tape = tape
-        self.values: list[Any] = list(point)
+        # as references have it: constants count from the end
+        ends = [complex(value) for value in reversed(tape.constants)]
+        self.values: list[Any] = [*point, *[None] * (len(tape) - len(point)), *ends]
         #: A bound on the error of each value, in units of rounding.
-        self.errors = [0.0] * len(point)
-        self.constants = [complex(value) for value in tape.constants]
+        self.errors = [0.0] * len(self.values)
         self._oracle, self._holds, self._chosen = oracle, holds, chosen
         self._fill()
 
     def outputs(self) -> list[tuple[complex, float]]:
         """Each output with the bound on its error."""
-        return [
-            (self.values[output], self.errors[output])
-            if output >= 0
-            else (self.constants[-1 - output], size(self.constants[-1 - output]))
-            for output in self.tape.outputs
-        ]
+        values, errors = self.values, self.errors
+        return [(values[k], errors[k] if k >= 0 else size(values[k])) for k in self.tape.outputs]
 
     def _fill(self) -> None:
-        tape, values, errors, constants = self.tape, self.values, self.errors, self.constants
-        codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
-        for r in range(tape.inputs, len(tape)):
-            code, a, b = codes[r], first[r], second[r]
-            x, dx = (values[a], errors[a]) if a >= 0 else (constants[-1 - a], 0.0)
+        tape, values, errors = self.tape, self.values, self.errors
+        inputs, third, hypot = tape.inputs, tape.third, math.hypot
+        sizes = [math.nan if value is None else size(value) for value in values]
+        operations = zip(tape.codes[inputs:], tape.first[inputs:], tape.second[inputs:], strict=True)
+        for r, (code, a, b) in enumerate(operations, inputs):
+            x, dx = values[a], errors[a]
             try:
                 if code == _MULTIPLY:
-                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], UNIT)
-                    v = x * y
-                    error = dx * size(y) + dy * size(x) + SLACK * UNIT * dx * dy + 3 * size(v)
-                elif code in (_ADD, _SUBTRACT):
-                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
-                    v = x + y if code == _ADD else x - y
+                    dy, v = errors[b] if b >= 0 else UNIT, x * values[b]
+                    magnitude = hypot(v.real, v.imag)
+                    error = dx * sizes[b] + dy * sizes[a] + SLACK_UNIT * dx * dy + 3 * magnitude
+                elif code in _SUMS:
+                    v = x + values[b] if code == _ADD else x - values[b]
+                    magnitude = hypot(v.real, v.imag)
                     # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
-                    error = dx + dy + size(x) + size(y)
-                elif code == _DIVIDE:
-                    y, dy = (values[b], errors[b]) if b >= 0 else (constants[-1 - b], 0.0)
-                    if _is_lost(y, dy):
-                        raise ZeroDivisionError
-                    v = x / y
-                    error = (dx + dy * size(v)) / size(y) + 3 * size(v)
-                elif code == _NEGATIVE:
-                    v, error = -x, dx
-                elif code == _SELECT:
-                    c = b if x else third[r]
-                    v, error = (values[c], errors[c]) if c >= 0 else (constants[-1 - c], 0.0)
-                elif code in COMPARISONS:
-                    v, error = self._compare(r, code, x, values[b] if b >= 0 else constants[-1 - b]), 0.0
-                elif code in JUMPS:
-                    others = [values[b] if b >= 0 else constants[-1 - b]] if OPERATIONS[code].arity == 2 else []
-                    v, error = jump(code, (x, *others), self._oracle), 0.0
+                    error = dx + errors[b] + sizes[a] + sizes[b]
                 else:
-                    v, error = self._function(code, x, dx, b)
+                    if code == _DIVIDE:
+                        y, dy = values[b], errors[b]
+                        if _is_lost(y, dy):
+                            raise ZeroDivisionError
+                        v = x / y
+                        error = (dx + dy * size(v)) / sizes[b] + 3 * size(v)
+                    elif code == _NEGATIVE:
+                        v, error = -x, dx
+                    elif code == _SELECT:
+                        c = b if x else third[r]
+                        v, error = values[c], errors[c]
+                    elif code in COMPARISONS:
+                        v, error = self._compare(r, code, x, values[b]), 0.0
+                    elif code in JUMPS:
+                        others = [values[b]] if OPERATIONS[code].arity == 2 else []
+                        v, error = jump(code, (x, *others), self._oracle), 0.0
+                    else:
+                        v, error = self._function(code, x, dx, b)
+                    magnitude = size(v)
             except (OverflowError, ZeroDivisionError, ValueError):
-                v, error = complex(math.nan), math.inf
-            values.append(v)
-            errors.append(error)
+                v, error, magnitude = complex(math.nan), math.inf, math.nan
+            values[r], errors[r], sizes[r] = v, error, magnitude
 
     def _compare(self, r: int, code: int, x: Any, y: Any) -> bool:
         key, negated = comparison(code, x, y)
@@ -248,7 +288,7 @@ class _Run:
                 raise ZeroDivisionError
             v = run(x)
             return v, _slope(run, x, v) * dx + 4 * size(v)
-        y, dy = (self.values[b], self.errors[b]) if b >= 0 else (self.constants[-1 - b], 0.0)
+        y, dy = self.values[b], self.errors[b]
         if isinstance(x, bool):
             return run(x, y), 0.0
         if _is_real(x, dx) and _is_real(y, dy):

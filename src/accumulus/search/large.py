@@ -192,9 +192,7 @@ class LargeElimination:
         """Source, target and reference of the edges that are left."""
         edges = self._edges[1 : int(self._block.integers[slot.USED]) + 1]
         there = np.flatnonzero(edges[:, slot.LEVEL] > 0)
-        sources, targets, references = (
-            edges[there, column] for column in (slot.SOURCE, slot.TARGET, slot.REFERENCE)
-        )
+        sources, targets, references = (edges[there, column] for column in (slot.SOURCE, slot.TARGET, slot.REFERENCE))
         return sources, targets, references
 
     def _limit(self, limit: Limit) -> None:
