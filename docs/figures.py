@@ -23,6 +23,7 @@ from accumulus.accumulate.face import FaceElimination
 from accumulus.algebra.expression import Expression, Symbol, product, total
 from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.levels import segmented
 from accumulus.graph.line import LineGraph
 
 DOCS = Path(__file__).parent
@@ -70,7 +71,7 @@ def notes(scope: Scope) -> dict[str, list[tuple[str, Drawable]]]:
         "lion-and-bat": [("lion", get("lion")), ("bat", get("bat"))],
         "merging": _parts(get("tree"), get("ends_merged"), get("merged")),
         "complex-dag": _parts(a, b, get("full").to_graph("split")),
-        "segmentation": _parts(cross, cross.segmented("tail"), cross.segmented("head")),
+        "segmentation": _parts(cross, segmented(cross, "tail"), segmented(cross, "head")),
         "factorization": _parts(*map(_by_labels, (get("b1"), get("b2"), get("f1"), get("f2")))),
         "references": _parts(*map(_by_labels, get("steps"))),
         "conflict": _parts(get("conflict"), _edges_left(get("product"))),

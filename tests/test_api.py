@@ -283,7 +283,7 @@ def test_bad_input_is_a_typed_error_that_names_it(call, error, message):
 def test_trace_plan_compile_step_by_step(tmp_path):
     trace = acc.trace(swirl, POINT)
     graph = trace.linearize()
-    graph.save(tmp_path / "swirl.json")
+    acc.save_graph(graph, tmp_path / "swirl.json")
     again = acc.load_graph(tmp_path / "swirl.json")
     assert acc.plan(again, "reverse", "fma").cost == acc.plan(graph, "reverse", "fma").cost
     plan = acc.plan(graph, method="vertex", objective="multiplications", time_limit=0.2, seed=1)

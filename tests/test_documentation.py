@@ -82,7 +82,8 @@ def test_commands_of_the_readme_run(arguments, monkeypatch, tmp_path):
 @pytest.mark.parametrize("end", ["json", "graphml"])
 def test_graph_files_on_the_command_line(end, tmp_path):
     path = tmp_path / f"diamond.{end}"
-    acc.DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")], name="diamond").save(path)
+    diamond = acc.DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")], name="diamond")
+    acc.save_graph(diamond, path)
     result = CliRunner().invoke(app, ["plan", str(path), "--json"])
     assert result.exit_code == 0, result.output
     assert "diamond" in result.output

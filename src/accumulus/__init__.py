@@ -17,7 +17,7 @@ from accumulus.accumulate.accumulation import Accumulation
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
 from accumulus.checking.check import check
 from accumulus.checking.report import CheckReport
-from accumulus.graph.files import load_graph
+from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
@@ -58,6 +58,7 @@ __all__ = [
     "methods",
     "optimise",
     "plan",
+    "save_graph",
     "trace",
     "value_and_jacobian",
     "weights",

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from accumulus.cli import app
 from accumulus.graph import generators
-from accumulus.graph.files import load_graph
+from accumulus.graph.files import load_graph, save_graph
 
 
 def run(*arguments):
@@ -32,7 +32,7 @@ def test_files(arguments, graph, tmp_path):
     assert done.exit_code == 0, done.output
     assert done.stdout == ""
     assert "intermediates" in done.stderr
-    graph.save(tmp_path / "expected.json")
+    save_graph(graph, tmp_path / "expected.json")
     graph = load_graph(path)
     assert graph.sources.tolist() == load_graph(tmp_path / "expected.json").sources.tolist()
     assert graph.name.startswith(arguments[0])

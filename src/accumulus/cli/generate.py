@@ -10,6 +10,7 @@ import typer
 
 from accumulus.cli.commands import _note, _print, app, reported
 from accumulus.errors import ArgumentError
+from accumulus.graph.files import save_graph
 from accumulus.show.tables import key_values
 
 __all__ = ["generate"]
@@ -44,7 +45,7 @@ def generate(
     if seed is not None:
         arguments["seed"] = seed
     graph = get(name)(**arguments)
-    graph.save(output)
+    save_graph(graph, output)
     _note(f"wrote {output}: {graph!r}")
 
 

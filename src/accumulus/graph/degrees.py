@@ -27,7 +27,11 @@ __all__ = [
     "predecessors",
     "reached_by",
     "reaching",
+    "root_degrees",
+    "roots_of",
     "successors",
+    "terminal_degrees",
+    "terminals_of",
 ]
 
 
@@ -129,6 +133,36 @@ def index_ranges(graph: DifferentiationGraph) -> list[int]:
 def index_domains(graph: DifferentiationGraph) -> list[int]:
     """For each vertex the bit set of the positions in ``graph.terminals`` of those it reaches; in the notes X_i."""
     return reaching(graph, graph.terminals)
+
+
+def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
+    """Roots with a path to a vertex; for many vertices `index_ranges` finds all at once.
+
+    Raises:
+        GraphError: for a number that is not a vertex of the graph.
+    """
+    (number,) = vertex_numbers(graph, vertex)
+    return members(index_ranges(graph)[number], graph.roots)
+
+
+def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
+    """Terminals with a path from a vertex; for many vertices `index_domains` finds all at once.
+
+    Raises:
+        GraphError: for a number that is not a vertex of the graph.
+    """
+    (number,) = vertex_numbers(graph, vertex)
+    return members(index_domains(graph)[number], graph.terminals)
+
+
+def root_degrees(graph: DifferentiationGraph) -> list[int]:
+    """Number of roots with a path to each vertex; in the notes the r-degree D_r⁻."""
+    return [bits.bit_count() for bits in index_ranges(graph)]
+
+
+def terminal_degrees(graph: DifferentiationGraph) -> list[int]:
+    """Number of terminals with a path from each vertex; in the notes the t-degree D_t⁺."""
+    return [bits.bit_count() for bits in index_domains(graph)]
 
 
 def members(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:

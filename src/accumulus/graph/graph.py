@@ -16,8 +16,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +25,6 @@ from accumulus.errors import GraphError
 from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
-
-if TYPE_CHECKING:
-    from accumulus.graph.local import LocalJacobian
-    from accumulus.graph.paths import PathSet
 
 __all__ = ["LARGEST_SIZE", "DifferentiationGraph", "Kind"]
 
@@ -340,145 +335,11 @@ class DifferentiationGraph:
         live: NDArray[np.bool_] = above[self.sources] & below[self.targets]
         return live
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the graph to a file in the form that the end of its name says; see `accumulus.graph.files`.
-
-        ``.json`` and ``.graphml`` are read back by `accumulus.load_graph`, ``.dot`` is a picture for Graphviz.
-        """
-        from accumulus.graph.files import save_graph
-
-        save_graph(self, path)
-
-    def to_dot(self) -> str:
-        """The graph as a picture in Graphviz's language; see `accumulus.graph.dot`."""
-        from accumulus.graph.dot import to_dot
-
-        return to_dot(self)
-
-    def to_networkx(self) -> Any:
-        """The graph as a ``networkx.MultiDiGraph``; see `accumulus.graph.exchange`."""
-        from accumulus.graph.exchange import to_networkx
-
-        return to_networkx(self)
-
-    @classmethod
-    def from_networkx(
-        cls, given: Any, roots: Iterable[Hashable] | None = None, terminals: Iterable[Hashable] | None = None
-    ) -> DifferentiationGraph:
-        """A graph from a ``networkx.DiGraph`` or ``MultiDiGraph``; see `accumulus.graph.exchange`."""
-        from accumulus.graph.exchange import from_networkx
-
-        return from_networkx(given, roots, terminals)
-
     def __repr__(self) -> str:
         return (
             f"DifferentiationGraph({self.name!r}, {len(self.roots)} roots, {len(self.intermediates)} intermediates, "
             f"{len(self.terminals)} terminals, {len(self.sources)} edges)"
         )
-
-    # The notes' notation; each of these is explained in the module that it comes from --------------------------
-
-    def predecessors(self, vertices: int | Iterable[int]) -> tuple[int, ...]:
-        """Vertices with an edge to a vertex or to one of a set, ascending; see `accumulus.graph.degrees`."""
-        from accumulus.graph.degrees import predecessors
-
-        return predecessors(self, vertices)
-
-    def successors(self, vertices: int | Iterable[int]) -> tuple[int, ...]:
-        """Vertices with an edge from a vertex or from one of a set, ascending; see `accumulus.graph.degrees`."""
-        from accumulus.graph.degrees import successors
-
-        return successors(self, vertices)
-
-    def roots_of(self, vertex: int) -> tuple[int, ...]:
-        """Roots with a path to the vertex: its index range Y_i; see `accumulus.graph.degrees`."""
-        from accumulus.graph.degrees import members
-
-        return members(self._ranges[self._number(vertex)], self.roots)
-
-    def terminals_of(self, vertex: int) -> tuple[int, ...]:
-        """Terminals with a path from the vertex: its index domain X_i; see `accumulus.graph.degrees`."""
-        from accumulus.graph.degrees import members
-
-        return members(self._domains[self._number(vertex)], self.terminals)
-
-    def root_degree(self, vertex: int) -> int:
-        """Number of roots with a path to the vertex; in the notes the r-degree D_r⁻."""
-        return self._ranges[self._number(vertex)].bit_count()
-
-    def terminal_degree(self, vertex: int) -> int:
-        """Number of terminals with a path from the vertex; in the notes the t-degree D_t⁺."""
-        return self._domains[self._number(vertex)].bit_count()
-
-    def paths(self, starts: int | Iterable[int] | None = None, ends: int | Iterable[int] | None = None) -> PathSet:
-        """All paths between vertices, by default from the roots to the terminals; see `accumulus.graph.paths`."""
-        from accumulus.graph.paths import paths
-
-        return self._all_paths if starts is None and ends is None else paths(self, starts, ends)
-
-    def overlap(self, edge: int) -> int:
-        """Number of paths from roots to terminals through the edge: its overlapping degree O_P(e) for P = P_{Y→X}."""
-        return self._all_paths.overlap(edge)
-
-    def level(self, vertex: int) -> int:
-        """Depth level of the vertex, −1 if no root reaches it; see `accumulus.graph.levels`."""
-        return self._levels[self._number(vertex)]
-
-    @cached_property
-    def cross_level_edges(self) -> tuple[int, ...]:
-        """Edges whose ends are more than one level apart; see `accumulus.graph.levels`."""
-        from accumulus.graph.levels import cross_level_edges
-
-        return cross_level_edges(self)
-
-    def segmented(self, side: Literal["tail", "head"] = "tail", *, shared: bool = False) -> DifferentiationGraph:
-        """The graph with its cross-level edges cut by unit edges; see `accumulus.graph.levels.segmented`."""
-        from accumulus.graph.levels import segmented
-
-        return segmented(self, side, shared=shared)
-
-    def local_jacobian(
-        self,
-        rows: int | Iterable[int],
-        columns: int | Iterable[int],
-        *,
-        paths: Literal["direct", "all"] = "direct",
-    ) -> LocalJacobian:
-        """J⟨rows|columns⟩, the derivatives between two sets of vertices; see `accumulus.graph.local`."""
-        from accumulus.graph.local import local_jacobian
-
-        return local_jacobian(self, rows, columns, paths=paths)
-
-    def _number(self, vertex: int) -> int:
-        """The vertex itself; `GraphError` if it is none of the graph."""
-        from accumulus.graph.derive import vertex_numbers
-
-        (number,) = vertex_numbers(self, vertex)
-        return number
-
-    @cached_property
-    def _ranges(self) -> list[int]:
-        from accumulus.graph.degrees import index_ranges
-
-        return index_ranges(self)
-
-    @cached_property
-    def _domains(self) -> list[int]:
-        from accumulus.graph.degrees import index_domains
-
-        return index_domains(self)
-
-    @cached_property
-    def _all_paths(self) -> PathSet:
-        from accumulus.graph.paths import paths
-
-        return paths(self)
-
-    @cached_property
-    def _levels(self) -> list[int]:
-        from accumulus.graph.levels import levels
-
-        return levels(self)
 
 
 def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
