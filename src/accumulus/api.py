@@ -264,6 +264,12 @@ class Derivative:
                 result = quick(arguments, out, self._options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
+        return self._batch(arguments, in_axes, out, threads, transposed)
+
+    def _batch(
+        self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
+    ) -> Any:
+        """The long way of `batch`: a function of its own, so that a call that does not take it need not set it up."""
         self._renew()
         name = _name(self.__wrapped__)
         static = self._static_positions(arguments)
