@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +15,7 @@ import accumulus as acc
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.live import as_written
+from accumulus.tape.live import as_written, signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, targets
@@ -133,6 +136,153 @@ def test_ties_of_quotients_are_ties(options):
     jacobian = acc.jacobian(f, **options)(np.array([49.0, 3.0, 49.0], options.get("dtype", "float64")))
     np.testing.assert_allclose(jacobian[:2, 0], [0.5 / 49.0, 1.0 / 49.0], rtol=1e-6)
     np.testing.assert_allclose(jacobian[2], [0.5 / 3.0, -49.0 / 9.0, 0.5 / 3.0], rtol=1e-6)
+
+
+# The signs of zeros --------------------------------------------------------------------------------------------------
+
+ANGLES = {
+    "x - x": (lambda x: np.arctan2(x[0] - x[1], -1.0), (2.0, 2.0)),
+    "y - x after x - y": (lambda x: np.arctan2(x[1] - x[0], -1.0) * (x[0] - x[1] + 1.0), (2.0, 2.0)),
+    "-x - y": (lambda x: np.arctan2(-x[0] - x[1], -1.0), (1.0, -1.0)),
+    "0 - x": (lambda x: np.arctan2(0.0 - x[0], -1.0), (0.0, 1.0)),
+    "x + 0": (lambda x: np.arctan2(x[0] + 0.0, -1.0), (-0.0, 1.0)),
+    "x - 0": (lambda x: np.arctan2(x[0] - 0.0, -1.0), (-0.0, 1.0)),
+    "-x": (lambda x: np.arctan2(-x[0], -1.0), (0.0, 1.0)),
+    "0 * x": (lambda x: np.arctan2(0.0 * x[0], -abs(x[1])), (-3.0, 1.0)),
+    "0 / x": (lambda x: np.arctan2(0.0 / x[0], -abs(x[1])), (-3.0, 1.0)),
+    "sign(-x)": (lambda x: np.arctan2(np.sign(-x[0]), -1.0), (0.0, 1.0)),
+    "0 * x, by a constant": (lambda x: np.arctan2(0.0 * x[0], -1.0), (-3.0, 1.0)),
+    "-(x - x)": (lambda x: np.arctan2(-(x[0] - x[1]), -1.0) + (x[0] - x[1]), (2.0, 2.0)),
+    "x and x + 0": (lambda x: np.arctan2(x[0], -1.0) + 2.0 * np.arctan2(x[0] + 0.0, -1.0), (-0.0, 1.0)),
+    "x - y and y - x": (lambda x: np.arctan2(x[0] - x[1], -1.0) + 2.0 * np.arctan2(x[1] - x[0], -1.0), (2.0, 2.0)),
+    "sums from 0": (lambda x: np.arctan2(sum([x[0], x[0] * x[1], x[0]]), -1.0) + sum([x[0], x[1]]), (-0.0, 1.0)),
+    "abs": (lambda x: np.arctan2(np.abs(x[0] + 0.0), -1.0) - np.arctan2(-np.abs(x[0]), -1.0), (-0.0, 1.0)),
+    "a choice": (lambda x: np.arctan2(np.where(x[1] > 0.0, -x[0], x[0] + 0.0), -1.0), (0.0, 1.0)),
+    "an angle of an angle": (lambda x: np.arctan2(-np.arctan2(x[0] - x[1], 1.0), -1.0), (2.0, 2.0)),
+    "second argument": (lambda x: np.arctan2(0.0, x[0] - x[1]), (2.0, 2.0)),
+    "x * y - z": (lambda x: np.arctan2(x[0] * x[1] - 1.0, -1.0), (49.0, 1 / 49.0)),
+    "a product with a matrix": (
+        lambda x: np.arctan2(np.array([[-1.0, -1.0], [1.0, 0.0]]) @ x, -1.0).sum(),
+        (1.0, -1.0),
+    ),
+}
+ANGLE_OPTIONS = [*OPTIONS[:3], OPTIONS[4]]
+
+
+@every_target
+@pytest.mark.parametrize("options", ANGLE_OPTIONS, ids=str)
+@pytest.mark.parametrize("name", ANGLES)
+def test_angles_are_on_the_side_of_numpys(name, options, target):
+    f, point = ANGLES[name]
+    for x in (np.array(point), np.array(point[::-1]), -np.array(point)):
+        with np.errstate(all="ignore"):
+            expected = f(x)
+        program = acc.value_and_jacobian(f, target=target, **options)
+        np.testing.assert_allclose(program(x)[0], expected, rtol=1e-14)
+        np.testing.assert_allclose(program.batch(np.array([x] * 9))[0], [expected] * 9, rtol=1e-14)
+
+
+FORMS = [
+    *("{a} + {b}", "{a} - {b}", "{a} * {b}", "-{b}", "{b} / -2.0", "{b} / 3.0", "0.0 / (2.0 + {b} * {b})", "abs({b})"),
+    *("np.sin({b})", "np.sign({b})", "np.maximum({b}, -1.0)", "np.minimum({b}, 2.0)", "np.floor({b})"),
+    *("np.where({a} > 0.5, {b}, -{b})", "np.cos({a} - {b})", "np.arctan2({b}, 2.0)", "sum([{b}, {a}])"),
+]
+
+
+@st.composite
+def zeros(draw):
+    """Source of a function of three numbers, the last lines of which are angles of what the others compute."""
+    names = ["x[0]", "x[1]", "x[2]"]
+    lines = []
+    operand = st.sampled_from(["0.0", "-0.0", "1.0", "-1.0", "2.0"])
+    for k in range(draw(st.integers(1, 8))):
+        a = draw(st.sampled_from(names) | operand)
+        b = draw(st.sampled_from(names))
+        a, b = (a, b) if draw(st.booleans()) else (b, a)
+        form = draw(st.sampled_from(FORMS))
+        if "{a}" not in form:
+            b = names[-1] if not b.startswith(("x", "v")) else b
+        lines.append(f"v{k} = {form.format(a=a, b=b)}")
+        names.append(f"v{k}")
+    # one argument is no constant, whatever becomes of the other
+    pair = st.tuples(st.sampled_from([*names, "-1.0"]), st.sampled_from(names[:3]))
+    ends = draw(st.lists(pair | pair.map(lambda ends: ends[::-1]), min_size=1, max_size=3))
+    results = [*(f"np.arctan2({y}, {x})" for y, x in ends), names[-1]]
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"def f(x):\n{body}    return np.array([{', '.join(results)}])\n"
+
+
+SIGNED = st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 0.5]), min_size=3, max_size=3)
+
+
+@settings(max_examples=60)
+@given(zeros(), st.lists(SIGNED, min_size=3, max_size=3), st.sampled_from(ANGLE_OPTIONS), st.sampled_from(targets()))
+def test_no_angle_is_a_whole_turn_off(source, points, options, target):
+    scope = {"np": np}
+    exec(source, scope)
+    if "time_limit" in options:
+        options = options | {"time_limit": 0.02}
+    program = acc.value_and_jacobian(scope["f"], target=target, **options)
+    points = np.array(points)
+    expected = np.array([scope["f"](x) for x in points])
+    np.testing.assert_allclose(program.batch(points)[0], expected, rtol=1e-14)
+    np.testing.assert_allclose(program(points[0])[0], expected[0], rtol=1e-14)
+
+
+def test_only_what_reaches_arctan2_keeps_the_signs_of_zeros():
+    def f(x):
+        y, z = 0.0 - x[0], x[1] + 0.0
+        return np.arctan2(y, np.cos(z)), y * z, x[0] - x[1]
+
+    tape = acc.trace(f, np.ones(2)).tape
+    assert str(tape) == (
+        "t2 = subtract(0.0, x0)\nt3 = cos(x1)\nt4 = atan2(t2, t3)\nt5 = multiply(x1, t2)\nt6 = subtract(x0, x1)\n"
+        "return t4, t5, t6"
+    )
+    assert signed_zeros(tape).tolist() == [False, False, True, True, True, False, False]
+
+
+def test_a_simpler_form_is_taken_where_zeros_have_no_sign():
+    def f(x):
+        y = x[0] - x[1]
+        z = x[1] - x[0] + 0.0
+        return np.arctan2(y, z), np.exp(z) * y
+
+    tape = acc.trace(f, np.ones(2)).tape
+    assert str(tape) == (
+        "t2 = subtract(x0, x1)\nt3 = subtract(x1, x0)\nt4 = add(0.0, t3)\nt5 = atan2(t2, t4)\nt6 = exp(t3)\n"
+        "t7 = multiply(t2, t6)\nreturn t5, t7"
+    )
+
+
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.arity], ids=lambda row: row.name)
+def test_the_table_says_what_becomes_of_signs_of_zeros(row):
+    others = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, math.inf, -math.inf]
+    changes, jumps = False, False
+    real = [k for k in range(row.arity) if row.arguments[k] == "real"]
+    for k in real:
+        for rest in itertools.product(others, repeat=row.arity - 1):
+            one, other = (float(row.evaluate(*map(np.float64, [*rest[:k], zero, *rest[k:]]))) for zero in (0.0, -0.0))
+            if not math.isnan(one):
+                changes |= one != other or math.copysign(1.0, one) != math.copysign(1.0, other)
+                jumps |= one != other and math.isfinite(one)
+    # the sign of either zero is 0, but that of its result is seen to where its argument is negated
+    assert row.zero_signs == ("seen" if jumps else "kept" if changes or row.name == "sign" else "lost")
+
+
+def test_what_needs_zeros_to_be_known_is_recorded_without_their_signs():
+    def f(x):
+        return np.arctan2(x[0], -1.0) * [1.0, 2.0][int(0.0 * x[1])]
+
+    value, slopes = acc.value_and_jacobian(f)(np.array([-0.0, 5.0]))
+    assert value == -math.pi
+    np.testing.assert_array_equal(slopes, [-1.0, 0.0])
+
+
+def test_structural_zeros_stay_structural_where_zeros_have_signs():
+    jacobian = acc.jacobian(lambda x: np.arctan2(x[1], -1.0) + (0.0 / x[0]) * x[1] + 0.0 * x[2] * x[0])
+    slopes = jacobian(np.array([np.inf, 1.0, np.inf]))
+    np.testing.assert_array_equal(slopes, [0.0, -0.5, 0.0])
 
 
 # The set of operations -----------------------------------------------------------------------------------------------

@@ -226,6 +226,7 @@ def check(network: Any) -> None:
             assert abs(rows[n][k]) in places, f"node {n} needs node {rows[n][k]}, which is dead"
             places[abs(rows[n][k])].append(3 * n + k)
     held = {*range(1, 4), *range(4, 4 + inputs), *outputs}
+    held |= {abs(n) for n in block.array(slot.MEANINGS)[network._seeing].tolist()}  # for life
     for n in live:
         assert uses[n] == len(places[n]) + (n in held), f"uses of node {n}"
         listed, place, before = [], heads[n], 0

@@ -57,7 +57,7 @@ def test_round_trip(method, graph, objective, seed, tmp_path):
 
 
 def functions():
-    """Functions of the examples with odd tapes: branches, constants that are not finite."""
+    """Functions of the examples, and some with odd tapes: branches, constants that are not finite, signs of zeros."""
     sys.path.insert(0, str(EXAMPLES))
     try:
         from pollu import pollu
@@ -69,10 +69,14 @@ def functions():
         low = np.where(x[0] < -1.0, x[1] / 0.3, np.minimum(x[0], x[1]) ** 3)
         return np.array([low, np.where(x[1] > x[0], np.inf, 2.0 * low), np.maximum(x[0], 1.0) + 1.5])
 
-    return {"roe_flux": (roe_flux, 6), "pollu": (pollu, 20), "branches": (branches, 2)}
+    def angles(x):
+        y, z = 0.0 - x[0], x[1] + 0.0
+        return np.array([np.arctan2(y - z, -z - x[2]), np.arctan2(0.0 * x[2], z - y), y * z, np.sign(-x[2]) * z])
+
+    return {"roe_flux": (roe_flux, 6), "pollu": (pollu, 20), "branches": (branches, 2), "angles": (angles, 3)}
 
 
-@pytest.mark.parametrize("name", ["roe_flux", "pollu", "branches"])
+@pytest.mark.parametrize("name", ["roe_flux", "pollu", "branches", "angles"])
 def test_plans_of_functions(name, tmp_path):
     f, inputs = functions()[name]
     trace = acc.trace(f, np.ones(inputs))

@@ -19,7 +19,7 @@ ROWS = [row for row in OPERATIONS if row.arity]
 SIMPLIFIED = [
     BY_NAME[name]
     for name in (
-        *("add", "subtract", "multiply", "divide", "negative", "power", "select", "sin", "cos", "floor"),
+        *("add", "subtract", "multiply", "divide", "negative", "power", "select", "sin", "cos", "floor", "sign"),
         *("less", "equal", "not_equal", "logical_not", "logical_and", "logical_or"),
     )
 ]
@@ -36,7 +36,7 @@ def contents(tape: Tape):
 @st.composite
 def programs(draw):
     """A tape, and operations to append to it: code and arguments, references of values or of constants."""
-    tape = Tape(draw(st.integers(1, 3)))
+    tape = Tape(draw(st.integers(1, 3)), signed_zeros=draw(st.booleans()))
     for value in draw(st.lists(st.sampled_from([*NUMBERS, *SPECIAL]) | st.floats(), min_size=1, max_size=6)):
         tape.constant(value)
     table = draw(st.sampled_from([ROWS, SIMPLIFIED]))
@@ -55,7 +55,8 @@ def programs(draw):
         if k < before:
             values.append(tape.apply_code(row.code, [values[a] if a >= 0 else a for a in arguments]))
         else:
-            rows.append((row.code, *arguments, *[0] * (3 - row.arity)))
+            code = row.code + slot.SIGNED * draw(st.booleans())
+            rows.append((code, *arguments, *[0] * (3 - row.arity)))
             values.append(-1)
     tape.outputs = [0]
     return tape, values[: len(values) - len(rows)], np.array(rows, np.int64).reshape(-1, 4)
@@ -64,7 +65,8 @@ def programs(draw):
 def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
     """What `extended` is to give, one builder after the other."""
     result, values = tape.copy(), list(given)
-    for code, *arguments in rows.tolist():
+    for command, *arguments in rows.tolist():
+        result.signed_zeros, code = divmod(command, slot.SIGNED)
         own = arguments[: OPERATIONS[code].arity]
         values.append(result.apply_code(code, [values[a] if a >= 0 else a for a in own]))
     return result, values

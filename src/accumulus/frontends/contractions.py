@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -118,14 +119,15 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
         ordered = references.transpose([labels.index(label) for label in batch + own + summed])
         sizes = [math.prod(lengths[label] for label in part) for part in (batch, own, summed)]
         blocks.append(ordered.reshape(sizes).tolist())
-    add, multiply, zero = tape.add, tape.multiply, tape.constant(0.0)
+    # what a zero contributes to a sum is nothing, whatever its sign; a tape that keeps signs would add it
+    zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
     entries: list[int] = []
     for rows, columns in zip(*blocks, strict=True):
         for row in rows:
             for column in columns:
-                total = zero
-                for x, y in zip(row, column, strict=True):
-                    total = add(total, multiply(x, y))
-                entries.append(total)
+                pairs: Iterable[tuple[int, int]] = zip(row, column, strict=True)
+                if zeros and len(row) > 1:
+                    pairs = [(x, y) for x, y in pairs if min(x, y) not in zeros or max(x, y) < 0]
+                entries.append(tape.sum(starmap(tape.multiply, pairs)))
     labels = batch + left + right
     return np.array(entries, np.int64).reshape([lengths[label] for label in labels]), labels

@@ -46,8 +46,10 @@ def solve(tape: Tape, a: Any, b: Any) -> Any:
     matrices = np.broadcast_to(matrices, stack + matrices.shape[-2:])
     sides = np.broadcast_to(sides, stack + sides.shape[-2:])
     result = np.empty(sides.shape, np.int64)
-    for k in np.ndindex(stack):
-        result[k] = np.array(_solve(tape, matrices[k].tolist(), sides[k].tolist()), np.int64).reshape(sides.shape[-2:])
+    with tape.unsigned_zeros():
+        for k in np.ndindex(stack):
+            solutions = _solve(tape, matrices[k].tolist(), sides[k].tolist())
+            result[k] = np.array(solutions, np.int64).reshape(sides.shape[-2:])
     return TracedArray(tape, result[..., 0] if vector else result)
 
 
@@ -58,8 +60,9 @@ def inv(tape: Tape, a: Any) -> Any:
     n = matrices.shape[-1]
     unit = [[tape.constant(float(i == j)) for j in range(n)] for i in range(n)]
     result = np.empty(matrices.shape, np.int64)
-    for k in np.ndindex(matrices.shape[:-2]):
-        result[k] = np.array(_solve(tape, matrices[k].tolist(), unit), np.int64).reshape(n, n)
+    with tape.unsigned_zeros():
+        for k in np.ndindex(matrices.shape[:-2]):
+            result[k] = np.array(_solve(tape, matrices[k].tolist(), unit), np.int64).reshape(n, n)
     return TracedArray(tape, result)
 
 
@@ -68,11 +71,13 @@ def det(tape: Tape, a: Any) -> Any:
     """The determinant, of stacks of matrices too."""
     matrices = _square(tape, a)
     result = np.empty(matrices.shape[:-2], np.int64)
-    for k in np.ndindex(result.shape):
-        rows = matrices[k].tolist()
-        result[k] = (
-            _cofactors(tape, rows)[1] if len(rows) <= 3 else _Triangular(tape, rows, [[] for _ in rows]).determinant()
-        )
+    with tape.unsigned_zeros():
+        for k in np.ndindex(result.shape):
+            rows = matrices[k].tolist()
+            small = len(rows) <= 3
+            result[k] = (
+                _cofactors(tape, rows)[1] if small else _Triangular(tape, rows, [[] for _ in rows]).determinant()
+            )
     return make(tape, result if result.ndim else int(result))
 
 

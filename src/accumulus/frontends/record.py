@@ -1,4 +1,8 @@
-"""Run a function once on traced arguments and keep what it computed.
+"""Run a function on traced arguments and keep what it computed.
+
+Once is enough, unless it calls arctan2: that is π or -π by the sign of a zero, so the function is run once more on a
+tape that keeps the signs of zeros, and what does not reach arctan2 is simplified afterwards. Where those zeros keep
+what was constant from being known, the first recording counts.
 
 The recording is what the function did in that one run: global variables, files and static arguments enter it with the
 values that they had then, and branches on them as they went then. What would need the values of the traced arguments is
@@ -10,7 +14,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +30,7 @@ from accumulus.frontends.scalars import Traced, TracedScalar
 from accumulus.frontends.state import ACTIVE, recording_on
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.frontends.verify import verify
+from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.tape import Tape
 
 __all__ = ["Recording", "record"]
@@ -75,7 +81,7 @@ def record(
     *,
     check: bool = False,
 ) -> Recording:
-    """Run `function` once on traced values in the place of `arguments` and return what it computed.
+    """Run `function` on traced values in the place of `arguments` and return what it computed.
 
     Args:
         function: written with operators, NumPy's functions, and constant control flow.
@@ -114,17 +120,14 @@ def record(
         size = 0 if shape is None else int(np.prod(shape))
         slices.append(slice(count, count + size))
         count += size
-    tape = Tape(count)
-    traced = [
-        replaced(argument) if shape is None else _traced(tape, argument, place, shape)
-        for argument, shape, place in zip(arguments, shapes, slices, strict=True)
-    ]
-    result, refusal = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
-    structure, leaves = flatten(result)
-    outputs = [_references(function, tape, path, leaf) for path, leaf in leaves]
-    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    shapes_of_results = tuple(references.shape for references in outputs)
-    recording = Recording(tape, shapes, tuple(slices), shapes_of_results, structure)
+    recording, refusal = _recorded(function, arguments, keywords, shapes, tuple(slices), Tape(count))
+    if refusal is None and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape))):
+        with suppress(TraceError):
+            signed, caught = _recorded(
+                function, arguments, keywords, shapes, tuple(slices), Tape(count, signed_zeros=True)
+            )
+            if caught is None:
+                recording = replace(signed, tape=settled(signed.tape))
     agrees = check and verify(function, arguments, keywords, recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -133,6 +136,26 @@ def record(
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     return recording
+
+
+def _recorded(
+    function: Callable[..., Any],
+    arguments: Sequence[object],
+    keywords: Mapping[str, object],
+    shapes: tuple[tuple[int, ...] | None, ...],
+    slices: tuple[slice, ...],
+    tape: Tape,
+) -> tuple[Recording, TraceError | None]:
+    """The function on an empty tape, and the last error of the recorder that it caught, if any."""
+    traced = [
+        replaced(argument) if shape is None else _traced(tape, argument, place, shape)
+        for argument, shape, place in zip(arguments, shapes, slices, strict=True)
+    ]
+    result, refusal = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
+    structure, leaves = flatten(result)
+    outputs = [_references(function, tape, path, leaf) for path, leaf in leaves]
+    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
+    return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), refusal
 
 
 def _run(

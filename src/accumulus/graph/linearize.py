@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.live import needed, unattached
+from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import partial
 from accumulus.tape.passes import Integers, commands, extended, moved, rows_of, spread
@@ -125,14 +125,23 @@ def _local_partials(tape: Tape, columns: Integers) -> tuple[Tape, _Edges]:
         operations, positions = np.nonzero(counting)
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
         result, edges = _written(tape, rows, smooth & active[arguments])
-        zero = edges.labels < 0
-        zero[zero] = np.array(result.constants)[-1 - edges.labels[zero]] == 0.0
+        zero = _are_zero(result, edges.labels)
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, _Edges(*(column[~zero] for column in edges))
         # what depends on a column through such an argument only does not depend on it
         counting[operations] &= ~cancelled
+
+
+def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
+    """Which labels are 0 at every point, those with a literal zero for a factor, too."""
+    if signed_zeros(tape).any():
+        tape, values = extended(tape.emptied(), rows_of(tape, tape.inputs))
+        labels = moved(labels, values)
+    zero = labels < 0
+    zero[zero] = np.array(tape.constants)[-1 - labels[zero]] == 0.0
+    return zero
 
 
 def _written(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, _Edges]:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from accumulus.tape.live import needed
-from accumulus.tape.passes import Integers, extended, moved, rows_of
+from accumulus.tape.live import needed, signed_rows
+from accumulus.tape.passes import Integers, extended, moved
 from accumulus.tape.tape import Tape
 
 __all__ = ["own_operations", "without_dead"]
@@ -24,7 +24,7 @@ def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[i
     place = np.full(len(tape), -1)
     place[: tape.inputs] = np.arange(tape.inputs)
     place[live] = tape.inputs + np.arange(len(live))
-    rows = rows_of(tape)[live]
+    rows = signed_rows(tape)[live]
     rows[:, 1:] = moved(rows[:, 1:], place)
     # builders find nothing to simplify in what other builders left, so that each row writes one operation
     result, values = extended(tape.emptied(), rows)

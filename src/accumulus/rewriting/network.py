@@ -15,7 +15,8 @@ from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots as slot
 from accumulus.rewriting.costs import FUSED
 from accumulus.rewriting.signs import Definitions, write
-from accumulus.tape.live import as_written
+from accumulus.rewriting.zeros import with_signed_zeros
+from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -35,6 +36,9 @@ SHORTEST: Final = 1e-7
 class Network:
     """The operations of a tape as nodes that can be rewritten.
 
+    Zeros have no sign here. Operations that see it never die, nor does what they are computed from, so that all is
+    there still when the network is written down and `with_signed_zeros` needs it.
+
     Args:
         tape: the program.
         weights: what each operation costs, by its name, in whole numbers; under `FUSED`, what a sum and a product that
@@ -45,6 +49,7 @@ class Network:
 
     def __init__(self, tape: Tape, weights: Mapping[str, int], *, kept_outputs: int = 0, seed: int = 0) -> None:
         self._tape = tape
+        self._seeing = seeing_zero_signs(tape)
         length, inputs, outputs = tape.operations, tape.inputs, len(tape.outputs)
         nodes = 2 * (length + inputs + outputs + len(tape.constants)) + 4096
         block = self._block = Block(slot.SLOTS)
@@ -123,21 +128,28 @@ class Network:
         self._perform(slot.KEEP)
 
     def written(self) -> Tape:
-        """The best that was found, as a tape with the same inputs and outputs."""
+        """The best that was found, as a tape with the same inputs and outputs.
+
+        That is the tape as it was where operations that see the signs of zeros differ by these alone.
+        """
         array, count = self._block.array, int(self._values[slot.BEST_NEXT])
         rows = array(slot.BEST_ARGUMENTS)[: 3 * count]
         first = int(self._values[slot.FIRST_OUTPUT])
         arguments = rows.reshape(-1, 3)
-        return write(
-            Definitions(
-                codes=array(slot.BEST_CODES)[:count],
-                signs=array(slot.BEST_SIGNS)[:count],
-                arguments=arguments,
-                numbers=rows.view(np.float64)[::3],
-                outputs=arguments[first : first + len(self._tape.outputs), 0],
-            ),
-            self._tape,
+        network = Definitions(
+            codes=array(slot.BEST_CODES)[:count],
+            signs=array(slot.BEST_SIGNS)[:count],
+            arguments=arguments,
+            numbers=rows.view(np.float64)[::3],
+            outputs=arguments[first : first + len(self._tape.outputs), 0],
+            exact=np.zeros(count, bool),
         )
+        if not len(self._seeing):
+            return write(network, self._tape)
+        staying = np.frombuffer(needed(self._tape, self._seeing.tolist()), bool)[self._tape.inputs :]
+        references = np.flatnonzero(staying) + self._tape.inputs
+        signed = with_signed_zeros(network, self._tape, references, array(slot.MEANINGS)[references])
+        return self._tape if signed is None else write(signed, self._tape)
 
     def _search(self, mode: int, visits: int, inline: float) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
@@ -177,6 +189,7 @@ class Network:
         for reference, third in tape.third.items():
             program[reference - inputs, 3] = third
         program[:length, 4] = np.frombuffer(as_written(tape, kept_outputs), np.uint8)[inputs:]
+        program[self._seeing - inputs, 4] = slot.FOR_LIFE
         block.point(slot.MEANINGS, np.zeros(len(tape) + 1, np.int64))
         block.point(slot.OUTPUTS, np.array([*tape.outputs, 0], np.int64))
         block.point(slot.NUMBERS, np.array([*tape.constants, 0.0]))

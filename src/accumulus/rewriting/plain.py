@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.compiled import passes_slots as slot
-from accumulus.tape.live import as_written, needed
+from accumulus.tape.live import as_written, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import Integers, extended, moved, rows_of
 from accumulus.tape.tape import Tape
@@ -89,6 +89,9 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
                 # of a chain's tape: the base, an operation before, or a constant
                 value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
                 written[starts - inputs + k, column] = value
+
+    # none of what is rewritten above
+    written[ends - inputs, 0] += slot.SIGNED * signed_zeros(tape)[live]
 
     result, values = extended(base, written)
     result.outputs = moved(moved(tape.outputs, place), values).tolist()

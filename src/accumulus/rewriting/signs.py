@@ -19,6 +19,7 @@ from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots
 from accumulus.rewriting.compiled import signs_slots as slot
+from accumulus.tape.compiled import passes_slots
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import Integers, commands, extended, moved
 from accumulus.tape.tape import Tape
@@ -45,6 +46,9 @@ _KIND: Final = np.array(
         for row in OPERATIONS
     ]
 )
+#: The sign of either zero is 0.
+_JUMPS: Final = np.zeros(256, bool)
+_JUMPS[: len(OPERATIONS)] = [row.jumps for row in OPERATIONS]
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
 ROUNDS: Final = 6
 LARGE: Final = 10_000
@@ -68,6 +72,8 @@ class Definitions:
         arguments: numbers of nodes, negative where the negative is meant; of an input, its position, (n, 3).
         numbers: value of each node that is a constant, (n,).
         outputs: the values that the program returns.
+        exact: whether zeros of a node have the sign that its operation gives them, (n,). The negative of a sum is
+            computed as such then: a + b and -a - b are both 0 where a is -b.
     """
 
     codes: Integers
@@ -75,6 +81,7 @@ class Definitions:
     arguments: Integers
     numbers: NDArray[np.float64]
     outputs: Integers
+    exact: NDArray[np.bool_]
 
 
 def write(network: Definitions, tape: Tape) -> Tape:
@@ -111,9 +118,10 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     table = np.zeros((fixed + 1, 3), np.int64)
     table[1 : count + 1] = np.where(_REAL[codes], np.sign(rows) * places[np.abs(rows)], 0)
     table[count + 1 : fixed, 0] = np.sign(network.outputs) * places[np.abs(network.outputs)]
-    takes_any_sign = np.isin(codes, (ADD, MULTIPLY, DIVIDE)) & (table[1 : count + 1, :2] == 0).any(axis=1)
+    own_kinds = _kinds(network, order)
+    takes_any_sign = np.isin(own_kinds, (slot.SUM, slot.PRODUCT)) & (table[1 : count + 1, :2] == 0).any(axis=1)
     kinds = np.full(fixed + 1, slot.OUTPUT)
-    kinds[1 : count + 1] = np.where(takes_any_sign, slot.FREE, _KIND[codes])
+    kinds[1 : count + 1] = np.where(takes_any_sign, slot.FREE, own_kinds)
     kinds[[0, fixed]] = slot.FREE
 
     block = Block(slot.SLOTS)
@@ -122,6 +130,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     own = block.point(slot.OWN, np.ones(fixed + 1, np.int64))
     own[1 : count + 1] = network.signs[order]
     spins = block.point(slot.SPINS, np.ones(fixed + 1, np.int64))
+    spins[kinds == slot.EXACT_SUM] = own[kinds == slot.EXACT_SUM]
     heads, nexts = _uses(np.abs(table).reshape(-1), fixed)
     block.point(slot.HEADS, heads)
     block.point(slot.NEXTS, nexts)
@@ -144,6 +153,15 @@ def _signs(network: Definitions, order: Integers) -> Integers:
             best, fewest = spins.copy(), changes
     signs[order] = best[1 : count + 1]
     return signs
+
+
+def _kinds(network: Definitions, order: Integers) -> Integers:
+    """What becomes of signs at each node."""
+    codes, exact = network.codes[order], network.exact[order]
+    kinds = _KIND[codes]
+    kinds[exact & (kinds == slot.SUM)] = slot.EXACT_SUM
+    kinds[exact & _JUMPS[codes]] = slot.OTHER
+    return kinds
 
 
 def _turn(block: Block, first: int, count: int, visits: int) -> None:
@@ -177,9 +195,9 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
 def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape) -> Tape:
     """The operations on a tape, each with the changes of sign that its arguments and its result take."""
     codes, rows = network.codes[order], network.arguments[order]
-    sums, choices, products = codes == ADD, codes == SELECT, _KIND[codes] == slot.PRODUCT
-    odd, even = _KIND[codes] == slot.ODD, _KIND[codes] == slot.EVEN
-    others = _KIND[codes] == slot.OTHER
+    kinds = _kinds(network, order)
+    sums, choices, products = codes == ADD, codes == SELECT, kinds == slot.PRODUCT
+    odd, even, others = kinds == slot.ODD, kinds == slot.EVEN, kinds == slot.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
@@ -197,11 +215,14 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape)
     left = np.where(is_number, 1, by * comes)
 
     # the result's own sign, differences, and arguments that have to be changed first
+    negative_sums = (kinds == slot.EXACT_SUM) & (left[:, :2] < 0).all(axis=1)
+    left[negative_sums, 0] = 1
     alike = left[:, 0] == left[:, 1]
     result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
     result = np.where(even | others, sign, result)
     used = np.arange(3) < _ARITY[codes][:, np.newaxis]
     changed = (choices | others)[:, np.newaxis] & (left < 0) & used
+    changed[negative_sums, 0] = True
 
     # one row for each argument that is changed, the operation, and perhaps its change of sign
     present = np.concatenate([changed, np.ones((len(order), 1), bool), (result < 0)[:, np.newaxis]], axis=1)
@@ -222,7 +243,12 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape)
     differences = sums & ~alike
     backwards = differences & (left[:, 0] < 0)
     operands[backwards, :2] = operands[backwards, 1::-1]
-    written[at[:, 3]] = np.column_stack([np.where(differences, SUBTRACT, codes), np.where(used, operands, 0)])
+    written[at[:, 3]] = np.column_stack(
+        [
+            np.where(differences, SUBTRACT, codes) + passes_slots.SIGNED * network.exact[order],
+            np.where(used, operands, 0),
+        ]
+    )
     turned_back = result < 0
     written[at[turned_back, 4]] = commands(
         int(np.count_nonzero(turned_back)), NEGATIVE, tape.inputs + at[turned_back, 3]

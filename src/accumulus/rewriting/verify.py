@@ -28,7 +28,7 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, comparison, jump, size
-from accumulus.tape.live import needed
+from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -175,11 +175,12 @@ def _is_same(a: complex, b: complex) -> bool:
 def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:
     """Refuse outputs that could not be compared at any point, unless they are written alike."""
     both = tape.copy()
-    marks = needed(other)
+    marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))
     for r in range(other.inputs, len(other)):
         if marks[r]:
             new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
+            both.signed_zeros = bool(signed[r])
             moved[r] = both.apply_code(other.codes[r], new)
     for k in sorted(outputs):
         output = other.outputs[k]

@@ -1,4 +1,9 @@
-"""What of a tape its outputs need, and what of it has to be rounded as it is written."""
+"""What of a tape its outputs need, what of it has to be rounded as it is written, and where the signs of zeros matter.
+
+They do to arctan2, which is π or -π by the sign of a zero, and so to what it is computed from: back to functions that
+are the same at 0 and at -0, like cos. There builders with `signed_zeros` have to write the tape, each time that it is
+written anew; everywhere else, in derivatives, too, zeros have no sign.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,24 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.tape.compiled import passes_slots as slot
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
-__all__ = ["as_written", "needed", "unattached"]
+__all__ = ["as_written", "needed", "seeing_zero_signs", "settled", "signed_rows", "signed_zeros", "unattached"]
 
-_JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS])
+_SEES_ZERO_SIGNS: Final = np.array([operation.zero_signs == "seen" for operation in OPERATIONS])
+_JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS
+#: Through which arguments the sign of a zero reaches a result.
+_HANDS_ON: Final = np.array(
+    [
+        [k < row.arity and row.arguments[k] == "real" and row.zero_signs != "lost" for k in range(3)]
+        for row in OPERATIONS
+    ]
+)
 _ATTACH: Final = BY_NAME["attach"].code
 
 
@@ -26,8 +40,9 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
     """1 for every operation that has to be done by itself, on its own operands, else 0; of inputs it says nothing.
 
-    They are all that some argument of floor, ceil, sign, fmod or a comparison is computed from: where such an argument
-    is rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step.
+    They are all that some argument of floor, ceil, sign, fmod, a comparison or arctan2 is computed from: where such an
+    argument is rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step; that of
+    arctan2 by 2π, where its first argument is rounded to the other side of 0.
 
     Args:
         kept_outputs: that many of the first outputs, and all that they need, are done as written, too.
@@ -52,12 +67,69 @@ def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
     return bytearray(spread(marks, start[inside], to[inside]).tobytes())
 
 
+def seeing_zero_signs(tape: Tape) -> Integers:
+    """References of the operations that see the signs of zeros, of those that the outputs need."""
+    found = np.flatnonzero(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)])
+    return found[np.frombuffer(needed(tape), bool)[found]] if len(found) else found
+
+
+def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
+    """Of which operations the sign of a zero reaches one that sees it; these, too. Of inputs it says nothing."""
+    marks = np.zeros(len(tape), bool)
+    marks[seeing_zero_signs(tape)] = True
+    if not marks.any():
+        return marks
+    rows = rows_of(tape, tape.inputs)[::-1]
+    to = rows[:, 1:]
+    start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
+    handed = _HANDS_ON[rows[:, 0]] & (to >= tape.inputs)
+    return spread(marks, start[handed], to[handed])
+
+
+def signed_rows(tape: Tape, start: int = 0) -> Integers:
+    """As `rows_of`, for `extended` to write the very same operations: where signs of zeros matter, they are kept."""
+    rows = rows_of(tape, start)
+    rows[:, 0] += slot.SIGNED * signed_zeros(tape)[start:]
+    return rows
+
+
+def settled(tape: Tape) -> Tape:
+    """A tape with `signed_zeros` without them, but for what reaches an operation that sees them.
+
+    What that shares with the rest is written once, unless the rest finds a simpler form: x for ``x + 0``.
+    """
+    inputs, signed = tape.inputs, signed_zeros(tape)[tape.inputs :]
+    rows = rows_of(tape, inputs)
+    simpler = signed & ~_SEES_ZERO_SIGNS[rows[:, 0]]
+    while True:
+        # each operation once, or twice: with signed zeros, and without
+        ends = inputs + np.cumsum(1 + simpler) - 1
+        firsts = ends - simpler
+        with_signs, without = (np.concatenate([np.arange(inputs), places]) for places in (firsts, ends))
+        written = np.empty((len(rows) + np.count_nonzero(simpler), rows.shape[1]), np.int64)
+        written[ends - inputs, 0] = rows[:, 0]
+        written[ends - inputs, 1:] = moved(rows[:, 1:], without)
+        codes, own = rows[signed, 0], firsts[signed] - inputs
+        written[own, 0] = codes + slot.SIGNED
+        written[own, 1:] = np.where(
+            _HANDS_ON[codes], moved(rows[signed, 1:], with_signs), moved(rows[signed, 1:], without)
+        )
+        result, values = extended(tape.emptied(), written)
+        # another form that is not there before is no simpler
+        longer = values[ends] > values[firsts]
+        if not longer.any():
+            break
+        simpler &= ~longer
+    result.outputs = moved(moved(tape.outputs, without), values).tolist()
+    return result
+
+
 def unattached(tape: Tape) -> tuple[Tape, Integers]:
     """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one."""
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))
-    rows = rows_of(tape, tape.inputs)
-    rows[rows[:, 0] == _ATTACH, 0] = slot.TAKE
+    rows = signed_rows(tape, tape.inputs)
+    rows[rows[:, 0] & (slot.SIGNED - 1) == _ATTACH, 0] = slot.TAKE
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(tape.outputs, values).tolist()
     return result, values

@@ -31,6 +31,8 @@ __all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
 Kind = Literal["real", "boolean"]
 #: Odd: f(-x) is -f(x); even: f(-x) is f(x).
 Parity = Literal["odd", "even"] | None
+#: What becomes of the sign of a zero argument: that of a result, nothing, or a result that is another number.
+ZeroSigns = Literal["kept", "lost", "seen"]
 INFINITY: Final = math.inf
 #: Names that the expressions of partial derivatives may use for constants.
 CONSTANTS: Final = {
@@ -49,6 +51,8 @@ class Operation:
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
+    `zero_signs` says what becomes of the result where a zero argument changes its sign: "kept" if it may change its own
+    sign, "lost" if it never changes, "seen" if it may become another finite number.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
     operation is not smooth. `sawtooth` marks what has jumps, and a slope between them.
     """
@@ -65,6 +69,7 @@ class Operation:
     commutative: bool = False
     parity: Parity = None
     sawtooth: bool = False
+    zero_signs: ZeroSigns = "kept"
 
     @property
     def arity(self) -> int:
@@ -102,10 +107,11 @@ def _rows() -> list[Operation]:
         commutative: bool = False,
         parity: Parity = None,
         sawtooth: bool = False,
+        zero_signs: ZeroSigns = "kept",
     ) -> None:
         kinds = arguments if arguments is not None else REALS[: len(partials)]
         ranges = domain if domain else (REAL,) * len(partials)
-        properties = (kinks, kinds, result, commutative, parity, sawtooth)
+        properties = (kinks, kinds, result, commutative, parity, sawtooth, zero_signs)
         rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, *properties))
 
     REALS: tuple[Kind, ...] = ("real", "real", "real")
@@ -130,35 +136,35 @@ def _rows() -> list[Operation]:
     row("sqrt", "np.sqrt({0})", "llvm.sqrt", ("0.5 / v",), POSITIVE, kinks=((0.0,),))
     row("cbrt", "np.cbrt({0})", "@cbrt", ("1 / (3 * (v * v))",), kinks=((0.0,),), parity="odd")
     row("hypot", "np.hypot({0}, {1})", "@hypot",
-        ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),))
+        ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),), zero_signs="lost")
 
-    row("exp", "np.exp({0})", "@exp", ("v",))
+    row("exp", "np.exp({0})", "@exp", ("v",), zero_signs="lost")
     row("expm1", "np.expm1({0})", "@expm1", ("v + 1",))
-    row("exp2", "np.exp2({0})", "@exp2", ("ln2 * v",))
-    row("log", "np.log({0})", "@log", ("1 / x",), POSITIVE, kinks=((0.0,),))
+    row("exp2", "np.exp2({0})", "@exp2", ("ln2 * v",), zero_signs="lost")
+    row("log", "np.log({0})", "@log", ("1 / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
     row("log1p", "np.log1p({0})", "@log1p", ("1 / (1 + x)",), (-1.0, INFINITY), kinks=((-1.0,),))
-    row("log2", "np.log2({0})", "@log2", ("log2e / x",), POSITIVE, kinks=((0.0,),))
-    row("log10", "np.log10({0})", "@log10", ("log10e / x",), POSITIVE, kinks=((0.0,),))
+    row("log2", "np.log2({0})", "@log2", ("log2e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
+    row("log10", "np.log10({0})", "@log10", ("log10e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
 
     row("sin", "np.sin({0})", "@sin", ("cos(x)",), (-1e5, 1e5), parity="odd")
-    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5), parity="even")
+    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5), parity="even", zero_signs="lost")
     row("tan", "np.tan({0})", "@tan", ("1 + v * v",), (-1e5, 1e5), parity="odd")
     row("asin", "np.arcsin({0})", "@asin", ("1 / sqrt((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
-    row("acos", "np.arccos({0})", "@acos", ("-(1 / sqrt((1 - x) * (1 + x)))",), UNIT, kinks=((-1.0,), (1.0,)))
+    row("acos", "np.arccos({0})", "@acos", ("-(1 / sqrt((1 - x) * (1 + x)))",), UNIT, kinks=((-1.0,), (1.0,)), zero_signs="lost")
     row("atan", "np.arctan({0})", "@atan", ("1 / (1 + x * x)",), parity="odd")
     row("atan2", "np.arctan2({0}, {1})", "@atan2",
-        ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE)
+        ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE, zero_signs="seen")
 
     row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",), parity="odd")
-    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",), parity="even")
+    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",), parity="even", zero_signs="lost")
     row("tanh", "np.tanh({0})", "@tanh", ("(1 - v) * (1 + v)",), parity="odd")
     row("asinh", "np.arcsinh({0})", "@asinh", ("1 / sqrt(1 + x * x)",), WIDE, parity="odd")
-    row("acosh", "np.arccosh({0})", "@acosh", ("1 / sqrt((x - 1) * (x + 1))",), (1.0, 1e150), kinks=((1.0,),))
+    row("acosh", "np.arccosh({0})", "@acosh", ("1 / sqrt((x - 1) * (x + 1))",), (1.0, 1e150), kinks=((1.0,),), zero_signs="lost")
     row("atanh", "np.arctanh({0})", "@atanh", ("1 / ((1 - x) * (1 + x))",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
     row("erf", "special.erf({0})", "@erf", ("two_over_sqrt_pi * exp(-(x * x))",), parity="odd")
-    row("erfc", "special.erfc({0})", "@erfc", ("-(two_over_sqrt_pi * exp(-(x * x)))",))
+    row("erfc", "special.erfc({0})", "@erfc", ("-(two_over_sqrt_pi * exp(-(x * x)))",), zero_signs="lost")
 
-    row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),))
+    row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),), zero_signs="lost")
     row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),), parity="odd")
     row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)))
     row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)))
@@ -179,12 +185,12 @@ def _rows() -> list[Operation]:
         ("not_equal", "!=", "une", True),
     ):
         row(name, f"{{0}} {symbol} {{1}}", f"fcmp {predicate}", (None, None),
-            kinks=TIES, result="boolean", commutative=commutative)
+            kinks=TIES, result="boolean", commutative=commutative, zero_signs="lost")
     for name, symbol in (("logical_and", "and"), ("logical_or", "or")):
         row(name, f"np.{name}({{0}}, {{1}})", symbol, (None, None), (0.0, 1.0), (0.0, 1.0),
-            arguments=("boolean", "boolean"), result="boolean", commutative=True)
+            arguments=("boolean", "boolean"), result="boolean", commutative=True, zero_signs="lost")
     row("logical_not", "np.logical_not({0})", "not", (None,), (0.0, 1.0),
-        arguments=("boolean",), result="boolean")
+        arguments=("boolean",), result="boolean", zero_signs="lost")
     # the first argument with the derivative of the second: how implicit functions are written down
     row("attach", "{0}", "attach", (None, "1"))
     row("select", "np.where({0}, {1}, {2})", "select", (None, "select(x, 1, 0)", "select(x, 0, 1)"),

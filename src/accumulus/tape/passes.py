@@ -59,7 +59,7 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
         tape: what is copied; its outputs are, too.
         rows: code of each operation and its three arguments, (n, 4): from 0 on positions among the values before it,
             below 0 constants of the tape. Codes beyond the table's: `TAKE`, `QUOTIENT` and `SHARED_QUOTIENT` of
-            `accumulus.tape.compiled.passes_slots`.
+            `accumulus.tape.compiled.passes_slots`; plus its `SIGNED`, where zeros keep their sign.
         given: references that are values before the first operation; by default all of the tape.
 
     Returns:
@@ -172,4 +172,5 @@ for _row in OPERATIONS:
         | slot.COMMUTATIVE * _row.commutative
         | slot.ODD * (_row.parity == "odd")
         | slot.EVEN * (_row.parity == "even")
+        | slot.JUMPS * _row.jumps
     )

@@ -7,15 +7,21 @@ whatever they have in common.
 
 Each builder folds constants and simplifies where the result is the same number:
 
-* ``x + 0``, ``x * 1``, ``x / 1``, ``x - 0``, ``--x``, ``x ** 1`` are x; ``x * 0`` and ``0 / x`` are 0;
+* ``x + 0``, ``x * 1``, ``x / 1``, ``x - 0``, ``--x``, ``x ** 1`` are x; ``0 - x`` is ``-x``; ``x * 0`` and ``0 / x``
+  are 0;
 * signs move outwards, where sums absorb them: ``(-x) * y`` is ``-(x * y)``, ``x + (-y)`` is ``x - y``, ``sin(-x)`` is
-  ``-sin(x)``, ``cos(-x)`` is ``cos(x)``;
+  ``-sin(x)``, ``cos(-x)`` is ``cos(x)``, ``(-x) - y`` is ``-(x + y)``, and ``y - x`` is ``-(x - y)`` where that is
+  there;
 * ``x + x`` is ``2 * x``, division by a power of two is a product, ``x ** 2`` is ``x * x``, ``x ** 0.5`` is
   ``sqrt(x)``.
 
 What this assumes: a factor of a literal zero is finite, a divisor of a literal zero is not zero, and the sign
 of a zero does not matter. Nothing else is assumed: ``x - x`` and ``x / x`` stay, since they are NaN for an
 infinite x. No sum or product is reassociated.
+
+Only what arctan2 is given, which is π or -π by the sign of a zero, is written by builders with `signed_zeros`: none of
+the three is assumed, and of the simplifications above ``x + 0``, ``0 - x``, ``x * 0``, ``0 / x``, ``(-x) - y``,
+``y - x`` and ``sign(-x)`` are left out; ``x - 0`` is x still. See `accumulus.tape.live`.
 
 Time per builder call is constant; a tape takes about 120 bytes an operation (`tests/tape/test_size.py` holds it
 to 300).
@@ -25,7 +31,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -47,6 +54,8 @@ SELECT: Final = BY_NAME["select"].code
 _APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
 _PARITY: Final = tuple(operation.parity for operation in OPERATIONS)
+#: The same for zeros, too: the sign of either zero is 0.
+_SIGNED_PARITY: Final = tuple(None if operation.jumps else operation.parity for operation in OPERATIONS)
 _BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
 
 
@@ -68,14 +77,20 @@ class Tape:
         "codes",
         "constants",
         "first",
+        "folded_zero_signs",
         "inputs",
         "outputs",
         "second",
+        "signed_zeros",
         "third",
     )
 
-    def __init__(self, inputs: int) -> None:
+    def __init__(self, inputs: int, *, signed_zeros: bool = False) -> None:
         self.inputs = inputs
+        #: Whether builders keep the sign of every zero; of copies they do not.
+        self.signed_zeros = signed_zeros
+        #: Whether builders have folded an operation that sees the signs of zeros.
+        self.folded_zero_signs = False
         #: Operation code of each reference; inputs have code 0.
         self.codes = bytearray(inputs)
         #: First, second and third argument of each operation; 0 where it takes fewer.
@@ -96,6 +111,7 @@ class Tape:
         """Tape of operations that builders have simplified: code and three arguments for each reference, (n, 4)."""
         tape = cls.__new__(cls)
         tape.inputs = inputs
+        tape.signed_zeros = tape.folded_zero_signs = False
         tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
         tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
         chosen = np.flatnonzero(rows[:, 0] == SELECT)
@@ -177,6 +193,7 @@ class Tape:
         """An independent tape with the same references."""
         other = Tape.__new__(Tape)
         other.inputs = self.inputs
+        other.signed_zeros = other.folded_zero_signs = False
         other.codes = self.codes[:]
         other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
         other.constants, other.outputs = self.constants[:], self.outputs[:]
@@ -187,6 +204,15 @@ class Tape:
         return Tape.of_rows(self.inputs, np.zeros((self.inputs, 4), np.int64), self.constants, ())
 
     # Writing ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def unsigned_zeros(self) -> Iterator[None]:
+        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own."""
+        before, self.signed_zeros = self.signed_zeros, False
+        try:
+            yield
+        finally:
+            self.signed_zeros = before
 
     def constant(self, value: float) -> int:
         """Reference of the constant `value`; equal values (zeros of either sign apart) have one reference."""
@@ -223,7 +249,7 @@ class Tape:
         if a < 0:
             if b < 0:
                 return self.constant(self.constants[-1 - a] + self.constants[-1 - b])
-            if self.constants[-1 - a] == 0.0:
+            if self._is_nothing(a):
                 return b
         elif a == b:
             return self.multiply(self.constant(2.0), a)
@@ -238,15 +264,17 @@ class Tape:
         """a - b."""
         if b < 0:
             return self.add(a, self.constant(-self.constants[-1 - b]))
-        if a < 0 and self.constants[-1 - a] == 0.0:
+        if a < 0 and self._is_nothing(a):
             return self.negative(b)
         codes = self.codes
         if codes[b] == NEGATIVE:
             return self.add(a, self.first[b])
+        if self.signed_zeros:
+            return self._record(SUBTRACT, a, b)
         if a >= 0 and codes[a] == NEGATIVE:
             return self.negative(self.add(self.first[a], b))
         opposite = self._known.get(((b << 32) + a << 8) | SUBTRACT)
-        if opposite is not None and a >= 0 and a != b:
+        if opposite is not None and a >= 0 and a != b and ((a << 32) + b << 8) | SUBTRACT not in self._known:
             return self.negative(opposite)
         return self._record(SUBTRACT, a, b)
 
@@ -261,7 +289,7 @@ class Tape:
                 return self.constant(constant * self.constants[-1 - b])
             if constant == 1.0:
                 return b
-            if constant == 0.0:
+            if constant == 0.0 and not self.signed_zeros:
                 return self.constant(0.0)
             if constant == -1.0:
                 return self.negative(b)
@@ -286,7 +314,7 @@ class Tape:
             return self.negative(self.divide(a, self.first[b]))
         if a < 0:
             dividend = self.constants[-1 - a]
-            if dividend == 0.0:
+            if dividend == 0.0 and not self.signed_zeros:
                 return self.constant(0.0)
             if dividend == -1.0:
                 return self.negative(self.divide(self.constant(1.0), b))
@@ -362,19 +390,25 @@ class Tape:
 
     def sum(self, terms: Iterable[int]) -> int:
         """The terms added from left to right; 0 if there are none."""
-        total = self.constant(0.0)
+        total = None
         for term in terms:
-            total = self.add(total, term)
-        return total
+            total = term if total is None else self.add(total, term)
+        return self.constant(0.0) if total is None else total
+
+    def _is_nothing(self, constant: int) -> bool:
+        """Whether ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
+        value = self.constants[-1 - constant]
+        return value == 0.0 and (not self.signed_zeros or math.copysign(1.0, value) < 0.0)
 
     def _general(self, code: int, arguments: Sequence[int]) -> int:
         """Fold if all arguments are constants, else record."""
         if max(arguments) < 0:
+            self.folded_zero_signs |= OPERATIONS[code].zero_signs == "seen"
             # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
             return self.constant(OPERATIONS[code].evaluate(*(np.float64(self.value_of(a)) for a in arguments)))
         a = arguments[0]
         b = arguments[1] if len(arguments) > 1 else 0
-        parity = _PARITY[code]
+        parity = (_SIGNED_PARITY if self.signed_zeros else _PARITY)[code]
         if parity is not None and self.codes[a] == NEGATIVE:
             even = self._record(code, self.first[a], b)
             return even if parity == "even" else self.negative(even)

@@ -55,6 +55,7 @@ from accumulus.rewriting.compiled.rewrite_slots import (
     FAILED,
     FIELDS,
     FIRST_OUTPUT,
+    FOR_LIFE,
     FREE,
     FREE_COUNT,
     FREED,
@@ -1209,6 +1210,10 @@ def build(block: int) -> None:
         put(get(block, CODES), n, OUTPUT)
         put(get(block, ARGUMENTS), 3 * n, value)
         hold(block, n)
+    for r in range(get(block, LENGTH)):
+        if get(program + 8 * PROGRAM_FIELDS * r, 4) == FOR_LIFE:
+            put(block, LOGGED, 0)
+            hold(block, abs(get(meanings, inputs + r)))
     for n in range(4 + inputs, get(block, FIRST_OUTPUT)):
         put(block, LOGGED, 0)
         put(block, TOUCHED_COUNT, 0)

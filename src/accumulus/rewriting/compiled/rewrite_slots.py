@@ -37,6 +37,8 @@ UNKEPT: Final = 61
 SLOTS: Final = 62
 #: Numbers for each operation of a program: its code, three references, and whether it has to stay as it is.
 PROGRAM_FIELDS: Final = 5
+#: In the last field: that it has to stay, as it is, even if nothing needs it in the end.
+FOR_LIFE: Final = 2
 
 #: Node numbers of constants that every program has.
 ZERO, ONE, TWO = 1, 2, 3

@@ -2,9 +2,9 @@
 
 Each node is computed with a sign of its own: as its value, or as the negative of that. Whether that takes a change of
 sign depends on it and on those of its arguments: a product has the product of their signs, a difference can be taken
-either way round, a choice wants both of its values alike, an output its own. Annealing over single signs: what is
-wrong with a node depends on its neighbours only, so a visit takes some ten nanoseconds, and what is wrong wanders along
-products at no cost until it meets its like, or a difference.
+either way round, a choice wants both of its values alike, an output its own. An exact sum is never turned. Annealing
+over single signs: what is wrong with a node depends on its neighbours only, so a visit takes some ten nanoseconds, and
+what is wrong wanders along products at no cost until it meets its like, or a difference.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from accumulus.rewriting.compiled.signs_slots import (
     COOLING,
     COUNT,
     EVEN,
+    EXACT_SUM,
     FIRST,
     FREE,
     HEADS,
@@ -76,7 +77,7 @@ def wrong(block: int, n: int) -> int:
     x = sign_at(block, n, whole(0))
     if kind == PRODUCT:
         return 1 if x * sign_at(block, n, whole(1)) != spin else 0
-    if kind == SUM:
+    if kind in (SUM, EXACT_SUM):
         return 1 if x == sign_at(block, n, whole(1)) and x != spin else 0
     if kind == ODD:
         return 1 if x != spin else 0
@@ -145,6 +146,8 @@ def turn(block: int) -> None:
         bits = shifted_right(random_bits(block + RANDOM * 8), 8)
         n = first + ((bits & 0xFFFFFFFF) * count >> 32)
         temperature *= cooling
+        if get(get(block, KINDS), n) == EXACT_SUM:
+            continue
         before = around(block, n)
         put(spins, n, -get(spins, n))
         change = around(block, n) - before

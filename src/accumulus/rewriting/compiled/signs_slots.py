@@ -22,6 +22,6 @@ SLOTS: Final = 21
 #: What to do: anneal signs; count changes; bring the nodes that outputs need into an order, arguments first.
 TURN, COUNT, SORT = range(3)
 
-#: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any.
-FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT = range(8)
+#: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any. An exact sum never turns.
+FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT, EXACT_SUM = range(9)
 THRESHOLD_COUNT: Final = 1024

@@ -155,7 +155,8 @@ def _read_tape(data: Any) -> Tape:
     constants, operations, outputs = (data.get(key) for key in ("constants", "operations", "outputs"))
     if not (isinstance(constants, list) and isinstance(operations, list) and isinstance(outputs, list)):
         raise PlanError("expected lists 'constants', 'operations' and 'outputs' of the tape")
-    tape = Tape(inputs)
+    # those that keep the signs of zeros leave what the others have written, too
+    tape = Tape(inputs, signed_zeros=True)
     for k, given in enumerate(constants):
         value = _read_number(given)
         if value is None or tape.constant(value) != -1 - k:
@@ -181,7 +182,7 @@ def _read_tape(data: Any) -> Tape:
         type(output) is int and output in range(-len(constants), len(tape)) for output in outputs
     ):
         raise PlanError("the tape is not what was written; expected simplified operations, and outputs that it has")
-    tape.outputs = outputs
+    tape.outputs, tape.signed_zeros = outputs, False
     return tape
 
 

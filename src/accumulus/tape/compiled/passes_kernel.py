@@ -38,6 +38,7 @@ from accumulus.tape.compiled.passes_slots import (
     GIVEN,
     INDEX,
     INPUTS,
+    JUMPS,
     LENGTH,
     MARKS,
     MODE,
@@ -51,6 +52,8 @@ from accumulus.tape.compiled.passes_slots import (
     ROW_LIMIT,
     ROWS,
     SHARED_QUOTIENT,
+    SIGNED,
+    SIGNED_ZEROS,
     SPREAD,
     TABLE,
     TABLE_BITS,
@@ -210,6 +213,13 @@ def ask(block: int, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
+def is_nothing(block: int, reference: int) -> bool:
+    """As `Tape._is_nothing`."""
+    bits = bits_of(number(block, reference))
+    return bits & MAGNITUDE == 0 and (bits != 0 or get(block, SIGNED_ZEROS) == 0)
+
+
+@compiled
 def make(block: int, code: int, a: int, b: int, c: int) -> int:
     """As `Tape.apply_code`; ASKED where constants have to be evaluated first."""
     # changes of sign of the result, one after the other as the builders make them
@@ -222,7 +232,7 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
                 if b < 0:
                     result = constant(block, number(block, a) + number(block, b))
                     break
-                if number(block, a) == 0.0:
+                if is_nothing(block, a):
                     result = b
                     break
             elif a == b:
@@ -238,17 +248,21 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
         elif code == SUBTRACT:
             if b < 0:
                 code, b = whole(ADD), constant(block, -number(block, b))
-            elif a < 0 and number(block, a) == 0.0:
+            elif a < 0 and is_nothing(block, a):
                 result = negative(block, b)
                 break
             elif code_of(block, b) == NEGATIVE:
                 code, b = whole(ADD), argument(block, b, whole(0))
+            elif get(block, SIGNED_ZEROS):
+                result = record(block, code, a, b, whole(0))
+                break
             elif code_of(block, a) == NEGATIVE:
                 code, a = whole(ADD), argument(block, a, whole(0))
                 negations += 1
             else:
                 opposite = -1
-                if a >= 0 and a != b:
+                known = get(get(block, TABLE), place_of(block, code, a, b, whole(0))) - 1
+                if a >= 0 and a != b and known < 0:
                     opposite = get(get(block, TABLE), place_of(block, code, b, a, whole(0))) - 1
                 if opposite >= 0:
                     result = opposite
@@ -267,7 +281,7 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
                 if factor == 1.0:
                     result = b
                     break
-                if factor == 0.0:
+                if factor == 0.0 and get(block, SIGNED_ZEROS) == 0:
                     result = constant(block, 0.0)
                     break
                 if factor == -1.0:
@@ -299,7 +313,7 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
                 b = argument(block, b, whole(0))
                 negations += 1
                 continue
-            if a < 0 and number(block, a) == 0.0:
+            if a < 0 and number(block, a) == 0.0 and get(block, SIGNED_ZEROS) == 0:
                 result = constant(block, 0.0)
                 break
             if a < 0 and number(block, a) == -1.0:
@@ -363,7 +377,11 @@ def make(block: int, code: int, a: int, b: int, c: int) -> int:
             if a < 0 and (arity < 2 or b < 0):
                 result = ask(block, code, a, b, c)
                 break
-            if properties & (ODD | EVEN) and code_of(block, a) == NEGATIVE:
+            # the sign of either zero is 0
+            parity = properties & (ODD | EVEN)
+            if properties & JUMPS and get(block, SIGNED_ZEROS):
+                parity = 0
+            if parity and code_of(block, a) == NEGATIVE:
                 a = argument(block, a, whole(0))
                 if properties & ODD:
                     negations += 1
@@ -421,7 +439,9 @@ def write(block: int) -> int:
         else:
             row = commands + 8 * WIDTH * t
             a, b, c = value_at(block, get(row, 1)), value_at(block, get(row, 2)), value_at(block, get(row, 3))
-            result = run(block, get(row, 0), a, b, c)
+            code = get(row, 0)
+            put(block, SIGNED_ZEROS, code & SIGNED)
+            result = run(block, code & (SIGNED - 1), a, b, c)
             if result == ASKED:
                 return FOLD
         put(values, given + t, result)

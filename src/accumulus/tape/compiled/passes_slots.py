@@ -18,7 +18,9 @@ MARKS, FROM, TO, COUNT = range(25, 29)
 #: Addresses: for each vertex the first of the edges to it, how many it waits for, and vertices in order; how many these
 #: are.
 FIRST_EDGE, WAITING, ORDER, ORDERED = range(29, 33)
-SLOTS: Final = 33
+#: Integer: whether zeros keep their sign.
+SIGNED_ZEROS = 33
+SLOTS: Final = 34
 
 #: What to do: fill the hash tables, run commands, spread marks along edges, order vertices.
 INDEX, WRITE, SPREAD, SORT = range(4)
@@ -31,8 +33,10 @@ WIDTH: Final = 4
 TAKE: Final = 0
 QUOTIENT: Final = 254
 SHARED_QUOTIENT: Final = 255
+#: Added to the code of a command in which zeros keep their sign.
+SIGNED: Final = 256
 #: Rows and constants that one command may need.
 ROOM: Final = 8
 #: Bits of PROPERTIES; below them the number of arguments.
 ARITY: Final = 3
-COMMUTATIVE, ODD, EVEN = 4, 8, 16
+COMMUTATIVE, ODD, EVEN, JUMPS = 4, 8, 16, 32
