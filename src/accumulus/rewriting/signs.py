@@ -50,11 +50,11 @@ _KIND: Final = np.array(
 _JUMPS: Final = np.zeros(256, bool)
 _JUMPS[: len(OPERATIONS)] = [row.jumps for row in OPERATIONS]
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
-ROUNDS: Final = 6
+ROUNDS: Final = 2
 LARGE: Final = 10_000
 #: Visits of each node in a round, and of all together at least. Of larger networks so many nodes are annealed together,
 #: half of them once more with those that follow; and visits of each among these.
-VISITS: Final = 80
+VISITS: Final = 40
 FEWEST: Final = 4_000
 WINDOW: Final = 2048
 FEWER: Final = 20
