@@ -135,12 +135,12 @@ def test_another_processor_or_version_has_another_key(monkeypatch):
     tape, segments = program()
     keys = []
     for name in ("processor", "code_version"):
-        library._version.cache_clear()
+        library.version.cache_clear()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
         monkeypatch.setattr(library, name, lambda *given: "another")
-        library._version.cache_clear()
+        library.version.cache_clear()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
-    library._version.cache_clear()
+    library.version.cache_clear()
     assert len(set(keys)) == 3
 
 

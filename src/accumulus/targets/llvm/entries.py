@@ -36,10 +36,17 @@ from accumulus.targets.llvm.python_abi import (
     WRITABLE,
 )
 
-__all__ = ["UNOPTIMISED", "Signature", "entry_points", "point_entry"]
+__all__ = ["ATTRIBUTES", "OPENED", "UNOPTIMISED", "Signature", "entry_points", "opened", "point_entry"]
 
 #: Straight code that runs once a call is compiled the quick way.
 UNOPTIMISED: Final = "nounwind noinline optnone"
+#: What computes blocks of points: vectors as wide as the text says, and a stack on which spilled ones do not straddle
+#: cache lines.
+ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
+#: The function that looks at the arguments of one point, for all programs; see `accumulus.targets.llvm.shared`.
+OPENED: Final = "accumulus_opened"
+#: What code for one point needs of Python.
+_OF_POINT: Final = ("Py_IncRef", "PyErr_NoMemory", "PyMem_RawMalloc", "PyMem_RawFree", "object_none", "object_refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +112,117 @@ def entry_points(
 
 
 def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
-    """As `entry_points`, but ``point`` alone: a third of the code of a small program."""
-    declarations, names = _declarations(signature, transposed=False)
-    return [*declarations, *_point(signature)], names
+    """As `entry_points`, but ``point`` alone, for programs whose arguments `opened` looks at.
+
+    What that has to know is in a table: how many objects are given, how many of them are arguments; for each argument
+    the number of its axes and their lengths, for each result the number of its entries.
+    """
+    table = [len(signature.names), len(signature.shapes)]
+    for shape in signature.shapes:
+        table += [len(shape), *shape]
+    table += signature.lengths
+    lines = [
+        *(FUNCTIONS.get(name, f"@{name} = external global i8") for name in _OF_POINT),
+        f"declare i1 @{OPENED}(ptr, i64, ptr, ptr, ptr)",
+        f"@signature = internal constant [{len(table)} x i64] [{', '.join(f'i64 {number}' for number in table)}]",
+        f"define ptr @point(ptr %self, ptr %arguments, i64 %given) {UNOPTIMISED} {{",
+        f"%pointers = alloca ptr, i64 {len(signature.names)}",
+        f"%numbers = alloca i64, i64 {len(signature.shapes)}",
+        f"%right = call i1 @{OPENED}(ptr %arguments, i64 %given, ptr @signature, ptr %pointers, ptr %numbers)",
+        "br i1 %right, label %open, label %refuse",
+        "open:",
+    ]
+    for k, name in enumerate(signature.names):
+        lines += [f"%{name}.at = getelementptr ptr, ptr %pointers, i64 {k}", f"%{name} = load ptr, ptr %{name}.at"]
+    return [*lines, *_run_on_point(signature)], (*_OF_POINT, OPENED)
+
+
+def opened(size: int) -> tuple[list[str], tuple[str, ...]]:
+    """The function that finds the entries of the arguments and results of one point, for numbers of so many bytes.
+
+    It takes the objects and how many they are, the table of `point_entry`, and memory for a pointer to each of them and
+    for a number for each argument; it returns whether all are as they should be.
+    """
+    names = (*FUNCTIONS, *OBJECTS, "object_dtype")
+
+    def turn(kind: str, before: str, after: str, length: str, found: Sequence[str]) -> list[str]:
+        """A loop over the %k-th objects up to `length`, the table at %{kind}.at."""
+        return [
+            f"{kind}:",
+            f"%{kind}.k = phi i64 [ {'0' if before == 'counted' else '%arguments.count'}, %{before} ], "
+            f"[ %{kind}.k.next, %{kind}.right ]",
+            f"%{kind}.at = phi ptr [ {'%table.shapes' if before == 'counted' else '%argument.at'}, %{before} ], "
+            f"[ %{kind}.at.next, %{kind}.right ]",
+            f"%{kind}.more = icmp slt i64 %{kind}.k, {length}",
+            f"br i1 %{kind}.more, label %{kind}.given, label %{after}",
+            f"{kind}.given:",
+            f"%{kind}.slot = getelementptr ptr, ptr %arguments, i64 %{kind}.k",
+            f"%{kind}.object = load ptr, ptr %{kind}.slot",
+            f"%{kind}.first = load i64, ptr %{kind}.at",
+            f"%{kind}.rest = getelementptr i64, ptr %{kind}.at, i64 1",
+            *found,
+            f"%{kind}.wrong = icmp eq ptr %{kind}.pointer, null",
+            f"br i1 %{kind}.wrong, label %refuse, label %{kind}.right",
+            f"{kind}.right:",
+            f"%{kind}.to = getelementptr ptr, ptr %pointers, i64 %{kind}.k",
+            f"store ptr %{kind}.pointer, ptr %{kind}.to",
+            f"%{kind}.k.next = add i64 %{kind}.k, 1",
+        ]
+
+    lines = [
+        *FUNCTIONS.values(),
+        *(f"@{name} = external global i8" for name in names if name not in FUNCTIONS),
+        *_ARRAY_OF,
+        *_argument_of(transposed=False),
+        *_RESULT_OF,
+        *_number_of("double" if size == 8 else "float"),
+        f"define i1 @{OPENED}(ptr %arguments, i64 %given, ptr %table, ptr %pointers, ptr %numbers) nounwind {{",
+        "%count = load i64, ptr %table",
+        "%all = icmp eq i64 %given, %count",
+        "br i1 %all, label %counted, label %refuse",
+        "counted:",
+        "%arguments.count.at = getelementptr i64, ptr %table, i64 1",
+        "%arguments.count = load i64, ptr %arguments.count.at",
+        "%table.shapes = getelementptr i64, ptr %table, i64 2",
+        "br label %argument",
+        *turn(
+            "argument",
+            "counted",
+            "result",
+            "%arguments.count",
+            [
+                "%is.number = icmp eq i64 %argument.first, 0",
+                "br i1 %is.number, label %number, label %array",
+                "number:",
+                "%number.slot = getelementptr i64, ptr %numbers, i64 %argument.k",
+                "%number.at = call ptr @number_of(ptr %argument.object, ptr %number.slot)",
+                "br label %argument.found",
+                "array:",
+                "%axes = trunc i64 %argument.first to i32",
+                "%array.at = call ptr @argument_of(ptr %argument.object, i32 %axes, ptr %argument.rest, i64 -1)",
+                "br label %argument.found",
+                "argument.found:",
+                "%argument.pointer = phi ptr [ %number.at, %number ], [ %array.at, %array ]",
+            ],
+        ),
+        "%argument.at.next = getelementptr i64, ptr %argument.rest, i64 %argument.first",
+        "br label %argument",
+        *turn(
+            "result",
+            "argument",
+            "right",
+            "%count",
+            ["%result.pointer = call ptr @result_of(ptr %result.object, i64 %result.first, i64 -1, i1 false)"],
+        ),
+        "%result.at.next = getelementptr i64, ptr %result.rest, i64 0",
+        "br label %result",
+        "right:",
+        "ret i1 true",
+        "refuse:",
+        "ret i1 false",
+        "}",
+    ]
+    return lines, names
 
 
 def _declarations(signature: Signature, transposed: bool) -> tuple[list[str], tuple[str, ...]]:
@@ -495,9 +610,13 @@ def _point(signature: Signature) -> list[str]:
     for k, (name, length) in enumerate(zip(signature.results, signature.lengths, strict=True)):
         lines += _given(name, len(signature.shapes) + k)
         lines += _opened(name, f"@result_of(ptr %{name}.object, i64 {length}, i64 -1, i1 false)")
+    return [*lines, *_run_on_point(signature)]
+
+
+def _run_on_point(signature: Signature) -> list[str]:
+    """What ``point`` does once it knows where everything is."""
     pointers = ", ".join(f"ptr %{name}" for name in signature.names)
     return [
-        *lines,
         f"%status = call i32 @run({pointers}, i64 0, i64 1, i64 1)",
         "%failed = icmp ne i32 %status, 0",
         "br i1 %failed, label %no.memory, label %none",

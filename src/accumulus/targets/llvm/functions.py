@@ -32,12 +32,16 @@ class Callee:
 class Functions:
     """The functions that a module calls, for vectors of one type.
 
+    Args:
+        shared: whether those that are written out are elsewhere, see `accumulus.targets.llvm.shared`; of one lane.
+
     Attributes:
         imported: names in the C library or in its vector library, each with its declaration.
     """
 
-    def __init__(self, lanes: int, dtype: str) -> None:
+    def __init__(self, lanes: int, dtype: str, *, shared: bool = False) -> None:
         self.lanes, self.dtype = lanes, dtype
+        self._shared = shared and lanes == 1
         self.imported: dict[str, str] = {}
         self._vectors = Vectors(lanes, dtype)
         self._written_out: dict[VectorFunction, None] = {}
@@ -56,9 +60,13 @@ class Functions:
         written_out = VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
         if written_out is not None:
             vector_function, index = written_out
-            self._written_out[vector_function] = None
             several = len(vector_function.scalars) > 1
             kind = vector_function.result_type(self.lanes)
+            if self._shared:
+                parameters = ", ".join([self._vectors.type] * vector_function.arity)
+                self.imported[vector_function.name] = f"declare {kind} @{vector_function.name}({parameters}) nounwind"
+            else:
+                self.write_out(vector_function)
             return Callee(vector_function.name, kind, index if several else None)
         v = self._vectors
         name = vector_symbol(function, arity, self.lanes, self.dtype)
@@ -67,8 +75,12 @@ class Functions:
             return Callee(name, v.type)
         return Callee(self._lane_by_lane(function, arity), v.type)
 
-    def text(self) -> list[str]:
-        """Declarations and definitions."""
+    def write_out(self, function: VectorFunction) -> None:
+        """Define a function in this module."""
+        self._written_out[function] = None
+
+    def text(self, *, visible: bool = False) -> list[str]:
+        """Declarations and definitions; whether other modules can call what is written out."""
         arities = {function.arity for function in self._written_out}
         for function in self._written_out:
             for scalar in function.scalars:
@@ -80,7 +92,7 @@ class Functions:
             *sorted(self._intrinsics),
             *(self.imported[name] for name in sorted(self.imported)),
             *(self._each[name] for name in sorted(self._each)),
-            *(definition(function, self.lanes) for function in self._written_out),
+            *(definition(function, self.lanes, "" if visible else "internal ") for function in self._written_out),
             *(patch(arity, self.lanes) for arity in sorted(arities)),
         ]
 

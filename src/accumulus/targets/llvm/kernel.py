@@ -22,7 +22,8 @@ from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
 from accumulus.targets.llvm.library import Code, Library, key_of, recall, remember
-from accumulus.targets.llvm.python_abi import builtin, check_supported, objects
+from accumulus.targets.llvm.python_abi import builtin, check_supported
+from accumulus.targets.llvm.shared import needs_from_outside
 
 if TYPE_CHECKING:
     from accumulus.targets.llvm.program import Variant
@@ -246,7 +247,7 @@ class LLVMKernel(Kernel):
         library = None
         if code is not None:
             with suppress(CompileError):  # a library that it calls is not there
-                library = Library(code, exports, objects(self.dtype))
+                library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["recall"] += time.perf_counter() - start
         return library
 
@@ -260,7 +261,7 @@ class LLVMKernel(Kernel):
         written = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
         code = Code(compile_ir(written.text), written.imports, written.tables)
-        library = Library(code, exports, objects(self.dtype))
+        library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["write"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         if self._cache:

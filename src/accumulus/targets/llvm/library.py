@@ -26,7 +26,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import code_version, processor
 
-__all__ = ["Code", "Library", "key_of", "recall", "remember"]
+__all__ = ["Code", "Library", "key_of", "recall", "remember", "version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def key_of(
     """
     return digest(
         [
-            _version(),
+            version(),
             *tape_parts(tape),
             *(
                 bytes(array("q", positions))
@@ -140,5 +140,6 @@ def remember(key: str, code: Code) -> None:
 
 
 @cache
-def _version() -> bytes:
+def version() -> bytes:
+    """What decides on the code of a program, besides the program."""
     return f"{code_version(('accumulus', 'llvmlite'), ('tape', 'targets', 'native'))}\n{processor()}".encode()

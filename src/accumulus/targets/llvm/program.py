@@ -23,7 +23,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.llvm.entries import Signature, entry_points, point_entry
+from accumulus.targets.llvm.entries import ATTRIBUTES, Signature, entry_points, point_entry
 from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
@@ -47,7 +47,7 @@ from accumulus.targets.schedule import (
     parts,
 )
 
-__all__ = ["Module", "Variant", "module", "pressure_of"]
+__all__ = ["Module", "Variant", "in_module", "module", "pressure_of"]
 
 #: A program of more operations, or of more results, than the first is cut into functions of so many steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
@@ -60,8 +60,6 @@ WORTH_IT, SPARE = 0.9, 4
 TILE_LINES, TILE_BYTES = 2, 1 << 18
 #: As many structural zeros of one point are cleared by a call, before anything is stored.
 WORTH_CLEARING: Final = 16
-#: Vectors as wide as the text says, and a stack on which spilled ones do not straddle cache lines.
-ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     lengths = tuple(segment.length for segment in segments)
     signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
     phases = variant.phases or (0,) * len(lengths)
-    functions = Functions(lanes, variant.dtype)
+    functions = Functions(lanes, variant.dtype, shared=variant.single)
     tile = _tile(signature, lanes)
     runs = _runs(tape, segments, variant)
     if runs is None:
@@ -148,21 +146,29 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     else:
         block = _in_loops(tape, segments, runs, signature, variant, functions, tile)
     slots = block.slots
-    text = [*block.functions, *_blocks(block.body, signature, variant)]
+    text = list(block.functions)
     if variant.single:
-        text += run_one(signature, slots, lanes)
+        text += run_one(signature, slots, lanes, block.body)
     elif variant.transposed:
+        text += _blocks(block.body, signature, variant)
         text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, block.direct)
     else:
+        text += _blocks(block.body, signature, variant)
         text += run_rows(signature, slots, lanes, phases, variant.zeroed)
     if variant.single:
         entries, names = point_entry(signature)
     else:
         entries, names = entry_points(signature, variant.transposed, lanes, phases)
-    head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"', *functions.text()]
-    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
+    written = in_module([*functions.text(), *text, *entries])
     # functions of the C library are known only once the text has asked for them
-    return Module("\n".join([*head, *text, *entries, *tail]), (*sorted(functions.imported), *names), block.tables)
+    return Module(written, (*sorted(functions.imported), *names), block.tables)
+
+
+def in_module(lines: Iterable[str]) -> str:
+    """LLVM IR of a module for this machine."""
+    head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"']
+    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
+    return "\n".join([*head, *lines, *tail])
 
 
 @dataclass(frozen=True, slots=True)

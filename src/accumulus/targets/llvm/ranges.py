@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from accumulus.targets.llvm.entries import UNOPTIMISED, Signature
+from accumulus.targets.llvm.entries import ATTRIBUTES, UNOPTIMISED, Signature
 from accumulus.targets.schedule import Group
 
 __all__ = ["run_columns", "run_one", "run_rows"]
@@ -69,15 +69,15 @@ def _head(signature: Signature) -> str:
     return f"define i32 @run({pointers}, i64 %first, i64 %last, i64 %points) {UNOPTIMISED} {{"
 
 
-def run_one(signature: Signature, slots: int, lanes: int) -> list[str]:
-    """For one point, or as many as a block has lanes; arguments as for `run_rows`."""
+def run_one(signature: Signature, slots: int, lanes: int, body: Sequence[str]) -> list[str]:
+    """For one point, or as many as a block has lanes: the block itself, without a loop; arguments as for `run_rows`."""
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * signature.size)
-    pointers = ", ".join(f"ptr %{name}" for name in signature.names)
+    pointers = ", ".join(f"ptr noalias %{name}" for name in signature.names)
     return [
-        _head(signature),
+        f"define internal i32 @run({pointers}, i64 %first, i64 %last, i64 %points) {ATTRIBUTES} {{",
         *scratch.opening(),
-        f"call void @blocks({pointers}, ptr %frame, i64 {lanes})",
+        *body,
         *scratch.closing(),
         "ret i32 0",
         "}",

@@ -67,7 +67,7 @@ _PATCH_NAMES: Final = {1: "accumulus_patch", 2: "accumulus_patch2"}
 
 
 @cache
-def definition(function: VectorFunction, lanes: int) -> str:
+def definition(function: VectorFunction, lanes: int, linkage: str = "internal ") -> str:
     """LLVM IR of the function and of its constants."""
     w = mathematics.Writer(lanes, f"{function.name}_table")
     results, unfit = function.write(w)
@@ -98,7 +98,7 @@ def definition(function: VectorFunction, lanes: int) -> str:
         for i, result in enumerate(results):
             value = w.let(f"insertvalue {kind} {value}, {w.reals} {result}, {i}")
         w.lines.append(f"  ret {kind} {value}")
-    head = f"define internal {kind} @{function.name}({arguments}) nounwind noinline {{\nentry:"
+    head = f"define {linkage}{kind} @{function.name}({arguments}) nounwind noinline {{\nentry:"
     return "\n".join([w.table_definition(), head, *w.lines, "}"])
 
 

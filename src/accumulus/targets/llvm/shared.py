@@ -1,0 +1,76 @@
+"""Code that programs for one point have in common: what looks at Python's objects, and the elementary functions.
+
+LLVM takes longer for it than for a small program, so it is compiled once a machine, kept (`accumulus.cache`), and
+linked once a process. Where nothing can be kept, each process compiles it for itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.errors import CompileError
+from accumulus.forks import Lock
+from accumulus.tape.hashing import digest
+from accumulus.targets.llvm.entries import OPENED, opened
+from accumulus.targets.llvm.library import Code, Library, recall, remember, version
+from accumulus.targets.llvm.python_abi import objects
+from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS, VectorFunction
+
+__all__ = ["needs_from_outside"]
+
+_LOADED: Final[dict[str, Library]] = {}
+_LOCK: Final = Lock()
+
+
+def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
+    """Addresses of what code for that type of numbers names and is not a function of a library of this process.
+
+    Raises:
+        CompileError: if they cannot be had in this process.
+    """
+    shared = _library(dtype).addresses if OPENED in code.imports else {}
+    return {**objects(dtype), **shared}
+
+
+def _library(dtype: np.dtype[Any]) -> Library:
+    """The shared code for one type of numbers."""
+    name = str(dtype)
+    with _LOCK:
+        if name not in _LOADED:
+            key = digest([version(), f"shared by programs of {name}".encode()])
+            known = recall(key)
+            library = None
+            if known is not None:
+                with suppress(CompileError):  # a library that it calls is not there
+                    library = _linked(known, dtype)
+            if library is None:
+                code = _compiled(dtype)
+                library = _linked(code, dtype)
+                remember(key, code)
+            _LOADED[name] = library
+        return _LOADED[name]
+
+
+def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
+    return Library(code, [OPENED, *(function.name for function in _functions(dtype))], objects(dtype))
+
+
+def _functions(dtype: np.dtype[Any]) -> list[VectorFunction]:
+    """The elementary functions that are written out."""
+    return list(dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values())) if dtype == np.float64 else []
+
+
+def _compiled(dtype: np.dtype[Any]) -> Code:
+    from accumulus.targets.llvm.functions import Functions
+    from accumulus.targets.llvm.host import compile_ir
+    from accumulus.targets.llvm.program import in_module
+
+    functions = Functions(1, str(dtype))
+    for function in _functions(dtype):
+        functions.write_out(function)
+    text = functions.text(visible=True)
+    entry, names = opened(dtype.itemsize)
+    return Code(compile_ir(in_module([*text, *entry])), (*sorted(functions.imported), *names), {})
