@@ -103,6 +103,8 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
 
 def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
     """What powers become: rows of operations for each kind of power, constants being those of `tape`; and its kind."""
+    if not len(bases):
+        return [], bases
     lower = np.where(exponents > 0, exponents - 1, exponents + 1)
     there = set(zip(bases.tolist(), exponents.tolist(), strict=True))
     beside = [pair in there for pair in zip(bases.tolist(), lower.tolist(), strict=True)]

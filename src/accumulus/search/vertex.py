@@ -21,10 +21,9 @@ from typing import Final
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
-from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing
-from accumulus.search.elimination import Cost, Elimination, Limit, count_live, price
+from accumulus.search.elimination import Cost, Elimination, count_live
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
@@ -54,8 +53,9 @@ _SHARING: Final = {
 #: Seconds that one run of either stage may take on a machine of today: what is waited for before the first result
 #: stays a fraction of a second on graphs of some hundreds of vertices, too. Sweeps, not time, are what it limits.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
-#: Orders whose modelled operations exceed the least by more than this part and number are not worth their tape.
-_DOUBTFUL: Final = (0.15, 20)
+#: Orders whose modelled operations exceed the least by more than this part and number are not worth their tape, by
+#: effort. The model is right but for what writing a tape down simplifies.
+_DOUBTFUL: Final = {"fast": (0.0, 0), "balanced": (0.15, 20), "thorough": (0.15, 20)}
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) ->
         except KeyboardInterrupt:
             interrupted = True
     on_tape = options.objective.on_tape
-    found = _cheapest_tape(candidates, options.objective, until) if on_tape else _cheapest(candidates)
+    found = _cheapest_tape(candidates, options, until) if on_tape else _cheapest(candidates).found
     return replace(found, interrupted=True) if interrupted else found
 
 
@@ -115,7 +115,7 @@ def _search(
     if count_live(graph) > LARGEST:
         yield from _search_windows(graph, options, deadline, candidates)
         return
-    start = _cheapest(candidates)
+    start = _cheapest(candidates).found
     state = Elimination(graph, options.objective)
     annealing = Annealing(state, options.objective, _order(start))
     by_operations = options.objective.on_tape
@@ -126,7 +126,7 @@ def _search(
     sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
     try:
         for least in until_stalled(annealing, schedule, options.seed, sweeps, iterations):
-            yield start.cost(options.objective) if by_operations else least
+            yield _told(start, options) if by_operations else least
     finally:
         cost, order = annealing.best
         candidates.append(_Candidate(Found(graph, "vertex", (*order, *state.dead)), cost, cost))
@@ -160,14 +160,15 @@ def _search_by_operations(
 ) -> Generator[int]:
     """The second stage, from the order that the model likes best."""
     cheapest = _cheapest(candidates)
-    priced = price(graph, _order(cheapest), Objective.FMA, Limit(MOST_PRODUCTS), deadline)
-    if priced is None:
+    assert cheapest.cost is not None
+    products = cheapest.cost[1]  # multiplications come first, and all products where these are equal
+    if products > MOST_PRODUCTS:
         return
-    sharing = Sharing(graph, state, cheapest.accumulation.entries, priced.cost[0])
+    sharing = Sharing(graph, state, cheapest.found.accumulation.entries, products)
     for candidate in candidates:
         candidate.modelled = sharing.count_operations(_order(candidate.found))
     start = min(candidates, key=lambda candidate: candidate.modelled or 0).found
-    beside = start.cost(Objective.OPERATIONS) - sharing.best[0]
+    beside = _told(start, options) - sharing.best[0]
     sweeps = sharing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
     try:
         for modelled in until_stalled(sharing, _SHARING[options.effort], options.seed, sweeps, iterations):
@@ -177,21 +178,27 @@ def _search_by_operations(
         candidates.append(_Candidate(Found(graph, "vertex", (*order, *state.dead)), modelled=least))
 
 
+def _told(found: Found, options: Options) -> int:
+    """What whoever listens is told that an order costs; nobody's time is spent on counting it where nobody does."""
+    return 0 if options.progress is None else found.cost(options.objective)
+
+
 def _order(found: Found) -> tuple[int, ...]:
     assert found.order is not None
     return found.order
 
 
-def _cheapest(candidates: list[_Candidate]) -> Found:
+def _cheapest(candidates: list[_Candidate]) -> _Candidate:
     """The least cost; the simplest among equals."""
-    priced = [(candidate.cost, candidate.found) for candidate in candidates if candidate.cost is not None]
+    priced = [(candidate.cost, candidate) for candidate in candidates if candidate.cost is not None]
     return min(priced, key=lambda pair: pair[0])[1]
 
 
-def _cheapest_tape(candidates: list[_Candidate], objective: Objective, deadline: Deadline) -> Found:
+def _cheapest_tape(candidates: list[_Candidate], options: Options, deadline: Deadline) -> Found:
     """The least cost of the emitted tape, counted as far as there is time; the simplest among equals."""
     least = min((candidate.modelled for candidate in candidates if candidate.modelled is not None), default=0)
-    limit = least + _DOUBTFUL[0] * least + _DOUBTFUL[1]
+    part, number = _DOUBTFUL[options.effort]
+    limit = least + part * least + number
     worth = [(k, c) for k, c in enumerate(candidates) if c.modelled is None or c.modelled <= limit]
     # the likeliest first: it may be the only one that there is time for
     worth.sort(key=lambda pair: (pair[1].modelled or math.inf, pair[1].found.method != "vertex", pair[1].rank))
@@ -201,7 +208,7 @@ def _cheapest_tape(candidates: list[_Candidate], objective: Objective, deadline:
     counted = []
     for k, candidate in worth:
         before = deadline.left
-        counted.append((candidate.found.cost(objective), k, candidate.found))
+        counted.append((candidate.found.cost(options.objective), k, candidate.found))
         if 2 * (before - deadline.left) > deadline.left:
             break
     return min(counted, key=lambda item: item[:2])[2]
