@@ -124,10 +124,10 @@ class LLVMKernel(Kernel):
         """How transposed batches are compiled."""
         return self._suited(transposed=True)
 
-    def _suited(self, transposed: bool) -> Variant:
+    def _suited(self, transposed: bool, single: bool = False) -> Variant:
         from accumulus.targets.llvm.program import Variant
 
-        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype), transposed)
+        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype), transposed, single)
         return replace(suited, exact=suited.exact | self._exact)
 
     @property
@@ -176,7 +176,7 @@ class LLVMKernel(Kernel):
         if library is None:
             from accumulus.targets.llvm.tuning import runs_in_one_lane
 
-            if runs_in_one_lane(self._tape, self._variant.dtype):
+            if runs_in_one_lane(self._tape, str(self.dtype)):
                 library = self._compile(("point",), changes)
             else:
                 library = self._batch((), False, False).library
@@ -257,7 +257,10 @@ class LLVMKernel(Kernel):
         from accumulus.targets.llvm.program import module
 
         start = time.perf_counter()
-        suited = self._variant_transposed if changes.get("transposed") else self._variant
+        if changes.get("single"):
+            suited = self._suited(transposed=False, single=True)
+        else:
+            suited = self._variant_transposed if changes.get("transposed") else self._variant
         written = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
         code = Code(compile_ir(written.text), written.imports, written.tables)

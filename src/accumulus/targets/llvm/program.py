@@ -31,7 +31,7 @@ from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.loops import loops
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
-from accumulus.targets.llvm.tuning import latency, tune, values_in_registers
+from accumulus.targets.llvm.tuning import LONGEST, latency, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.pressure import Exchange, Pressure, pressure
 from accumulus.targets.runs import Runs, width
@@ -100,8 +100,12 @@ class Variant:
         return 8 if self.dtype == "float64" else 4
 
     @classmethod
-    def of(cls, tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False) -> Variant:
-        """The variant that suits this machine and the program."""
+    def of(
+        cls, tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False, single: bool = False
+    ) -> Variant:
+        """The variant that suits this machine and the program; for one point, only the order of operations does."""
+        if single and tape.operations <= LONGEST:
+            return cls(1, dtype)
         tuning = tune(tape, segments, dtype, transposed)
         if not (tuning.urgent or tuning.crowded):
             return cls(tuning.lanes, dtype, transposed)

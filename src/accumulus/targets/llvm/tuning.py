@@ -36,7 +36,7 @@ from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 from accumulus.targets.pressure import most_alive
 from accumulus.targets.schedule import groups, order, order_by_urgency
 
-__all__ = ["Tuning", "latency", "runs_in_one_lane", "tune", "values_in_registers"]
+__all__ = ["LONGEST", "Tuning", "latency", "runs_in_one_lane", "tune", "values_in_registers"]
 
 #: Cycles until a result can be used, of operations that take longer than the usual ones.
 LATENCY: Final = 4
