@@ -24,7 +24,7 @@ SWEEPS: Final = 40
 RESTS: Final = 5
 TRIFLE: Final = 2e-4
 #: Moves at random for each node.
-MOVES: Final = 500
+MOVES: Final = 520
 PREVIEW: Final = 200
 #: Tapes that take more moves than these are annealed in rounds: moves for each node in the first, how many times as
 #: many in each that follows, and what part of the cost a million moves have to win for another round.
@@ -36,7 +36,7 @@ WORTH: Final = 0.01
 #: thorough search in turn: some programs have to melt before they get better, others only lose by that.
 HOT: Final = 0.35
 HOTS: Final = (0.35, 0.6, 0.2, 0.45)
-COLD: Final = 0.2
+COLD: Final = 0.16
 #: Chance to look into a sum or product that is used elsewhere, too.
 INLINE: Final = 0.3
 #: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.

@@ -50,7 +50,7 @@ _KIND: Final = np.array(
 _JUMPS: Final = np.zeros(256, bool)
 _JUMPS[: len(OPERATIONS)] = [row.jumps for row in OPERATIONS]
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
-ROUNDS: Final = 2
+ROUNDS: Final = 3
 LARGE: Final = 10_000
 #: Visits of each node in a round, and of all together at least. Of larger networks so many nodes are annealed together,
 #: half of them once more with those that follow; and visits of each among these.
