@@ -19,12 +19,14 @@ from accumulus.errors import CompileError
 from accumulus.search.kept.store import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import host, library
+from accumulus.targets.llvm import host, library, shared
 from accumulus.targets.llvm import kernel as llvm_kernel
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    for dtype in ("float64", "float32"):  # what programs share is there before, and not counted
+        compile_tape(*program(), dtype=dtype).point()
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "programs"
 
@@ -59,6 +61,26 @@ def everything(kernel, inputs=2):
         *kernel.batch(X, out=zeroed, zeroed=True),
         *kernel.batch(X.T.copy(), transposed=True),
     ]
+
+
+def test_what_programs_share_is_compiled_once_a_machine(folder, compilations, monkeypatch):
+    x = np.array([0.7, -1.2])
+    (expected,) = compile_tape(*program())(x)
+    compilations.clear()
+
+    def compiled():
+        before = len(compilations)
+        monkeypatch.setattr(shared, "_LOADED", {})  # as in a new process
+        assert_same(compile_tape(*program())(x)[0], expected)
+        assert compile_tape(*program(name="tanh"))(x)[0][0] == pytest.approx(np.tanh(x[0]) * x[1], rel=1e-15)
+        return len(compilations) - before
+
+    assert compiled() == 3
+    (kept,) = folder.iterdir()
+    assert compiled() == 2
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert compiled() == 3
+    assert compiled() == 2
 
 
 def test_a_second_kernel_is_not_compiled(folder, compilations):

@@ -29,6 +29,7 @@ from accumulus.targets.llvm.python_abi import (
     FUNCTIONS,
     HEADER,
     OBJECTS,
+    OPENED,
     READABLE,
     SHAPE,
     TYPE,
@@ -36,15 +37,13 @@ from accumulus.targets.llvm.python_abi import (
     WRITABLE,
 )
 
-__all__ = ["ATTRIBUTES", "OPENED", "UNOPTIMISED", "Signature", "entry_points", "opened", "point_entry"]
+__all__ = ["ATTRIBUTES", "UNOPTIMISED", "Signature", "entry_points", "opened", "point_entry"]
 
 #: Straight code that runs once a call is compiled the quick way.
 UNOPTIMISED: Final = "nounwind noinline optnone"
 #: What computes blocks of points: vectors as wide as the text says, and a stack on which spilled ones do not straddle
 #: cache lines.
 ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
-#: The function that looks at the arguments of one point, for all programs; see `accumulus.targets.llvm.shared`.
-OPENED: Final = "accumulus_opened"
 #: What code for one point needs of Python.
 _OF_POINT: Final = ("Py_IncRef", "PyErr_NoMemory", "PyMem_RawMalloc", "PyMem_RawFree", "object_none", "object_refused")
 

@@ -37,16 +37,19 @@ class Code:
         image: an object file.
         imports: names of what it needs from outside.
         tables: arrays that it reads, by name.
+        exports: names of functions that other code calls.
     """
 
     image: bytes
     imports: tuple[str, ...]
     tables: Mapping[str, NDArray[Any]]
+    exports: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """All of it, to be kept."""
         tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
-        head = json.dumps({"imports": self.imports, "tables": tables, "image": len(self.image)}).encode()
+        names = {"imports": self.imports, "exports": self.exports}
+        head = json.dumps({**names, "tables": tables, "image": len(self.image)}).encode()
         return b"".join([head, b"\n", self.image, *(table.tobytes() for table in self.tables.values())])
 
     @classmethod
@@ -61,7 +64,7 @@ class Code:
             # copied, so that entries lie where processors like them
             tables[name] = np.frombuffer(rest, kind, count, at).reshape(shape).copy()
             at += tables[name].nbytes
-        return cls(image, tuple(head["imports"]), tables)
+        return cls(image, tuple(head["imports"]), tables, tuple(head["exports"]))
 
 
 class Library:

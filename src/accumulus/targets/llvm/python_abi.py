@@ -25,6 +25,7 @@ __all__ = [
     "FUNCTIONS",
     "HEADER",
     "OBJECTS",
+    "OPENED",
     "READABLE",
     "SHAPE",
     "TYPE",
@@ -47,6 +48,8 @@ READABLE: Final = 0x0101
 WRITABLE: Final = 0x0501
 METH_FASTCALL: Final = 0x0080
 
+#: The function that looks at the arguments of one point, for all programs; see `accumulus.targets.llvm.shared`.
+OPENED: Final = "accumulus_opened"
 #: Functions of Python's that entries call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",

@@ -14,10 +14,8 @@ import numpy as np
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.hashing import digest
-from accumulus.targets.llvm.entries import OPENED, opened
 from accumulus.targets.llvm.library import Code, Library, recall, remember, version
-from accumulus.targets.llvm.python_abi import objects
-from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS, VectorFunction
+from accumulus.targets.llvm.python_abi import OPENED, objects
 
 __all__ = ["needs_from_outside"]
 
@@ -55,22 +53,23 @@ def _library(dtype: np.dtype[Any]) -> Library:
 
 
 def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
-    return Library(code, [OPENED, *(function.name for function in _functions(dtype))], objects(dtype))
-
-
-def _functions(dtype: np.dtype[Any]) -> list[VectorFunction]:
-    """The elementary functions that are written out."""
-    return list(dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values())) if dtype == np.float64 else []
+    return Library(code, code.exports, objects(dtype))
 
 
 def _compiled(dtype: np.dtype[Any]) -> Code:
+    from accumulus.targets.llvm.entries import opened
     from accumulus.targets.llvm.functions import Functions
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.program import in_module
+    from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
     functions = Functions(1, str(dtype))
-    for function in _functions(dtype):
-        functions.write_out(function)
+    exports = [OPENED]
+    if dtype == np.float64:
+        for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
+            functions.write_out(function)
+            exports.append(function.name)
     text = functions.text(visible=True)
     entry, names = opened(dtype.itemsize)
-    return Code(compile_ir(in_module([*text, *entry])), (*sorted(functions.imported), *names), {})
+    image = compile_ir(in_module([*text, *entry]))
+    return Code(image, (*sorted(functions.imported), *names), {}, tuple(exports))
