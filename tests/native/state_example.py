@@ -16,6 +16,7 @@ if __name__ == "__main__":
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
 from accumulus.native.words import (
+    bit,
     bits_of,
     copy,
     float_of,
@@ -23,8 +24,10 @@ from accumulus.native.words import (
     lowest,
     population,
     random_bits,
+    scattered,
     shifted_right,
     undo,
+    without_lowest,
     wrapped,
 )
 
@@ -71,6 +74,15 @@ def both(a: int, b: int) -> tuple[int, int]:
 
 
 @compiled
+def heaviest(pairs: Records[Pair], count: int) -> Pair:
+    best = pairs[0]
+    for k in range(1, count):
+        if pairs[k].weight > best.weight:
+            best = pairs[k]
+    return best
+
+
+@compiled
 def tried(state: Everything, k: int) -> int:
     """Written through the log, and read back."""
     safe = logged(state)
@@ -89,6 +101,7 @@ def perform(state: Everything) -> int:
         pair.left, pair.weight = k, pair.weight + 0.5 * k
         state.sums[k] = state.factor * pair.weight + state.pairs[k].right
         state.boxes[k, 1, 0] = state.rows[k, 1]
+    heaviest(state.pairs[1:], state.count - 1).right += 1
     kept = state.logged
     result += tried(state, 0) + tried(state, 1)
     undo(state, kept + 6)
@@ -97,15 +110,18 @@ def perform(state: Everything) -> int:
     state.total = larger * 100 + smaller
     for k in range(state.many):
         word = state.words[k]
-        state.results[8 * k] = population(word)
-        state.results[8 * k + 1] = lowest(word) if word else -1
-        state.results[8 * k + 2] = shifted_right(word, k % 64)
-        state.results[8 * k + 3] = wrapped(word * 0x2545F4914F6CDD1D)
-        state.results[8 * k + 4] = bits_of(0.1 * k)
-        state.results[8 * k + 5] = int(float_of(bits_of(1.0 + k)) * 4)
-        state.results[8 * k + 6] = random_bits(state.random)
-        state.results[8 * k + 7] = word >> 3
-    copy(state.results[8 * state.many :], state.words, state.many)
+        state.results[11 * k] = population(word)
+        state.results[11 * k + 1] = lowest(word) if word else -1
+        state.results[11 * k + 2] = shifted_right(word, k % 64)
+        state.results[11 * k + 3] = wrapped(word * 0x2545F4914F6CDD1D)
+        state.results[11 * k + 4] = bits_of(0.1 * k)
+        state.results[11 * k + 5] = int(float_of(bits_of(1.0 + k)) * 4)
+        state.results[11 * k + 6] = random_bits(state.random)
+        state.results[11 * k + 7] = word >> 3
+        state.results[11 * k + 8] = bit(k * 63 // (state.many - 1)) ^ ~bit(63)
+        state.results[11 * k + 9] = without_lowest(word)
+        state.results[11 * k + 10] = scattered(word)
+    copy(state.results[11 * state.many :], state.words, state.many)
     return result
 
 
@@ -120,14 +136,14 @@ def made(seed: int = 0) -> Everything:
     return Everything(
         count=3,
         order=draw.integers(0, 50, 5),
-        rows=draw.integers(0, 50, (4, 3)),
+        rows=draw.integers(0, 50, (2, 2, 3)),
         boxes=draw.integers(0, 50, (4, 2, 3)),
         sums=np.zeros(4),
         pairs=pairs,
         random=draw.integers(1, 1 << 60, 1),
         words=words,
         many=len(words),
-        results=np.zeros(9 * len(words), np.int64),
+        results=np.zeros(12 * len(words), np.int64),
         log=np.zeros(100, np.int64),
     )
 

@@ -78,4 +78,5 @@ def test_records_hold_numbers_of_both_kinds():
     pairs = Records.zeros(Pair, 2)
     pairs[1].left, pairs[1].weight = -3, 0.25
     assert (pairs[1].left, pairs[1].weight, pairs[1].right, pairs[0].left) == (-3, 0.25, 0, 0)
+    assert pairs[1:][0].left == -3
     assert pairs.words.tolist() == [0, 0, 0, -3, np.float64(0.25).view(np.int64), 0]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from figures import figure
-from graph_strategies import graphs
+from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
@@ -21,10 +21,12 @@ from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.options import Options
+from accumulus.search.compiled import faces_kernel
 from accumulus.search.elimination import Elimination
-from accumulus.search.exact import eliminations
+from accumulus.search.exact import eliminations, lines
 from accumulus.search.exact.bounds import least_costs, lower_bound, unmerged
 from accumulus.search.exact.bracketings import bracketing_bound, chosen_paths
 from accumulus.search.exact.lines import LineSearch
@@ -218,6 +220,26 @@ def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
     assert 500 <= search.tried < 1_000
     assert not search.proven
     assert 16 <= search.lower_bound <= (23 if edges else 22)
+
+
+@pytest.mark.parametrize("edges", [True, False])
+@pytest.mark.parametrize(("seed", "labels"), [(7, 63), (1, 64)])
+def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
+    state = Elimination(random_graph("layered", 40, seed), Objective.MULTIPLICATIONS)
+
+    def search():
+        return LineSearch(state, state.intermediates, 10**4, edges=edges, moves=10)
+
+    def told(search):
+        return list(search.run()), search.steps, search.tried, search.lower_bound, search.failed
+
+    compiled, python = search(), search()
+    assert len(python.lines) == labels
+    expected = told(compiled)
+    monkeypatch.setattr(lines, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
+    assert told(python) == expected
+    assert python.tried > 10
+    assert (python._search.frames.words == compiled._search.frames.words).all()
 
 
 def test_a_part_that_is_too_large_is_not_searched():

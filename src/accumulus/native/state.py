@@ -27,6 +27,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    overload,
 )
 
 import numpy as np
@@ -135,8 +136,17 @@ class Records(Generic[_R]):
         """So many records whose numbers are 0."""
         return cls(kind, np.zeros(count * len(kind.fields), np.int64))
 
-    def __getitem__(self, k: int) -> _R:
+    @overload
+    def __getitem__(self, k: int) -> _R: ...
+
+    @overload
+    def __getitem__(self, k: slice) -> Records[_R]: ...
+
+    def __getitem__(self, k: int | slice) -> _R | Records[_R]:
+        """The record at a place, or all from a place on: ``records[k:]``."""
         width = len(self.kind.fields)
+        if isinstance(k, slice):
+            return Records(self.kind, self.words[k.start * width :])
         return self.kind(self.words[k * width : (k + 1) * width])
 
 
@@ -220,7 +230,7 @@ class _Interpreted:
             if isinstance(value, Records):
                 value = Records(value.kind, memoryview(value.words))
             elif field.axes is not None:
-                value = memoryview(value)
+                value = memoryview(value.reshape(-1, *field.axes))  # the axes of the kernel, not of the caller
             setattr(self, name, value)
 
 

@@ -12,6 +12,7 @@ from accumulus.native.decorators import compiled, primitive
 from accumulus.native.state import Integers, Undoable
 
 __all__ = [
+    "bit",
     "bits_of",
     "copy",
     "float_of",
@@ -19,8 +20,10 @@ __all__ = [
     "lowest",
     "population",
     "random_bits",
+    "scattered",
     "shifted_right",
     "undo",
+    "without_lowest",
     "wrapped",
 ]
 
@@ -68,6 +71,26 @@ def shifted_right(bits: int, places: int) -> int:
 def wrapped(value: int) -> int:
     """The integer that the lowest 64 bits of a sum or product are: machine integers are that already."""
     return signed(value)
+
+
+@compiled
+def bit(place: int) -> int:
+    """The word with a one at that place only; ``1 << 63`` is none in Python."""
+    return wrapped(1 << place)
+
+
+@compiled
+def without_lowest(bits: int) -> int:
+    """All ones but the lowest."""
+    return wrapped(bits & (bits - 1))
+
+
+@compiled
+def scattered(x: int) -> int:
+    """A bijection of words that scatters bits (the finaliser of splitmix64, with other constants)."""
+    x = wrapped((x ^ shifted_right(x, 30)) * 0x3F58476D1CE4E5B9)
+    x = wrapped((x ^ shifted_right(x, 27)) * 0x14D049BB133111EB)
+    return x ^ shifted_right(x, 31)
 
 
 @compiled

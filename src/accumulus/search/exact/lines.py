@@ -5,7 +5,7 @@ best plan that is known: while nothing is found below it, it is a new lower boun
 stays in the table (iterative deepening with a table of transpositions: Korf 1985; Reinefeld and Marsland 1994). Once
 something is found, the search goes on below it until nothing is left: then it is the optimum.
 
-Independent parts of the graph are searched one by one. A part of more than `faces_slots.MOST` edges is not searched;
+Independent parts of the graph are searched one by one. A part of more than `faces_state.MOST` edges is not searched;
 for it the bound of `accumulus.search.exact.bounds` is what is known.
 
 "Proven" stands for a computer search whose table compares states by 128 random bits: that two different states agree in
@@ -22,9 +22,24 @@ from typing import Final
 import numpy as np
 
 from accumulus.accumulate.edge import Side
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
-from accumulus.search.compiled import faces_slots as slot
+from accumulus.native.state import Records
+from accumulus.search.compiled.faces_state import (
+    INNER,
+    MORE,
+    MOST,
+    MOST_DEPTH,
+    MOST_MOVES,
+    MOST_STEPS,
+    PROBES,
+    ROOT,
+    TERMINAL,
+    Entry,
+    FacesState,
+    Frame,
+    Label,
+    Move,
+)
 from accumulus.search.elimination import Elimination
 from accumulus.search.exact.bounds import least_costs, paths_down, paths_up
 
@@ -73,14 +88,14 @@ class LineSearch:
         self.steps: list[tuple[int, int, int]] | None = None
         self.edges = edges
         inner = set(part)
-        #: The edges of the part; edge number k is slot k of the kernel.
+        #: The edges of the part; edge number k is label k of the kernel.
         self.lines = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
         self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
-        self.failed = len(self.lines) > slot.MOST
+        self.failed = len(self.lines) > MOST
         self.tried = 0
         self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
-            self._encode(state, part)
+            self._search = self._encoded(state, part)
 
     @property
     def proven(self) -> bool:
@@ -92,25 +107,25 @@ class LineSearch:
         if self.failed or self.proven:
             return
         prove = kernel("search.faces")
-        values = self._block.integers
+        search = self._search
         step = max(1, -(-(self.cost - self.lower_bound) // _STEPS))
         while not (self.proven or self.failed):
-            limit = min(self.cost - 1, self.lower_bound + step - 1)
-            values[slot.LIMIT], values[slot.BEST], values[slot.DEPTH] = limit, -1, -1
+            search.limit = min(self.cost - 1, self.lower_bound + step - 1)
+            search.best, search.depth = -1, -1
             more = True
             while more:
-                values[slot.BUDGET] = min(_SLICE, self._most_moves)
-                more = prove(self._block.address) == slot.MORE
-                self.tried = int(values[slot.TRIED])
-                if 0 <= values[slot.BEST] < self.cost:
-                    self._keep(int(values[slot.BEST]))
+                search.budget = min(_SLICE, self._most_moves)
+                more = prove(search.address) == MORE
+                self.tried = search.tried
+                if 0 <= search.best < self.cost:
+                    self._keep(search)
                 yield self.cost
                 if more and self.tried >= self._most_moves:
                     return
-            if values[slot.OVERFLOW]:
+            if search.overflow:
                 self.failed = True
             else:
-                self.lower_bound = int(values[slot.LIMIT]) + 1
+                self.lower_bound = search.limit + 1
 
     def named_edges(self) -> list[tuple[int, int, Side]]:
         """The best edge elimination that was found, by vertices of the graph."""
@@ -119,13 +134,11 @@ class LineSearch:
         sides: tuple[Side, Side] = ("front", "back")
         return [(self._vertices[j], self._vertices[i], sides[side]) for j, i, side in self.steps]
 
-    def _keep(self, cost: int) -> None:
-        self.cost = cost
-        length = int(self._block.integers[slot.BEST_LENGTH])
-        steps = self._best_log[: 3 * length].reshape(-1, 3).tolist()
-        self.steps = [(a, b, c) for a, b, c in steps]
+    def _keep(self, search: FacesState) -> None:
+        self.cost = search.best
+        self.steps = [(a, b, c) for a, b, c in search.best_log[: search.best_length].tolist()]
 
-    def _encode(self, state: Elimination, part: Sequence[int]) -> None:
+    def _encoded(self, state: Elimination, part: Sequence[int]) -> FacesState:
         numbers: dict[int, int] = {}
         for line in self.lines:
             for v in line:
@@ -134,38 +147,45 @@ class LineSearch:
         inner = set(part)
         weights, masks, middles = self._tracked(state, part)
         words = max(1, -(-len(weights) // 64))
-        size = slot.PATHS + slot.MOST * words
-        block = self._block = Block(slot.SLOTS)
-        states = block.point(slot.STATES, np.zeros(slot.MOST_DEPTH * size, np.int64))
-        block.point(slot.FRAMES, np.zeros(slot.MOST_DEPTH * slot.FRAME, np.int64))
-        block.point(slot.MOVES, np.zeros(slot.MOST_DEPTH * slot.MOST_MOVES * slot.MOVE, np.int64))
-        block.point(slot.LOG, np.zeros(3 * slot.MOST_STEPS, np.int64))
-        self._best_log = block.point(slot.BEST_LOG, np.zeros(3 * slot.MOST_STEPS, np.int64))
-        block.point(slot.TABLE, np.zeros(slot.ENTRY * ((1 << _TABLE_BITS) + slot.PROBES), np.int64))
-        block.point(slot.WEIGHTS, np.array([*weights, 0], np.int64))
-        tracked = block.point(slot.TRACKED, np.zeros(len(numbers) * words, np.int64))
-        block.point(slot.SIZES, np.array([state.sizes[v] for v in numbers], np.int64))
-        sides = [0 if v in inner else 1 if not state.predecessors[v] else 2 for v in numbers]
-        block.point(slot.ENDS, np.array(sides, np.int64))
-        block.point(slot.SCRATCH, np.zeros(4 * slot.MOST + len(numbers), np.int64))
-        values = block.integers
-        values[[slot.WORDS, slot.VERTICES, slot.TABLE_BITS]] = words, len(numbers), _TABLE_BITS
-        values[[slot.FMA, slot.EDGES]] = state.objective.every_product, self.edges
-        values[slot.SERIES] = all(state.sizes[v] == 1 for v in numbers)
+        tracked = np.zeros((len(numbers), words), np.int64)
         for v, bits in middles.items():
-            tracked[numbers[v] * words : (numbers[v] + 1) * words] = _words(bits, words)
-
-        slots = {line: k for k, line in enumerate(self.lines)}
-        states[slot.PRESENT] = _words((1 << len(self.lines)) - 1, 1)[0]
-        states[slot.LEFT] = sum(weights)
-        for (j, i), k in slots.items():
-            above = sum(1 << slots[p, j] for p in state.predecessors[j]) if j in inner else 0
-            below = sum(1 << slots[i, s] for s in state.successors[i]) if i in inner else 0
-            states[slot.ABOVE + k], states[slot.BELOW + k] = _words(above, 1)[0], _words(below, 1)[0]
-            level = state.successors[j][i]
-            states[slot.INFO + k] = numbers[j] | numbers[i] << slot.ID_BITS | level << 2 * slot.ID_BITS
-            at = slot.PATHS + k * words
-            states[at : at + words] = _words(masks.get((j, i), 0), words)
+            tracked[numbers[v]] = _words(bits, words)
+        paths = np.zeros((MOST_DEPTH, MOST, words), np.int64)
+        labels = Records.zeros(Label, MOST_DEPTH * MOST)
+        places = {line: k for k, line in enumerate(self.lines)}
+        for (j, i), k in places.items():
+            label = labels[k]
+            label.above = _word(sum(1 << places[p, j] for p in state.predecessors[j]) if j in inner else 0)
+            label.below = _word(sum(1 << places[i, s] for s in state.successors[i]) if i in inner else 0)
+            label.start, label.end, label.level = numbers[j], numbers[i], state.successors[j][i]
+            paths[0, k] = _words(masks.get((j, i), 0), words)
+        frames = Records.zeros(Frame, MOST_DEPTH)
+        frames[0].present, frames[0].left = _word((1 << len(self.lines)) - 1), sum(weights)
+        kinds = [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in numbers]
+        return FacesState(
+            frames=frames,
+            labels=labels,
+            paths=paths,
+            moves=Records.zeros(Move, MOST_DEPTH * MOST_MOVES),
+            log=np.zeros((MOST_STEPS, 3), np.int64),
+            best_log=np.zeros((MOST_STEPS, 3), np.int64),
+            table=Records.zeros(Entry, (1 << _TABLE_BITS) + PROBES),
+            weights=np.array([*weights, 0], np.int64),
+            tracked=tracked,
+            sizes=np.array([state.sizes[v] for v in numbers], np.int64),
+            kinds=np.array(kinds, np.int64),
+            colours=np.zeros(MOST, np.int64),
+            recoloured=np.zeros(MOST, np.int64),
+            ranks=np.zeros(MOST, np.int64),
+            order=np.zeros(MOST, np.int64),
+            sums=np.zeros(len(numbers), np.int64),
+            words=words,
+            vertices=len(numbers),
+            table_bits=_TABLE_BITS,
+            fma=state.objective.every_product,
+            edges=self.edges,
+            series=all(state.sizes[v] == 1 for v in numbers),
+        )
 
     def _tracked(
         self, state: Elimination, part: Sequence[int]
@@ -195,3 +215,8 @@ def _words(bits: int, count: int) -> list[int]:
     """Bits in words of 64, as signed integers."""
     raw = bits.to_bytes(8 * count, "little")
     return [int.from_bytes(raw[8 * k : 8 * k + 8], "little", signed=True) for k in range(count)]
+
+
+def _word(bits: int) -> int:
+    """64 bits, as a signed integer."""
+    return _words(bits, 1)[0]
