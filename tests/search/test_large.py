@@ -24,8 +24,10 @@ from accumulus.graph.generators import (
     with_labels,
     with_sizes,
 )
+from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import elimination, large, passes, windows
+from accumulus.search.compiled import elimination_kernel
 from accumulus.search.elimination import UNLIMITED, Limit, cost_of_order, price
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
 from accumulus.search.large import LargeElimination, accumulation_of, large_markowitz, large_price
@@ -62,6 +64,20 @@ def everything_large(monkeypatch):
     monkeypatch.setattr(large, "_SLICE", 50)
     monkeypatch.setattr(large, "_FIRST", 1)
     monkeypatch.setattr(passes, "_CHUNK", 16)
+
+
+def interpreted(monkeypatch, driver, state, perform):
+    """Let a kernel run as Python; the states that its driver makes from now on."""
+    made = {}
+    kind = getattr(driver, state)
+
+    def new(**values):
+        one = kind(**values)
+        return made.setdefault(one.address, one)
+
+    monkeypatch.setattr(driver, state, new)
+    monkeypatch.setattr(driver, "kernel", lambda _: lambda address: interpret(perform, made[address]))
+    return made
 
 
 def _orders(graph, objective):
@@ -101,6 +117,27 @@ def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
         made = accumulation_of(graph, order)
         assert list(made.steps) == list(expected.steps)
         assert list(made.entries.items()) == list(expected.entries.items())
+
+
+@pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
+def test_machine_code_of_elimination_does_what_python_does(graph, everything_large, monkeypatch):
+    def told():
+        priced, order = large_markowitz(graph, Objective.MULTIPLICATIONS, UNLIMITED, FOREVER)
+        written = accumulation_of(graph, order)
+        state = LargeElimination(graph, Objective.FMA)
+        given = np.array([v for v in order if v not in dead], np.int64)
+        arranged, cost = state.arranged(given, given[::-1].copy())
+        half = LargeElimination(graph, Objective.FMA)
+        costs = np.zeros(len(given) // 2, np.int64)
+        half.follow(given[: len(costs)], costs=costs)
+        listed = [half.edges_at(given[len(costs) :], most) for most in (10**6, 4)]
+        return priced, order, list(written.steps), written.entries, arranged.tolist(), cost, costs.tolist(), listed
+
+    dead = set(LargeElimination(graph, Objective.FMA).dead.tolist())
+    expected = told()
+    states = interpreted(monkeypatch, large, "EliminationState", elimination_kernel.perform)
+    assert told() == expected
+    assert len(states) == 4
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

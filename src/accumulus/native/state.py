@@ -21,6 +21,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Final,
     Generic,
     TypeVar,
     dataclass_transform,
@@ -34,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "NOTHING",
     "Axes",
     "Field",
     "Floats",
@@ -47,6 +49,8 @@ __all__ = [
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+#: Default of an array that not every caller gives.
+NOTHING: Final[Integers] = np.zeros(0, np.int64)
 
 _INTEGER, _FLOAT = Struct("q"), Struct("d")
 
@@ -130,6 +134,12 @@ class Records(Generic[_R]):
 
     def __init__(self, kind: type[_R], words: Any) -> None:
         self.kind, self.words = kind, words
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A field of all records, one after the other: their own memory."""
+        field = self.kind.fields[name]
+        column: NDArray[Any] = self.words[field.place :: len(self.kind.fields)]
+        return column if field.kind is int else column.view(np.float64)
 
     @classmethod
     def zeros(cls, kind: type[_R], count: int) -> Records[_R]:
