@@ -19,6 +19,7 @@ from accumulus.native.words import (
     bit,
     bits_of,
     copy,
+    copy_many,
     float_of,
     logged,
     lowest,
@@ -122,6 +123,7 @@ def perform(state: Everything) -> int:
         state.results[11 * k + 9] = without_lowest(word)
         state.results[11 * k + 10] = scattered(word)
     copy(state.results[11 * state.many :], state.words, state.many)
+    copy_many(state.results[12 * state.many :], state.results, state.many)
     return result
 
 
@@ -143,7 +145,7 @@ def made(seed: int = 0) -> Everything:
         random=draw.integers(1, 1 << 60, 1),
         words=words,
         many=len(words),
-        results=np.zeros(12 * len(words), np.int64),
+        results=np.zeros(13 * len(words), np.int64),
         log=np.zeros(100, np.int64),
     )
 

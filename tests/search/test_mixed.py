@@ -12,8 +12,10 @@ from accumulus.accumulate.cost import count
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import mixed, sequences
+from accumulus.search.compiled import mixed_kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.mixed import MixedAnnealing
 from accumulus.search.plan import plan
@@ -75,6 +77,22 @@ def test_slices_do_not_change_a_run(monkeypatch, objective):
     for work in (1, 50):
         monkeypatch.setattr(mixed, "_SLICE", work)
         assert annealed(graph, objective, faces=True).best == expected
+
+
+@pytest.mark.parametrize("faces", [True, False])
+@pytest.mark.parametrize("shape", ["layered", "dense"])
+def test_machine_code_does_what_python_does(shape, faces):
+    graph = with_sizes(with_labels(random_graph(shape, 14, 2), seed=1), largest=3, seed=2)
+    compiled, python = (annealing(graph, Objective.MULTIPLICATIONS, faces) for _ in range(2))
+    python._run = lambda _: interpret(mixed_kernel.anneal, python._state)
+    expected, found = ([*search.run(search.best[1], 200, (3,))] for search in (compiled, python))
+    assert found == expected
+    assert python.best == compiled.best
+    for name in ("kept", "costs", "prints", "items", "random"):
+        assert getattr(python._state, name).tolist() == getattr(compiled._state, name).tolist()
+    made = python.accumulation(graph)
+    made.verify()
+    assert count(made, Objective.MULTIPLICATIONS) == compiled.least
 
 
 @pytest.mark.parametrize("seed", range(8))

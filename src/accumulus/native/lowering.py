@@ -12,7 +12,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import numba
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.core.imputils import lower_cast, lower_getattr_generic, lower_setattr_generic
 from numba.core.typeconv.castgraph import Conversion
@@ -285,6 +285,16 @@ def _shifted_right(context: Any, bits: Any, places: Any) -> Any:
     return _I64(_I64, _I64), lambda _context, builder, _signature, arguments: builder.lshr(*arguments)
 
 
+@intrinsic
+def _copy_many(context: Any, to: Any, source: Any, count: Any) -> Any:
+    def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        places = (builder.inttoptr(each, _WORD.as_pointer()) for each in arguments[:2])
+        cgutils.raw_memcpy(builder, *places, arguments[2], 8)
+        return _context.get_dummy_value()
+
+    return types.void(to, source, _I64), code
+
+
 _PRIMITIVES: Final[dict[str, Any]] = {
     "bits_of": _on_word(_I64, _F64, lambda builder, value: builder.bitcast(value, _WORD)),
     "float_of": _on_word(_F64, _I64, lambda builder, bits: builder.bitcast(bits, _DOUBLE)),
@@ -292,6 +302,7 @@ _PRIMITIVES: Final[dict[str, Any]] = {
     "lowest": _on_word(_I64, _I64, lambda builder, bits: builder.cttz(bits, ir.Constant(ir.IntType(1), 1))),
     "wrapped": _on_word(_I64, _I64, lambda _builder, value: value),
     "shifted_right": _shifted_right,
+    "copy_many": _copy_many,
     "logged": _logged,
     "undo": _undo,
 }

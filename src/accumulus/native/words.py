@@ -15,6 +15,7 @@ __all__ = [
     "bit",
     "bits_of",
     "copy",
+    "copy_many",
     "float_of",
     "logged",
     "lowest",
@@ -106,9 +107,15 @@ def random_bits(state: Integers) -> int:
 
 @compiled
 def copy(to: Integers, source: Integers, count: int) -> None:
-    """Copy integers."""
+    """Copy a few integers."""
     for k in range(count):
         to[k] = source[k]
+
+
+@primitive
+def copy_many(to: Integers, source: Integers, count: int) -> None:
+    """Copy integers to where none of them are, by the C library's `memcpy`: faster than `copy` from some dozens on."""
+    to[:count] = source[:count]
 
 
 class _Logged:

@@ -10,19 +10,34 @@ into slices.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.accumulate.face import FaceElimination
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
 from accumulus.search.annealing import seed_of
-from accumulus.search.compiled import mixed_slots as slot
+from accumulus.search.compiled.faces_state import INNER, ROOT, TERMINAL
+from accumulus.search.compiled.mixed_state import (
+    BACK,
+    FACE,
+    FRONT,
+    ID_BITS,
+    KIND_BITS,
+    NOTHING,
+    SHIFT,
+    STEP,
+    TABLE,
+    VERTEX,
+    MixedState,
+)
 from accumulus.search.elimination import Cost, Elimination
 
 __all__ = ["MOST_EDGES", "MixedAnnealing"]
@@ -42,8 +57,8 @@ _TIE: Final = 0.05
 _SLICE: Final = 1_000
 _PRODUCT: Final = 1e-7
 _SEED: Final = 2004
-_IDS: Final = (1 << slot.ID_BITS) - 1
-_SIDES: Final[dict[int, Side]] = {slot.FRONT: "front", slot.BACK: "back"}
+_IDS: Final = (1 << ID_BITS) - 1
+_SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
 
 
 class MixedAnnealing:
@@ -70,46 +85,51 @@ class MixedAnnealing:
         refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
         length = self.count = len(ordered) + refinements
         words = -(-int(len(self._lines) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
-        labels, vertices = 64 * words, len(numbers)
-        size = slot.PRESENT + words + 2 * labels * (words + 1) + 2 * vertices * words
-        states = -(-length // slot.STEP)
-
-        block = self._block = Block(slot.SLOTS)
-        memory = [np.zeros((states, size), np.int64) for _ in range(2)]
-        for name, states_of in zip((slot.KEPT, slot.TRIED), memory, strict=True):
-            block.point(name, states_of.ctypes.data + 8 * size * np.arange(states, dtype=np.int64))
-        self._memory = memory
-        block.point(slot.STATE, np.zeros(size, np.int64))
-        self._items = block.point(slot.ITEMS, np.zeros(length, np.int64))
-        block.point(slot.TRIAL, np.zeros(length, np.int64))
-        self._best_items = block.point(slot.BEST_ITEMS, np.zeros(length, np.int64))
-        block.point(slot.SIZES, np.array([state.sizes[v] for v in numbers], np.int64))
-        sides = [0 if v in inner else 1 if not state.predecessors[v] else 2 for v in numbers]
-        block.point(slot.ENDS, np.array(sides, np.int64))
-        block.point(slot.LOGARITHMS, -np.log((np.arange(slot.TABLE) + 0.5) / slot.TABLE))
-        block.point(slot.TOUCHED, np.zeros(words, np.int64))
-        values = block.integers
-        values[[slot.VERTICES, slot.WORDS, slot.LENGTH, slot.STATE_WORDS]] = vertices, words, length, size
-        values[slot.FMA] = state.objective.every_product
-        values[[slot.BEST, slot.LOGGED]] = np.iinfo(np.int64).max, -1
-        block.floats[slot.TIE] = _TIE
-        memory[0][0] = self._initial = _initial_state(state, self._lines, numbers, words, size)
+        graph, parts = _encoded(state, self._lines, numbers, words)
+        steps = -(-length // STEP)
+        snapshots = np.zeros((2 * steps, graph.size), np.int64)
+        snapshots[0] = graph
+        kinds = [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in numbers]
+        self._state = MixedState(
+            graph=graph,
+            **parts,
+            snapshots=snapshots,
+            costs=np.zeros(2 * steps, np.int64),
+            prints=np.zeros(2 * steps, np.int64),
+            kept=np.arange(steps),
+            tried=np.arange(steps, 2 * steps),
+            items=np.zeros(length, np.int64),
+            trial=np.zeros(length, np.int64),
+            best_items=np.zeros(length, np.int64),
+            touched=np.zeros(words, np.int64),
+            sizes=np.array([state.sizes[v] for v in numbers], np.int64),
+            kinds=np.array(kinds, np.int64),
+            logarithms=-np.log((np.arange(TABLE) + 0.5) / TABLE),
+            log=np.zeros((0, 3), np.int64),
+            random=np.ones(1, np.int64),
+            words=words,
+            length=length,
+            size=graph.size,
+            fma=state.objective.every_product,
+            best=np.iinfo(np.int64).max,
+            tie=_TIE,
+        )
         self._run = kernel("search.mixed")
         self._products = 0
         # refinements lie evenly between the vertices
-        start = [slot.NOTHING] * length
+        start = [NOTHING] * length
         for t, v in enumerate(ordered):
-            start[t * length // len(ordered)] = slot.VERTEX | v << slot.KIND_BITS
+            start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
         self._set(start)
 
     @property
     def faces(self) -> bool:
         """Whether single faces are searched, and not only edges."""
-        return bool(self._block.integers[slot.FACES])
+        return bool(self._state.faces)
 
     @faces.setter
     def faces(self, wanted: bool) -> None:
-        self._block.integers[slot.FACES] = wanted
+        self._state.faces = wanted
 
     @property
     def least(self) -> int:
@@ -119,8 +139,8 @@ class MixedAnnealing:
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """Cost of the best sequence so far, and its items."""
-        total = int(self._block.integers[slot.BEST])
-        return (total >> slot.SHIFT, total & (1 << slot.SHIFT) - 1), tuple(self._best_items.tolist())
+        total = self._state.best
+        return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
 
     def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once; yields the best cost of all runs after each slice.
@@ -130,16 +150,16 @@ class MixedAnnealing:
             visits: moves that are tried.
             heat: factor of the temperature at the start.
         """
-        integers, floats = self._block.integers, self._block.floats
+        state = self._state
         self._set(start)
-        scale = max(1.0, (int(integers[slot.TOTAL]) >> slot.SHIFT) / max(1, self._products))
-        floats[slot.TEMPERATURE] = _HOT * heat * scale
-        floats[slot.COOLING] = (_COLD / (_HOT * heat)) ** (1 / max(1, visits))
-        integers[slot.RANDOM] = seed_of(*seed)
-        integers[slot.MOVES] = visits
-        while integers[slot.MOVES] > 0:
-            integers[slot.WORK] = _SLICE
-            self._run(self._block.address)
+        scale = max(1.0, (state.total >> SHIFT) / max(1, self._products))
+        state.temperature = _HOT * heat * scale
+        state.cooling = (_COLD / (_HOT * heat)) ** (1 / max(1, visits))
+        state.random[0] = seed_of(*seed)
+        state.moves = visits
+        while state.moves > 0:
+            state.work = _SLICE
+            self._run(state.address)
             yield self.least
 
     def sweeps_in(self, seconds: float) -> float:
@@ -148,25 +168,25 @@ class MixedAnnealing:
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
         """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
-        by_faces = any(_parts(item)[0] == slot.FACE for item in self.best[1])
+        by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
 
     def _set(self, items: Sequence[int]) -> None:
         """Begin with a list of items."""
-        integers = self._block.integers
-        self._items[:] = items
-        integers[[slot.STARTED, slot.MOVES, slot.WORK]] = 0
-        self._run(self._block.address)
-        self._products = -int(integers[slot.WORK])
+        state = self._state
+        state.items[:] = items
+        state.started = state.moves = state.work = 0
+        self._run(state.address)
+        self._products = -state.work
 
     def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
         elimination = EdgeElimination(graph)
         for item in self.best[1]:
             kind, v, p, s = _parts(item)
-            if kind == slot.VERTEX:
+            if kind == VERTEX:
                 steps = edges_of_vertex(elimination, self._vertices[v])
             elif kind in _SIDES:
-                ends = (v, s) if kind == slot.FRONT else (p, v)
+                ends = (v, s) if kind == FRONT else (p, v)
                 j, i = (self._vertices[end] for end in ends)
                 steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
             else:
@@ -176,13 +196,12 @@ class MixedAnnealing:
         return elimination.finish()
 
     def _by_faces(self, graph: DifferentiationGraph) -> Accumulation:
-        integers = self._block.integers
+        state = self._state
         self._set(self.best[1])
-        log = self._block.point(slot.LOG, np.zeros((self._products, 3), np.int64))
-        integers[slot.LOGGED] = 0
+        state.log, state.logged = np.zeros((self._products, 3), np.int64), 0
         self._set(self.best[1])
-        taken = log[: int(integers[slot.LOGGED])].tolist()
-        integers[slot.LOGGED] = -1
+        taken = state.log[: state.logged].tolist()
+        state.logged = -1
         elimination = FaceElimination(graph)
         vertex = {(int(graph.sources[e]), int(graph.targets[e])): e for e in elimination.vertices()}
         number = {k: vertex[line] for k, line in enumerate(self._lines)}
@@ -196,34 +215,39 @@ class MixedAnnealing:
 
 def _parts(item: int) -> tuple[int, int, int, int]:
     """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
-    item, kind = item >> slot.KIND_BITS, item & (1 << slot.KIND_BITS) - 1
-    return kind, item & _IDS, item >> slot.ID_BITS & _IDS, item >> 2 * slot.ID_BITS
+    item, kind = item >> KIND_BITS, item & (1 << KIND_BITS) - 1
+    return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
 
 
-def _initial_state(
-    state: Elimination, lines: Sequence[tuple[int, int]], numbers: dict[int, int], words: int, size: int
-) -> np.ndarray:
-    """The line graph, as the kernel lays it out."""
+def _encoded(
+    state: Elimination, lines: Sequence[tuple[int, int]], numbers: Mapping[int, int], words: int
+) -> tuple[Integers, dict[str, Any]]:
+    """The line graph in one array, and the parts of it, by their names."""
     labels, vertices = 64 * words, len(numbers)
-    made = np.zeros(size, np.uint64)
-    at = slot.PRESENT + words
-    rows = made[at : at + 2 * labels * words].reshape(2, labels, words)
-    infos, values = made[at + rows.size : at + rows.size + 2 * labels].reshape(2, labels)
-    starts, ends = made[size - 2 * vertices * words :].reshape(2, vertices, words)
+    shapes: dict[str, tuple[int, ...]] = {
+        "present": (words,),
+        **dict.fromkeys(("above", "beneath"), (labels, words)),
+        **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
+        **dict.fromkeys(("out", "into"), (vertices, words)),
+    }
+    graph = np.zeros(sum(map(prod, shapes.values())), np.uint64)
+    pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+    parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
     rng = random.Random(_SEED)
 
-    def put(row: np.ndarray, k: int) -> None:
+    def put(row: NDArray[np.uint64], k: int) -> None:
         row[k >> 6] |= np.uint64(1 << (k & 63))
 
-    slots = {line: k for k, line in enumerate(lines)}
-    for (j, i), k in slots.items():
-        put(made[slot.PRESENT :], k)
-        put(starts[numbers[j]], k)
-        put(ends[numbers[i]], k)
-        infos[k] = numbers[j] | numbers[i] << slot.ID_BITS | state.successors[j][i] << 2 * slot.ID_BITS
-        values[k] = rng.getrandbits(64) | 1
+    places = {line: k for k, line in enumerate(lines)}
+    for (j, i), k in places.items():
+        put(parts["present"], k)
+        put(parts["out"][numbers[j]], k)
+        put(parts["into"][numbers[i]], k)
+        parts["starts"][k], parts["ends"][k] = numbers[j], numbers[i]
+        parts["levels"][k] = state.successors[j][i]
+        parts["values"][k] = rng.getrandbits(64) | 1
         for s in state.successors[i]:
-            if (i, s) in slots:
-                put(rows[1, k], slots[i, s])
-                put(rows[0, slots[i, s]], k)
-    return made.view(np.int64)
+            if (i, s) in places:
+                put(parts["beneath"][k], places[i, s])
+                put(parts["above"][places[i, s]], k)
+    return graph.view(np.int64), {name: part.view(np.int64) for name, part in parts.items()}
