@@ -24,7 +24,7 @@ from accumulus.accumulate.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
-from accumulus.search.plan import plan
+from accumulus.search.find import plan
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 

@@ -21,9 +21,9 @@ from programs import programs
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.accumulate.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.methods import methods
 from accumulus.rewriting.plain import plain
-from accumulus.search.methods import methods
-from accumulus.search.plan import plan
+from accumulus.search.find import plan
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape

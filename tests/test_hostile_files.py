@@ -33,7 +33,7 @@ PLAN = acc.plan(GRAPH, "markowitz", cache=False)
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory):
     path = tmp_path_factory.mktemp("plans") / "right.plan"
-    PLAN.save(path)
+    acc.save_plan(PLAN, path)
     return plan_files(path.read_text())
 
 
@@ -126,7 +126,7 @@ def test_changed_files(end, data, tmp_path):
     """Bytes of a right file that are changed, left out, repeated: read, or refused with a typed error."""
     right = tmp_path / f"right{end}"
     if not right.exists():
-        PLAN.save(right) if end == ".plan" else acc.save_graph(GRAPH, right)
+        acc.save_plan(PLAN, right) if end == ".plan" else acc.save_graph(GRAPH, right)
     content = bytearray(right.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
@@ -154,7 +154,7 @@ def test_changed_values_of_plan_files(data, tmp_path):
     """One value anywhere in a plan file is another one: the plan is right, or refused."""
     right = tmp_path / "right.plan"
     if not right.exists():
-        PLAN.save(right)
+        acc.save_plan(PLAN, right)
     whole = json.loads(right.read_text())
     place, key = whole, data.draw(st.sampled_from(sorted(whole)))
     while isinstance(place[key], (dict, list)) and place[key] and data.draw(st.integers(0, 5)):
@@ -193,7 +193,7 @@ def test_names_are_text(name, tmp_path):
     assert again.symbols == graph.symbols
     plan = acc.plan(graph, "markowitz", cache=False)
     assert printable(str(plan)) == str(plan)
-    plan.save(tmp_path / "named.plan")
+    acc.save_plan(plan, tmp_path / "named.plan")
     assert acc.load_plan(tmp_path / "named.plan").graph.vertices == graph.vertices
     dot = to_dot(graph)
     assert dot.encode()
@@ -238,7 +238,7 @@ def test_names_in_sympy(name):
     graph = named(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        expressions = acc.plan(graph, "markowitz", cache=False).expressions()
+        expressions = acc.expressions(acc.plan(graph, "markowitz", cache=False))
     for expression in expressions.expanded().values() if hasattr(expressions, "expanded") else ():
         assert isinstance(expression, sympy.Basic) or expression is not None
 

@@ -19,17 +19,18 @@ from accumulus.checking.check import check
 from accumulus.checking.report import CheckReport
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.methods import methods
 from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
 from accumulus.rewriting.optimise import optimise
-from accumulus.search.kept.files import load_plan
-from accumulus.search.methods import methods
-from accumulus.search.plan import Plan, plan
+from accumulus.search.find import plan
+from accumulus.search.kept.files import load_plan, save_plan
+from accumulus.search.plan import Plan
 from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
     from accumulus import algebra
-    from accumulus.algebra.sets import ExpressionSet
+    from accumulus.algebra.sets import ExpressionSet, expressions
     from accumulus.graph import generators as graphs
     from accumulus.graph.line import LineGraph
     from accumulus.targets.llvm.measure import measured_weights as weights
@@ -50,6 +51,7 @@ __all__ = [
     "algebra",
     "check",
     "errors",
+    "expressions",
     "gradient",
     "graphs",
     "jacobian",
@@ -59,6 +61,7 @@ __all__ = [
     "optimise",
     "plan",
     "save_graph",
+    "save_plan",
     "trace",
     "value_and_jacobian",
     "weights",
@@ -71,6 +74,7 @@ _LATER = {
     "ExpressionSet": "accumulus.algebra.sets",
     "LineGraph": "accumulus.graph.line",
     "algebra": "accumulus.algebra",
+    "expressions": "accumulus.algebra.sets",
     "graphs": "accumulus.graph.generators",
     "weights": "accumulus.targets.llvm.measure:measured_weights",
 }

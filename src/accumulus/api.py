@@ -16,13 +16,12 @@ from accumulus.frontends.record import Recording, record
 from accumulus.frontends.signature import positional
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
-from accumulus.options import Options, check_threads
+from accumulus.options import Options, SparseFormat, check_threads
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.calls import ShortWay, beside_constants, refuse
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
-from accumulus.programs.sparse import SparseFormat
 from accumulus.progress import Progress
 from accumulus.search.kept.hashing import graph_hash
 from accumulus.search.plan import Plan

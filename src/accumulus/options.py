@@ -9,20 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
 from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, unknown_name
+from accumulus.methods import check_method
 from accumulus.objective import Objective
 from accumulus.progress import Progress
+from accumulus.targets import check_target
+from accumulus.workers import check_executor
 
-if TYPE_CHECKING:
-    from accumulus.programs.sparse import SparseFormat
+__all__ = ["EFFORTS", "FORMATS", "OF_PLANS", "Effort", "Options", "SparseFormat", "check_threads"]
 
-__all__ = ["EFFORTS", "OF_PLANS", "Effort", "Options", "check_threads"]
-
+SparseFormat = Literal["csr", "csc", "coo"]
+FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 DTYPES: Final = ("float64", "float32")
@@ -68,13 +70,7 @@ class Options:
     exact_order: bool = False
 
     def __post_init__(self) -> None:
-        # each registry is asked for its own names, and only then imported
-        from accumulus.programs.sparse import FORMATS
-        from accumulus.search.methods import get
-        from accumulus.search.workers import check_executor
-        from accumulus.targets import check_target
-
-        get(self.method)
+        check_method(self.method)
         self._set("objective", Objective.of(self.objective))
         if self.effort not in EFFORTS:
             raise unknown_name("effort", self.effort, EFFORTS)

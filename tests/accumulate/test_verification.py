@@ -19,9 +19,9 @@ from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.methods import methods
 from accumulus.search import elimination, passes
-from accumulus.search.plan import plan
-from accumulus.search.registry import methods
+from accumulus.search.find import plan
 
 LADDER = DifferentiationGraph(
     [

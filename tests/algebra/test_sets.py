@@ -12,7 +12,7 @@ import accumulus as acc
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.algebra.parser import parse
-from accumulus.algebra.sets import ExpressionSet
+from accumulus.algebra.sets import ExpressionSet, expressions
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
@@ -43,7 +43,7 @@ def test_products_stay_bracketed_where_it_matters(labels, sizes, order, cost):
     chain = [(j, i, label) for (j, i), label in zip(["yp", "pq", "qx"], labels, strict=True)]
     graph = DifferentiationGraph(chain, sizes=sizes)
     plan = acc.plan(graph, order=order)
-    assert plan.expressions().cost("multiplications", graph) == plan.cost == cost
+    assert expressions(plan).cost("multiplications", graph) == plan.cost == cost
 
 
 @given(graphs(sized=True), SEEDS, st.sampled_from(["fma", "multiplications"]))

@@ -152,13 +152,13 @@ def test_plan_prints_expressions():
     graph = acc.load_graph(GRAPH)
     written = acc.ExpressionSet.parse(result.stdout)
     written.to_accumulation(graph).verify()
-    assert written.equivalent(acc.plan(graph, "reverse").expressions())
+    assert written.equivalent(acc.expressions(acc.plan(graph, "reverse")))
 
 
 def test_plan_prints_latex():
     result = run("plan", GRAPH, "--method", "reverse", "--latex")
     assert result.exit_code == 0, result.output
-    assert result.stdout == acc.plan(acc.load_graph(GRAPH), "reverse").expressions().latex() + "\n"
+    assert result.stdout == acc.expressions(acc.plan(acc.load_graph(GRAPH), "reverse")).latex() + "\n"
     assert result.stdout.startswith("\\begin{align*}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import accumulus.search.plan as plans
+import accumulus.search.find as plans
 from accumulus.cli import app
 
 GRAPH = str(Path(__file__).parents[1] / "data" / "graphs" / "HumanHeartDipole.json")

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import accumulus as acc
-import accumulus.search.plan as plans
+import accumulus.search.find as plans
 from accumulus.cli import app
 from accumulus.cli.jobs import processes
 

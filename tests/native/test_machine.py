@@ -109,7 +109,7 @@ def test_kernels_run_without_numba():
     program = (
         "import sys\n"
         "from accumulus.graph.graph import DifferentiationGraph\n"
-        "from accumulus.search.plan import plan\n"
+        "from accumulus.search.find import plan\n"
         "edges = [(v, u) for v in range(2, 12) for u in (v - 1, v - 2)]\n"
         "print(plan(DifferentiationGraph(edges), objective='operations').method, 'numba' in sys.modules)\n"
     )

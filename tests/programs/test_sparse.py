@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.programs.sparse import FORMATS, SparsePattern
+from accumulus.options import FORMATS
+from accumulus.programs.sparse import SparsePattern
 
 
 @st.composite

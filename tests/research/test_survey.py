@@ -13,6 +13,7 @@ from accumulus.algebra.dependencies import elimination_dependencies
 from accumulus.algebra.sets import ExpressionSet
 from accumulus.cli import app
 from accumulus.errors import ArgumentError
+from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.research import circular, survey
 from accumulus.research.census import ReducedGraph, reduced_graphs
@@ -184,7 +185,7 @@ def test_the_command(tmp_path):
 
 def test_the_command_for_one_graph(tmp_path):
     path = tmp_path / "lion.json"
-    LION.save(path)
+    save_graph(LION, path)
     result = run("decide", path)
     assert result.exit_code == 0, result.output
     assert "products of any program  11" in result.stdout

@@ -16,13 +16,13 @@ from accumulus.deadline import Deadline
 from accumulus.errors import TimeLimitWarning
 from accumulus.graph.generators import banded, dense_layers, layered, series_parallel, star
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Options
 from accumulus.search import auto, greedy, registry, vertex
+from accumulus.search.find import find_plan
 from accumulus.search.greedy import cheapest_sweep, greedy_orders
-from accumulus.search.methods import get, methods
-from accumulus.search.plan import find_plan
-from accumulus.search.registry import ANYWAY
+from accumulus.search.registry import ANYWAY, get
 
 #: Calls between two looks, at most, and looks after the time is over.
 MOST_CALLS = 300_000

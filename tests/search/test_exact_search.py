@@ -21,6 +21,7 @@ from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.options import Options
@@ -32,10 +33,10 @@ from accumulus.search.exact.bracketings import bracketing_bound, chosen_paths
 from accumulus.search.exact.lines import LineSearch
 from accumulus.search.exact.proof import Proof
 from accumulus.search.exact.subsets import SubsetSearch
+from accumulus.search.find import plan
 from accumulus.search.greedy import forward_order
-from accumulus.search.methods import get, methods
-from accumulus.search.plan import plan
 from accumulus.search.reductions import parts
+from accumulus.search.registry import get
 
 DATA = Path(__file__).parents[1] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])

@@ -14,11 +14,11 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
 from accumulus.options import Options
+from accumulus.search.find import plan
 from accumulus.search.kept import store
-from accumulus.search.methods import get
 from accumulus.search.parallel import PARTS, members
-from accumulus.search.plan import plan
-from accumulus.search.workers import Workers
+from accumulus.search.registry import get
+from accumulus.workers import Workers
 
 #: Small enough for many parts, and improved by other seeds.
 GRAPH = generators.layered(layers=8, width=8, degree=3, seed=1)

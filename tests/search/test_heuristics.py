@@ -16,7 +16,7 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search import heuristics
 from accumulus.search.heuristics import HEURISTICS
-from accumulus.search.methods import get
+from accumulus.search.registry import get
 
 ROWS = {row.name: row for row in HEURISTICS}
 

@@ -11,7 +11,7 @@ from accumulus.deadline import Deadline
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.joint import cheapest_program
-from accumulus.search.methods import get
+from accumulus.search.registry import get
 
 
 def gravity(x):

@@ -15,14 +15,16 @@ from accumulus.accumulate.cost import count
 from accumulus.accumulate.local_jacobians import local_jacobians
 from accumulus.accumulate.pages import pages
 from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.algebra.sets import expressions
 from accumulus.errors import UnknownNameError
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Options
 from accumulus.search import auto
-from accumulus.search.methods import get, methods
-from accumulus.search.plan import plan as planned
+from accumulus.search.find import plan as planned
+from accumulus.search.registry import get
 from accumulus.search.workload import Workload
 
 METHODS = tuple(methods())
@@ -102,9 +104,9 @@ def test_faces_are_never_worse_than_edges_and_these_than_vertices(graph, objecti
 @given(graph=graphs(sized=True))
 def test_plans_are_expressions(method, graph):
     made = found(graph, method, "multiplications")
-    expressions = made.expressions()
-    expressions.to_accumulation(graph).verify()
-    assert expressions.cost("multiplications", graph) <= made.cost
+    written = expressions(made)
+    written.to_accumulation(graph).verify()
+    assert written.cost("multiplications", graph) <= made.cost
     assert set(expressions.entries) == {
         (graph.vertices[graph.roots[row]], graph.vertices[graph.terminals[column]])
         for row, column in made.accumulation.entries

@@ -17,8 +17,8 @@ from accumulus.objective import Objective
 from accumulus.search import mixed, sequences
 from accumulus.search.compiled import mixed_kernel
 from accumulus.search.elimination import Elimination
+from accumulus.search.find import plan
 from accumulus.search.mixed import MixedAnnealing
-from accumulus.search.plan import plan
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 

@@ -18,8 +18,8 @@ from accumulus.objective import Objective
 from accumulus.search import annealing, greedy
 from accumulus.search.annealing import Annealing
 from accumulus.search.elimination import Elimination, Limit, cost_of_order, price
+from accumulus.search.find import plan
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
-from accumulus.search.plan import plan
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 

@@ -17,7 +17,7 @@ from accumulus.errors import ArgumentError, OrderError, UnknownNameError, Verifi
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import vertex
-from accumulus.search.plan import plan
+from accumulus.search.find import plan
 from accumulus.search.registry import Found
 
 CHAIN = DifferentiationGraph(

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import methods
 from accumulus.objective import Objective
-from accumulus.search.kept.files import VERSION, load_plan
+from accumulus.search.find import plan
+from accumulus.search.kept.files import VERSION, load_plan, save_plan
 from accumulus.search.kept.hashing import graph_hash
-from accumulus.search.methods import methods
-from accumulus.search.plan import plan
 
 METHODS = tuple(methods())
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -44,14 +44,14 @@ def same(first, second):
 @given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
 def test_round_trip(method, graph, objective, seed, tmp_path):
     made = plan(graph, method, objective, seed=seed, iterations=50, time_limit=1e9)
-    made.save(tmp_path / "plan.json")
+    save_plan(made, tmp_path / "plan.json")
     text = (tmp_path / "plan.json").read_text()
     again = load_plan(tmp_path / "plan.json")
     assert same(made, again)
     assert again.graph.vertices == graph.vertices
     assert again.graph.name == graph.name
     assert again.graph.symbols == graph.symbols
-    again.save(tmp_path / "plan.json")
+    save_plan(again, tmp_path / "plan.json")
     assert (tmp_path / "plan.json").read_text() == text
     json.loads(text, parse_constant=pytest.fail)  # no NaN and Infinity, which are not JSON
 
@@ -82,7 +82,7 @@ def test_plans_of_functions(name, tmp_path):
     trace = acc.trace(f, np.ones(inputs))
     graph = trace.linearize()
     made = plan(graph, objective="operations", iterations=100, time_limit=1e9)
-    made.save(tmp_path / "plan.json")
+    save_plan(made, tmp_path / "plan.json")
     assert same(made, acc.load_plan(tmp_path / "plan.json"))
     for_trace = acc.load_plan(tmp_path / "plan.json", graph)
     assert same(made, for_trace)
@@ -95,7 +95,7 @@ def test_a_plan_for_a_graph_with_other_constants(tmp_path):
         return acc.trace(lambda x: np.sin(factor * x[0]) * x[1], np.zeros(2)).linearize()
 
     made = plan(graph(3.0), objective="operations")
-    made.save(tmp_path / "plan.json")
+    save_plan(made, tmp_path / "plan.json")
     other = graph(5.0)
     moved = load_plan(tmp_path / "plan.json", other)
     assert moved.graph is other
@@ -111,7 +111,7 @@ def test_a_bound_holds_for_an_equal_cost_only(tmp_path):
         return DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x", label), ("b", "x", 5.0)])
 
     made = replace(plan(graph(3.0), objective="operations"), lower_bound=2)
-    made.save(tmp_path / "plan.json")
+    save_plan(made, tmp_path / "plan.json")
     again = load_plan(tmp_path / "plan.json", graph(4.0))
     assert (again.cost, again.lower_bound) == (made.cost, 2) == (3, 2)
     cheaper = load_plan(tmp_path / "plan.json", graph(0.0))
@@ -132,7 +132,7 @@ FUNCTION = acc.trace(lambda x: np.array([np.sin(x[0]) * x[1] + 2.0, x[0]]), np.z
 
 
 def written(made, tmp_path):
-    made.save(tmp_path / "plan.json")
+    save_plan(made, tmp_path / "plan.json")
     return json.loads((tmp_path / "plan.json").read_text())
 
 

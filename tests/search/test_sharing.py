@@ -18,7 +18,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.objective import Objective
 from accumulus.search import sharing
 from accumulus.search.elimination import Elimination, cost_of_order
-from accumulus.search.plan import plan
+from accumulus.search.find import plan
 from accumulus.search.sharing import UNCOUNTED, Sharing
 from accumulus.tape.tape import Tape
 

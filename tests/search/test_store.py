@@ -21,12 +21,12 @@ from accumulus import cache
 from accumulus.errors import ArgumentError
 from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import methods
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import OF_PLANS, Options
+from accumulus.search.find import plan
 from accumulus.search.kept import store
-from accumulus.search.methods import methods
-from accumulus.search.plan import plan
 
 GRAPH = generators.random_dag(seed=1)
 

@@ -36,11 +36,12 @@ from accumulus.algebra.polynomial import equivalent, word_counts
 from accumulus.algebra.printing import latex, latex_name, quoted, to_sympy
 from accumulus.errors import ExpressionError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.search.plan import Plan
 
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["Entry", "ExpressionSet"]
+__all__ = ["Entry", "ExpressionSet", "expressions"]
 
 #: Names of a root and a terminal.
 Entry = tuple[Hashable, Hashable]
@@ -282,6 +283,19 @@ class ExpressionSet:
             return (self.references[node.name],) if isinstance(node, Reference) else operands(node)
 
         return postorder([*self.references.values(), *self.entries.values()], children)
+
+
+def expressions(plan: Plan) -> ExpressionSet:
+    """A plan as mathematics: an expression for every nonzero, references for what is computed once.
+
+    >>> import accumulus as acc
+    >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
+    >>> print(expressions(acc.plan(graph, order=["b", "a"])))
+    s1 = e3*e4
+    ∂y/∂x = e1*s1
+    ∂z/∂x = e2*s1
+    """
+    return ExpressionSet.from_accumulation(plan.accumulation)
 
 
 def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> dict[str, Expression]:

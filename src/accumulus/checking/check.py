@@ -16,7 +16,7 @@ from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.points import as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.options import OF_PLANS, Options
-from accumulus.search.plan import plan
+from accumulus.search.find import plan
 
 __all__ = ["check"]
 

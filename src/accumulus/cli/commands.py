@@ -152,7 +152,9 @@ def plan(
     with processes(jobs) as executor:
         found, interrupted = _find(what, {**options, "executor": executor})
     if expressions or latex:
-        written = found.expressions()
+        from accumulus.algebra.sets import expressions as expressions_of
+
+        written = expressions_of(found)
         sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))
     elif as_json:
         _print_json(_report(what, found).to_dict())
@@ -286,7 +288,7 @@ def check(
 @reported
 def methods(as_json: AsJson = False) -> None:
     """List the methods, and what each does."""
-    from accumulus.search.methods import methods as registered
+    from accumulus.methods import methods as registered
 
     descriptions = registered()
     if as_json:
@@ -306,7 +308,7 @@ def _options(method: str, objective: str, time_limit: float, seed: int, effort: 
 
 def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:
     """The plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
-    from accumulus.search.plan import plan as find
+    from accumulus.search.find import plan as find
 
     with Watch(f"{what.name}, {options['method']}", options["time_limit"], options["objective"]) as watch:
         found = find(what.graph, progress=watch.progress, **options)
@@ -315,8 +317,8 @@ def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:
 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
     """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
-    from accumulus.search.methods import get
-    from accumulus.search.methods import methods as registered
+    from accumulus.methods import methods as registered
+    from accumulus.search.registry import get
     from accumulus.search.workload import Workload
 
     work = Workload.of(graph)

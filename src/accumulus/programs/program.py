@@ -25,8 +25,9 @@ from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting.kept import key_of, recall, remember
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
+from accumulus.search.find import find_plan
 from accumulus.search.kept.store import is_on
-from accumulus.search.plan import Plan, find_plan
+from accumulus.search.plan import Plan
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, compile_tape
 

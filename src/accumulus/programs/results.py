@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization
-from accumulus.programs.sparse import SparseBatch, SparseFormat, SparsePattern
+from accumulus.options import SparseFormat
+from accumulus.programs.sparse import SparseBatch, SparsePattern
 from accumulus.targets import Segment
 
 __all__ = ["Results", "Wanted"]

@@ -6,18 +6,17 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accumulus.options import SparseFormat
+
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array, csr_array
 
-__all__ = ["FORMATS", "SparseBatch", "SparseFormat", "SparsePattern"]
-
-SparseFormat = Literal["csr", "csc", "coo"]
-FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
+__all__ = ["SparseBatch", "SparsePattern"]
 
 
 @dataclass(frozen=True, eq=False)

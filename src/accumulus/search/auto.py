@@ -29,10 +29,11 @@ from typing import Final
 
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import METHODS
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.exact.eliminations import proven
-from accumulus.search.registry import Found, Method, get, methods, register
+from accumulus.search.registry import Found, Method, get, register
 from accumulus.search.sequences import face
 from accumulus.search.workload import Workload
 
@@ -51,7 +52,7 @@ _LARGEST: Final = 200_000
 _TAPE: Final = 15e-6
 
 
-@register("auto", "the best of all methods")
+@register("auto")
 def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
     if options.effort != "fast" and not options.objective.on_tape and options.searches:
@@ -62,7 +63,8 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
     if best.interrupted or not options.searches or deadline.passed:
         return best
     covered = {"face", *_covered("face")}
-    procedures = [method for method in map(get, methods()) if method.name not in covered and method.seconds is not None]
+    others = [get(name) for name in METHODS if name not in {"auto", *covered}]
+    procedures = [method for method in others if method.seconds is not None]
     try:
         for method, seconds in _affordable(graph, options, procedures, best):
             if 2 * seconds > deadline.left:
@@ -83,8 +85,8 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
 
 def _covered(name: str) -> set[str]:
     """The methods that a method begins with, and those that these begin with."""
-    covers = get(name).covers
-    return set(covers).union(*map(_covered, covers))
+    begun = METHODS[name].starts_from
+    return set(begun).union(*map(_covered, begun))
 
 
 def _affordable(

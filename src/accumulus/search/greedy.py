@@ -215,31 +215,19 @@ def _sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())
 
 
-@register(
-    "forward",
-    "eliminates from the inputs to the outputs, as forward mode does",
-    seconds=lambda work: 2e-6 * work.forward,
-)
+@register("forward", seconds=lambda work: 2e-6 * work.forward)
 def forward(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Eliminate vertices from the terminals to the roots."""
     return Found(graph, "forward", forward_order(graph))
 
 
-@register(
-    "reverse",
-    "eliminates from the outputs to the inputs, as reverse mode does",
-    seconds=lambda work: 2e-6 * work.reverse,
-)
+@register("reverse", seconds=lambda work: 2e-6 * work.reverse)
 def reverse(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Eliminate vertices from the roots to the terminals."""
     return Found(graph, "reverse", reverse_order(graph))
 
 
-@register(
-    "markowitz",
-    "always eliminates what is cheapest at the moment",
-    seconds=lambda work: 20e-6 * work.fewest,
-)
+@register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
 def markowitz(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Eliminate the cheapest vertex of those left, under the objective."""
     found = markowitz_order(graph, options.objective, UNLIMITED, deadline)

@@ -243,7 +243,7 @@ class _FaceDegrees(FaceChoices):
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A row of the table: what is eliminated, by which score, and what its methods' description says.
+    """A row of the table: what is eliminated, and by which score.
 
     Attributes:
         seconds: for each product of the better of forward and reverse elimination, roughly.
@@ -252,33 +252,26 @@ class Heuristic:
     name: str
     level: Literal["vertex", "edge", "face"]
     score: Callable[..., int] | None
-    description: str
     seconds: float
 
 
 HEURISTICS: Final = (
-    Heuristic("relative-markowitz", "vertex", _vertex_relative, "fewest products beyond those of any order", 1e-5),
-    Heuristic("lowest-fill-in", "vertex", _vertex_fill_in, "fewest new edges", 1e-5),
-    Heuristic("lmmd", "vertex", _vertex_lmmd, "fewest products and growth of other degrees", 1e-5),
-    Heuristic("momr", "vertex", _vertex_momr, "largest reduction of all degrees", 1e-5),
-    Heuristic("markowitz-edge", "edge", _edge_markowitz, "fewest products", 1e-4),
-    Heuristic("relative-markowitz-edge", "edge", _edge_relative, "fewest products beyond those of any order", 1e-4),
-    Heuristic("lowest-fill-in-edge", "edge", _edge_fill_in, "fewest new edges", 1e-4),
-    Heuristic("lmmd-edge", "edge", _edge_lmmd, "fewest products and growth of other degrees", 1e-4),
-    Heuristic("momr-edge", "edge", _edge_momr, "largest reduction of all degrees", 1e-4),
-    Heuristic("markowitz-face", "face", None, "a face where there are fewest", 1e-4),
-    Heuristic("momr-face", "face", None, "largest reduction of the number of faces", 2e-4),
+    Heuristic("relative-markowitz", "vertex", _vertex_relative, 1e-5),
+    Heuristic("lowest-fill-in", "vertex", _vertex_fill_in, 1e-5),
+    Heuristic("lmmd", "vertex", _vertex_lmmd, 1e-5),
+    Heuristic("momr", "vertex", _vertex_momr, 1e-5),
+    Heuristic("markowitz-edge", "edge", _edge_markowitz, 1e-4),
+    Heuristic("relative-markowitz-edge", "edge", _edge_relative, 1e-4),
+    Heuristic("lowest-fill-in-edge", "edge", _edge_fill_in, 1e-4),
+    Heuristic("lmmd-edge", "edge", _edge_lmmd, 1e-4),
+    Heuristic("momr-edge", "edge", _edge_momr, 1e-4),
+    Heuristic("markowitz-face", "face", None, 1e-4),
+    Heuristic("momr-face", "face", None, 2e-4),
 )
 
 
 def _register(row: Heuristic) -> None:
-    plural = {"vertex": "vertices", "edge": "edges", "face": "faces"}[row.level]
-
-    @register(
-        row.name,
-        f"greedy {plural}: {row.description}",
-        seconds=lambda work: row.seconds * (work.fewest + work.edges),
-    )
+    @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
     def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
         if row.level == "vertex":
             assert row.score is not None

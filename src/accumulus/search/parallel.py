@@ -35,8 +35,8 @@ from accumulus.native.machine import prepare
 from accumulus.options import EFFORTS, Effort, Options
 from accumulus.search.annealing import LARGEST, seed_of
 from accumulus.search.registry import Finder, Found, get
-from accumulus.search.workers import Workers
 from accumulus.search.workload import Workload
+from accumulus.workers import Workers
 
 __all__ = ["PARTS", "in_parts", "members"]
 
@@ -253,8 +253,6 @@ def _search(method: str, graph: bytes, options: Options, submitted: float, secon
     Clocks of different machines tell how long a part has waited. Where they disagree by seconds, it has less time, or
     is not waited for, and that is all.
     """
-    import accumulus.search.methods  # noqa: F401  # registers them
-
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
         return None

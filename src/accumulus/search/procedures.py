@@ -34,12 +34,12 @@ _WINDOW: Final = 40
 _PARTED: Final = 20_000
 
 
-def _register_factorization(name: str, description: str, direction: Direction) -> None:
+def _register_factorization(name: str, direction: Direction) -> None:
     def seconds(work: Workload) -> float:
         products = {"forward": work.reverse, "backward": work.forward}.get(direction, work.forward + work.reverse)
         return 3e-6 * products + 4e-6 * work.edges
 
-    @register(name, description, seconds=seconds)
+    @register(name, seconds)
     def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
         from accumulus.accumulate.factorize import factorize
 
@@ -50,17 +50,14 @@ def _found(graph: DifferentiationGraph, method: str, accumulation: Accumulation)
     return Found(graph, method, _accumulation=accumulation)
 
 
-_register_factorization("forward-factorization", "splits vertices from the outputs on, to chains and blocks", "forward")
-_register_factorization(
-    "backward-factorization", "splits vertices from the inputs on, to chains and blocks", "backward"
-)
-_register_factorization("both-sides-factorization", "splits vertices from both ends, a level at a time", "both")
-_register_factorization("middle-factorization", "splits vertices from the middle of the graph on", "middle")
+_register_factorization("forward-factorization", "forward")
+_register_factorization("backward-factorization", "backward")
+_register_factorization("both-sides-factorization", "both")
+_register_factorization("middle-factorization", "middle")
 
 
 @register(
     "dstar",
-    "D*: factors the graphs of all entries at their dominators",
     seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges,
 )
 def _dstar(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
@@ -76,11 +73,7 @@ def _bracketing_seconds(work: Workload) -> float:
     return 17e-6 * bracketings + 5e-6 * work.segments + 4e-6 * work.fewest
 
 
-@register(
-    "local-jacobians",
-    "multiplies Jacobians between levels, best bracketed",
-    seconds=_bracketing_seconds,
-)
+@register("local-jacobians", _bracketing_seconds)
 def _local_jacobians(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """The best bracketing of every component."""
     from accumulus.accumulate.local_jacobians import local_jacobians
@@ -94,7 +87,7 @@ def _pages_seconds(work: Workload) -> float:
     return whole if work.pairs * work.edges > _PARTED else 14 * whole + 3e-4 * work.pairs
 
 
-@register("pages", "parts the paths into pages that are accumulated locally", seconds=_pages_seconds)
+@register("pages", _pages_seconds)
 def _pages(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Parted wherever that is cheaper than one piece."""
     from accumulus.accumulate.pages import pages

@@ -1,7 +1,8 @@
 """The registry of methods: every way to accumulate, under its field's name, with one signature.
 
-A method takes a graph, `Options` and a `Deadline`, and returns what it `Found`. Registering it is all that is needed
-for `accumulus.plan`, the command line, and the tests, which run every cross-check on every registered method.
+A method takes a graph, `Options` and a `Deadline`, and returns what it `Found`. A row in the table of
+`accumulus.methods`, and `register` in the module that the row names, are all that is needed for `accumulus.plan`, the
+command line, and the tests, which run every cross-check on every method.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Final
 
 from accumulus.accumulate.accumulation import Accumulation
 from accumulus.deadline import Deadline, OutOfTimeError
-from accumulus.errors import unknown_name
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import METHODS, check_method
 from accumulus.options import Options
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of
 from accumulus.search.workload import Workload
 
-__all__ = ["ANYWAY", "Found", "Method", "get", "methods", "register"]
+__all__ = ["ANYWAY", "Found", "Method", "get", "register"]
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,7 @@ class Method:
     """A registered method; call it with a graph and options."""
 
     name: str
-    description: str
     find: Finder
-    #: Methods that it starts from, so that its plans are never worse than theirs.
-    covers: tuple[str, ...] = ()
     #: Seconds that it takes, roughly, if it is a fixed procedure; None if it keeps to the time limit.
     seconds: Callable[[Workload], float] | None = None
 
@@ -99,43 +98,33 @@ class Method:
             return Found(graph, sweep.name, sweep.order, unfinished=True)
 
 
-_METHODS: Final[dict[str, Method]] = {}
+#: Those whose modules have been imported.
+_REGISTERED: Final[dict[str, Method]] = {}
 
 
-def register(
-    name: str,
-    description: str,
-    covers: tuple[str, ...] = (),
-    seconds: Callable[[Workload], float] | None = None,
-) -> Callable[[Finder], Finder]:
-    """Decorator that registers a method under its name.
+def register(name: str, seconds: Callable[[Workload], float] | None = None) -> Callable[[Finder], Finder]:
+    """Decorator that registers a method under its name in `accumulus.methods.METHODS`.
 
     Args:
-        description: one line that says what it does.
-        covers: registered methods whose plans it starts from; its own are never worse.
         seconds: what it takes, for a fixed procedure, which cannot keep to a time limit.
     """
 
     def registered(find: Finder) -> Finder:
-        assert name not in _METHODS, f"two methods are named {name}"
-        assert set(covers) <= set(_METHODS), f"{name} covers a method that is not registered before it"
-        _METHODS[name] = Method(name, description, find, covers, seconds)
+        assert name not in _REGISTERED, f"two methods are named {name}"
+        assert name in METHODS, f"{name} is not in the table of methods"
+        _REGISTERED[name] = Method(name, find, seconds)
         return find
 
     return registered
 
 
 def get(name: str) -> Method:
-    """The method of that name.
+    """The method of that name; its module is imported if it is not there yet.
 
     Raises:
         UnknownNameError: if there is none; the message lists those that there are.
     """
-    if not isinstance(name, str) or name not in _METHODS:
-        raise unknown_name("method", name, _METHODS)
-    return _METHODS[name]
-
-
-def methods() -> dict[str, str]:
-    """The registered methods, simplest first: name → what it does."""
-    return {method.name: method.description for method in _METHODS.values()}
+    check_method(name)
+    if name not in _REGISTERED:
+        import_module(METHODS[name].module)
+    return _REGISTERED[name]

@@ -68,14 +68,14 @@ _REPAIRED: Final = 100
 _EDGES: Final = 0.25
 
 
-@register("edge", "eliminates edges, beginning with the best vertex order", covers=("vertex",))
+@register("edge")
 @in_parts
 def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence that is better than the best vertex order."""
     return _search(graph, options, deadline, ("edge",))
 
 
-@register("face", "eliminates faces, beginning with the best vertex order", covers=("edge",))
+@register("face")
 @in_parts
 def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence, then for a face sequence that is better still."""

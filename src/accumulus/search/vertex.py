@@ -68,7 +68,7 @@ class _Candidate:
     modelled: int | None = None
 
 
-@register("vertex", "anneals the order in which vertices are eliminated", covers=("forward", "reverse", "markowitz"))
+@register("vertex")
 @in_parts
 def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for the best vertex elimination order."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from accumulus.errors import TimeLimitWarning
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.search.plan import Plan, plan
+from accumulus.search.find import plan
+from accumulus.search.plan import Plan
 from accumulus.show.tables import amount, change, duration, table
 
 if TYPE_CHECKING:

@@ -59,19 +59,19 @@ _BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
-@register("exact-vertex", "the best vertex elimination, proven if there is time", covers=("vertex",))
+@register("exact-vertex")
 def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Dynamic programming over eliminated sets, after reduction; see `accumulus.search.exact.subsets`."""
     return _searched(graph, options, deadline, "vertex")
 
 
-@register("exact-edge", "the best edge elimination, proven if there is time", covers=("edge", "exact-vertex"))
+@register("exact-edge")
 def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Branch and bound over edge eliminations; see `accumulus.search.compiled.faces_kernel`."""
     return _searched(graph, options, deadline, "edge")
 
 
-@register("exact-face", "the best face elimination, proven if there is time", covers=("face", "exact-edge"))
+@register("exact-face")
 def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Branch and bound over face eliminations; see `accumulus.search.compiled.faces_kernel`."""
     return _searched(graph, options, deadline, "face")

@@ -1,4 +1,4 @@
-"""Plans as JSON files: what `Plan.save` writes and `load_plan` reads, checks and verifies.
+"""Plans as JSON files: what `save_plan` writes and `load_plan` reads, checks and verifies.
 
 A file holds everything: the graph by numbers, with its tape if it comes from a function, how the Jacobian is
 accumulated, and how that was found. The form is described key by key in ``docs/plans.md``; `VERSION` counts its
@@ -18,7 +18,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
@@ -28,9 +28,8 @@ from accumulus.objective import Objective
 from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of, verify
-
-if TYPE_CHECKING:
-    from accumulus.search.plan import Plan
+from accumulus.search.plan import Plan
+from accumulus.versions import version_of
 
 __all__ = ["VERSION", "load_plan", "read_found", "save_plan", "written_found"]
 
@@ -46,16 +45,20 @@ _SIGNS: Final = {True: "*", False: "+"}
 
 
 def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
-    """Write a plan to a JSON file that `load_plan` reads; see `Plan.save`."""
-    from accumulus import __version__
+    """Write a plan and its graph to a JSON file that `load_plan` reads.
 
-    head = {"format": FORMAT, "version": VERSION, "accumulus": __version__}
+    The form is described in ``docs/plans.md``.
+
+    Raises:
+        OSError: if the file cannot be written.
+    """
+    head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
     text = _text({**head, **written_found(plan), "graph": graph_as_data(plan.graph)})
     Path(path).write_text(text, encoding="utf-8")
 
 
 def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = None) -> Plan:
-    """Read a plan from a file that `Plan.save` wrote, check it and verify it.
+    """Read a plan from a file that `save_plan` wrote, check it and verify it.
 
     Args:
         graph: a graph of the same structure, by numbers: the plan is loaded for this one, so that a trace of the
@@ -73,7 +76,7 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
     data = parsed_json(path, PlanError, infinite=False)
     try:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise PlanError(f'expected an object with "format": "{FORMAT}", as Plan.save writes it')
+            raise PlanError(f'expected an object with "format": "{FORMAT}", as save_plan writes it')
         version = data.get("version")
         if type(version) is not int or version < 1:
             raise PlanError(f"'version' is {shortened(version)}; expected a whole number from 1 to {VERSION}")
@@ -115,8 +118,6 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     Raises:
         PlanError: naming what is wrong.
     """
-    from accumulus.search.plan import Plan
-
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from accumulus.cache import load, store
 from accumulus.errors import PlanError
@@ -24,10 +24,8 @@ from accumulus.objective import Objective
 from accumulus.options import OF_PLANS, Options
 from accumulus.search.kept.files import VERSION, read_found, written_found
 from accumulus.search.kept.hashing import graph_hash, search_version
+from accumulus.search.plan import Plan
 from accumulus.tape.weights import weights
-
-if TYPE_CHECKING:
-    from accumulus.search.plan import Plan
 
 __all__ = ["SWITCH", "is_on", "key_of", "recall", "remember"]
 

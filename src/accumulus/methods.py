@@ -1,0 +1,108 @@
+"""Every method: its name, what it does, and in which module it lives; the one table that knows all of them.
+
+A method's module is imported when the method is asked for (`accumulus.search.registry.get`), so that those who plan
+without it need not wait for it. There it is registered under the name that it has here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from accumulus.errors import unknown_name
+
+__all__ = ["METHODS", "Entry", "check_method", "methods"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the table.
+
+    Attributes:
+        description: one line that says what the method does.
+        module: where it is registered.
+        starts_from: methods whose plans it starts from; its own are never worse.
+    """
+
+    description: str
+    module: str
+    starts_from: tuple[str, ...] = ()
+
+
+#: Simplest first; a method comes after those that it starts from.
+METHODS: Final[dict[str, Entry]] = {
+    "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.greedy"),
+    "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.greedy"),
+    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.greedy"),
+    "vertex": Entry(
+        "anneals the order in which vertices are eliminated",
+        "accumulus.search.vertex",
+        ("forward", "reverse", "markowitz"),
+    ),
+    "edge": Entry("eliminates edges, beginning with the best vertex order", "accumulus.search.sequences", ("vertex",)),
+    "face": Entry("eliminates faces, beginning with the best vertex order", "accumulus.search.sequences", ("edge",)),
+    "relative-markowitz": Entry(
+        "greedy vertices: fewest products beyond those of any order", "accumulus.search.heuristics"
+    ),
+    "lowest-fill-in": Entry("greedy vertices: fewest new edges", "accumulus.search.heuristics"),
+    "lmmd": Entry("greedy vertices: fewest products and growth of other degrees", "accumulus.search.heuristics"),
+    "momr": Entry("greedy vertices: largest reduction of all degrees", "accumulus.search.heuristics"),
+    "markowitz-edge": Entry("greedy edges: fewest products", "accumulus.search.heuristics"),
+    "relative-markowitz-edge": Entry(
+        "greedy edges: fewest products beyond those of any order", "accumulus.search.heuristics"
+    ),
+    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", "accumulus.search.heuristics"),
+    "lmmd-edge": Entry("greedy edges: fewest products and growth of other degrees", "accumulus.search.heuristics"),
+    "momr-edge": Entry("greedy edges: largest reduction of all degrees", "accumulus.search.heuristics"),
+    "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.search.heuristics"),
+    "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.search.heuristics"),
+    "forward-factorization": Entry(
+        "splits vertices from the outputs on, to chains and blocks", "accumulus.search.procedures"
+    ),
+    "backward-factorization": Entry(
+        "splits vertices from the inputs on, to chains and blocks", "accumulus.search.procedures"
+    ),
+    "both-sides-factorization": Entry(
+        "splits vertices from both ends, a level at a time", "accumulus.search.procedures"
+    ),
+    "middle-factorization": Entry("splits vertices from the middle of the graph on", "accumulus.search.procedures"),
+    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.search.procedures"),
+    "local-jacobians": Entry("multiplies Jacobians between levels, best bracketed", "accumulus.search.procedures"),
+    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.search.procedures"),
+    "exact-vertex": Entry(
+        "the best vertex elimination, proven if there is time", "accumulus.search.exact.eliminations", ("vertex",)
+    ),
+    "exact-edge": Entry(
+        "the best edge elimination, proven if there is time",
+        "accumulus.search.exact.eliminations",
+        ("edge", "exact-vertex"),
+    ),
+    "exact-face": Entry(
+        "the best face elimination, proven if there is time",
+        "accumulus.search.exact.eliminations",
+        ("face", "exact-edge"),
+    ),
+    "auto": Entry("the best of all methods", "accumulus.search.auto"),
+}
+
+
+def methods() -> dict[str, str]:
+    """The methods, simplest first: name → what it does.
+
+    >>> print(*methods())
+    forward reverse markowitz vertex edge face relative-markowitz lowest-fill-in lmmd momr markowitz-edge
+    relative-markowitz-edge lowest-fill-in-edge lmmd-edge momr-edge markowitz-face momr-face forward-factorization
+    backward-factorization both-sides-factorization
+    middle-factorization dstar local-jacobians pages exact-vertex exact-edge exact-face auto
+    """
+    return {name: entry.description for name, entry in METHODS.items()}
+
+
+def check_method(name: object) -> None:
+    """Refuse what is no method.
+
+    Raises:
+        UnknownNameError: naming those that there are.
+    """
+    if not isinstance(name, str) or name not in METHODS:
+        raise unknown_name("method", name, METHODS)

@@ -1,0 +1,185 @@
+"""The search for a plan: kept ones are looked up, others found, verified and kept."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from accumulus.deadline import Deadline
+from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLimitWarning
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Effort, Options
+from accumulus.progress import Progress
+from accumulus.search.joint import cheapest_program
+from accumulus.search.kept.store import is_on, key_of, recall, remember
+from accumulus.search.passes import verify
+from accumulus.search.plan import Plan
+from accumulus.search.registry import Found, get
+from accumulus.workers import Workers
+
+__all__ = ["find_plan", "plan"]
+
+#: Part of the time in which orders are searched, where they are then scored by what the tape's optimiser makes of them.
+_ORDERS: Final = 0.7
+
+
+def plan(
+    graph: DifferentiationGraph,
+    method: str = "auto",
+    objective: str = "multiplications",
+    time_limit: float = 1.0,
+    seed: int = 0,
+    *,
+    effort: Effort = "balanced",
+    iterations: int | None = None,
+    order: Iterable[Hashable] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    cache: bool = True,
+    executor: Any = None,
+) -> Plan:
+    """Find a cheap way to accumulate the Jacobian of a graph, and verify it.
+
+    Args:
+        graph: a differentiation graph.
+        method: one of `accumulus.methods()`.
+        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), "operations" (of the
+            tape that the plan emits), or "time" (that these take on this machine, by measured weights).
+        time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
+        seed: same seed, same plan, unless the time limit ends the search.
+        effort: "fast", "balanced" (stops when it stalls), or "thorough".
+        iterations: vertices visited by the search, at most, instead of the effort's own end; for results that do not
+            depend on the machine's speed.
+        order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
+        progress: called now and then with a `Progress`, which has the best cost so far. May raise KeyboardInterrupt,
+            as Ctrl-C does: the search ends, and the best plan so far is returned.
+        cache: whether a plan that was found before for an equal graph and equal arguments is taken from disk, and a new
+            one kept there.
+        executor: what shares in the search: any `concurrent.futures.Executor`, or a Dask ``Client``. The search is then
+            many of them, from other seeds; the best wins, never worse than without. The plan does not depend on how
+            many workers there are, unless the time limit ends the search. See ``docs/search.md``.
+
+    Warns:
+        CacheWarning: if the cache could have been written by others, so that it is not used.
+        ExecutorWarning: if the executor fails; the plan is there all the same.
+        TimeLimitWarning: if the method does not finish within the time limit; the plan is that of forward or reverse.
+
+    Raises:
+        ArgumentError: if an argument has a wrong type or is out of range.
+        UnknownNameError: for an unknown method, objective or effort.
+        OrderError: if the order leaves a vertex out, names one twice, or an unknown one.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
+    >>> plan(graph)
+    <plan by reverse: 3 multiplications>
+    >>> plan(graph, order=["b", "a"]).cost
+    4
+    """
+    options = Options(
+        method=method,
+        objective=Objective.of(objective),
+        time_limit=time_limit,
+        seed=seed,
+        effort=effort,
+        iterations=iterations,
+        progress=progress,
+        cache=cache,
+        executor=executor,
+    )
+    return find_plan(graph, options, order)
+
+
+def find_plan(
+    graph: DifferentiationGraph,
+    options: Options,
+    order: Iterable[Hashable] | None = None,
+    deadline: Deadline | None = None,
+    *,
+    keep_best: bool = True,
+    before: Callable[[], object] | None = None,
+) -> Plan:
+    """`plan`, with its options in one object.
+
+    Args:
+        deadline: of the search, if not after the time limit.
+        keep_best: whether Ctrl-C only ends the search; else it is an interrupt for the caller, too.
+        before: is called if the plan is not kept and has to be found.
+    """
+    if not isinstance(graph, DifferentiationGraph):
+        raise ArgumentError(
+            f"graph is a {type(graph).__name__}; expected a DifferentiationGraph, such as trace(f, ...).linearize(), "
+            "or load_graph(path)"
+        )
+    until = Deadline(options.time_limit) if deadline is None else deadline
+    with until.paused():
+        key = key_of(graph, options) if options.cache and order is None and is_on() else None
+        known = recall(key, graph) if key else None
+    if known is not None:
+        return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
+    if before is not None:
+        before()
+    start = time.perf_counter()
+    workers = None if options.executor is None else Workers(options.executor)
+    if order is None:
+        found = _search(graph, replace(options, executor=workers), until)
+    elif options.method == "auto":
+        found = Found(graph, "order", _numbered(graph, order))
+    else:
+        raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
+    if found.interrupted and not keep_best:
+        raise KeyboardInterrupt
+    with until.paused():
+        verify(found.accumulation)
+        cost = found.cost(options.objective)
+    made = Plan(
+        graph,
+        found.accumulation,
+        found.method,
+        options.objective,
+        cost,
+        found.order,
+        found.lower_bound,
+        time.perf_counter() - start,
+        options.seed,
+        effort=options.effort,
+        time_limit=options.time_limit,
+    )
+    if found.unfinished:
+        warnings.warn(
+            f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {found.method}. "
+            "Give it a longer time_limit",
+            TimeLimitWarning,
+            stacklevel=3,
+        )
+    if workers is not None and workers.failures:
+        warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=3)
+    if key and not (found.interrupted or found.unfinished) and (workers is None or workers.complete):
+        remember(key, made)
+    return made
+
+
+def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+    """What the method finds, under its own name unless it is "auto"."""
+    jointly = options.method == "auto" and options.effort == "thorough" and options.objective.on_tape
+    found = get(options.method)(graph, options, deadline.part(_ORDERS) if jointly else deadline)
+    if jointly and options.searches and not found.interrupted:
+        return cheapest_program(graph, options, deadline, found)
+    if options.method == "auto" or found.unfinished:
+        return found
+    return replace(found, method=options.method, _accumulation=found.accumulation)
+
+
+def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:
+    """Numbers of the named vertices; which of them belong into an order is for `eliminate_vertices` to say."""
+    if isinstance(order, str) or not isinstance(order, Iterable):
+        raise ArgumentError(f"order is {order!r}; expected the names of all intermediate vertices in a list")
+    number = {name: v for v, name in enumerate(graph.vertices)}
+    numbers = []
+    for name in order:
+        if not isinstance(name, Hashable) or name not in number:
+            raise OrderError(f"the order names {name!r}, which is not a vertex of the graph")
+        numbers.append(number[name])
+    return tuple(numbers)
