@@ -92,7 +92,7 @@ def test_what_cannot_be_verified_is_not_used(monkeypatch):
     def refuse(*_, **__):
         raise acc.errors.VerificationError("output 0 of the optimised tape is off")
 
-    monkeypatch.setattr("accumulus.rewriting.optimise.verify", refuse)
+    monkeypatch.setattr("accumulus.rewriting.verify.Verification.check", refuse)
     tape = acc.trace(camera, POINT).tape
     with pytest.warns(acc.errors.RewritingWarning, match="output 0 .* is used as it was before"):
         result = acc.optimise(tape)

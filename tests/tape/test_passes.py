@@ -55,7 +55,8 @@ def programs(draw):
         if k < before:
             values.append(tape.apply_code(row.code, [values[a] if a >= 0 else a for a in arguments]))
         else:
-            code = row.code + slot.SIGNED * draw(st.booleans())
+            ways = [0, slot.SIGNED, *[slot.VERBATIM] * (row.arity < 3)]
+            code = row.code + draw(st.sampled_from(ways))
             rows.append((code, *arguments, *[0] * (3 - row.arity)))
             values.append(-1)
     tape.outputs = [0]
@@ -66,9 +67,12 @@ def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
     """What `extended` is to give, one builder after the other."""
     result, values = tape.copy(), list(given)
     for command, *arguments in rows.tolist():
-        result.signed_zeros, code = divmod(command, slot.SIGNED)
-        own = arguments[: OPERATIONS[code].arity]
-        values.append(result.apply_code(code, [values[a] if a >= 0 else a for a in own]))
+        result.signed_zeros, code = bool(command & slot.SIGNED), command & slot.CODE
+        own = [values[a] if a >= 0 else a for a in arguments[: OPERATIONS[code].arity]]
+        if command & slot.VERBATIM:
+            values.append(result._record(code, *own, *[0] * (2 - len(own))))
+        else:
+            values.append(result.apply_code(code, own))
     return result, values
 
 

@@ -12,6 +12,7 @@ from accumulus.errors import ArgumentError, RewritingWarning, VerificationError,
 from accumulus.rewriting.costs import UNIT, TapeObjective, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.plain import plain
+from accumulus.rewriting.signs import with_few_changes
 from accumulus.rewriting.verify import Verification
 from accumulus.tape.tape import Tape
 
@@ -172,6 +173,8 @@ class _Search:
             _sweep(network, until)
         self._seed += 1
         found = plain(network.written(), self._kept_outputs)
+        # as it is it costs less where a value is needed with both signs, or where sums and products fuse
+        found = min(found, with_few_changes(found), key=lambda tape: cost_of(tape, self._objective))
         cost = cost_of(found, self._objective)
         if cost >= self.least:
             return False

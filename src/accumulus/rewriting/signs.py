@@ -1,10 +1,11 @@
-"""A network of nodes written down as a tape, with as few changes of sign as can be found.
+"""A network of nodes written down as a tape, and tapes with as few changes of sign as can be found.
 
 Signs are free while a network is rewritten. On a tape they are operations, but most need none: a difference can be
 taken either way round, a constant takes the sign of its product or sum, products and odd functions hand theirs on.
 What is left are changes of sign of outputs, of choices between values of different signs, and of arguments of
 functions that are neither odd nor even. Which nodes are computed with which sign is searched for by
-`accumulus.rewriting.compiled.signs_kernel`.
+`accumulus.rewriting.compiled.signs_kernel`, last of all: builders move signs outwards, and one that is best changed
+where many products begin would be changed at the end of each.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots
 from accumulus.rewriting.compiled import signs_slots as slot
 from accumulus.tape.compiled import passes_slots
+from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.passes import Integers, commands, extended, moved
+from accumulus.tape.passes import Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Definitions", "write"]
+__all__ = ["Definitions", "with_few_changes", "write"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -86,8 +88,43 @@ class Definitions:
 
 def write(network: Definitions, tape: Tape) -> Tape:
     """The network as a tape with the inputs and constants of another, whose operations do not matter."""
+    return _written(network, _order(network), np.ones(len(network.codes), np.int64), tape)
+
+
+def with_few_changes(tape: Tape) -> Tape:
+    """The tape with as few changes of sign as can be found, its other operations being the same up to signs.
+
+    It is not what builders would leave: they would move signs outwards.
+    """
+    network = _network(tape)
     order = _order(network)
-    return _written(network, order, _signs(network, order), tape)
+    return _written(network, order, _signs(network, order), tape, verbatim=True)
+
+
+def _network(tape: Tape) -> Definitions:
+    """The operations of a tape as nodes, for which changes of sign are signs of arguments."""
+    # node 0 is none; then come inputs and operations, then constants
+    rows, size, constants = rows_of(tape), len(tape), len(tape.constants)
+    codes = rows[:, 0]
+    value = np.arange(1, size + 1)
+    value[codes == NEGATIVE] = -value[rows[codes == NEGATIVE, 1]]
+
+    def nodes(references: Integers) -> Integers:
+        return np.where(references >= 0, value[np.maximum(references, 0)], size - references)
+
+    count = 1 + size + constants
+    arguments = np.zeros((count, 3), np.int64)
+    arguments[1 : size + 1] = np.where(np.arange(3) < _ARITY[codes][:, np.newaxis], nodes(rows[:, 1:]), 0)
+    arguments[1 : size + 1][codes == SUBTRACT, 1] *= -1
+    arguments[1 : tape.inputs + 1, 0] = np.arange(tape.inputs)
+    return Definitions(
+        codes=np.concatenate([[CONSTANT], np.where(codes == SUBTRACT, ADD, codes), np.full(constants, CONSTANT)]),
+        signs=np.ones(count, np.int64),
+        arguments=arguments,
+        numbers=np.concatenate([np.zeros(1 + size), tape.constants]),
+        outputs=nodes(np.array(tape.outputs, np.int64)),
+        exact=np.concatenate([[False], signed_zeros(tape), np.zeros(constants, bool)]),
+    )
 
 
 def _order(network: Definitions) -> Integers:
@@ -192,10 +229,17 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
     return heads, nexts
 
 
-def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape) -> Tape:
-    """The operations on a tape, each with the changes of sign that its arguments and its result take."""
+def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
+    """The operations on a tape, each with the changes of sign that its arguments and its result take.
+
+    Args:
+        signs: with which each node is computed, (n,).
+        verbatim: whether that is what is written, whatever builders would make of it.
+    """
     codes, rows = network.codes[order], network.arguments[order]
     kinds = _kinds(network, order)
+    ways = passes_slots.VERBATIM if verbatim else passes_slots.SIGNED * network.exact[order]
+    change = NEGATIVE + passes_slots.VERBATIM * verbatim
     sums, choices, products = codes == ADD, codes == SELECT, kinds == slot.PRODUCT
     odd, even, others = kinds == slot.ODD, kinds == slot.EVEN, kinds == slot.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)
@@ -238,28 +282,26 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape)
     written = commands(int(np.count_nonzero(present)))
     for k in range(3):
         chosen = changed[:, k]
-        written[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), NEGATIVE, operands[chosen, k])
+        written[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), change, operands[chosen, k])
         operands[chosen, k] = tape.inputs + at[chosen, k]
     differences = sums & ~alike
     backwards = differences & (left[:, 0] < 0)
     operands[backwards, :2] = operands[backwards, 1::-1]
     written[at[:, 3]] = np.column_stack(
         [
-            np.where(differences, SUBTRACT, codes) + passes_slots.SIGNED * network.exact[order],
+            np.where(differences, SUBTRACT, codes) + ways,
             np.where(used, operands, 0),
         ]
     )
     turned_back = result < 0
-    written[at[turned_back, 4]] = commands(
-        int(np.count_nonzero(turned_back)), NEGATIVE, tape.inputs + at[turned_back, 3]
-    )
+    written[at[turned_back, 4]] = commands(int(np.count_nonzero(turned_back)), change, tape.inputs + at[turned_back, 3])
 
     outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
     is_number = network.codes[outputs] == CONSTANT
     ends = place[outputs]
     ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
     changes = ~is_number & (turned * signs[outputs] < 0)
-    last = commands(int(np.count_nonzero(changes)), NEGATIVE, ends[changes])
+    last = commands(int(np.count_nonzero(changes)), change, ends[changes])
     ends[changes] = tape.inputs + len(written) + np.arange(len(last))
     result_tape, values = extended(base, np.concatenate([written, last]))
     result_tape.outputs = moved(ends, values).tolist()

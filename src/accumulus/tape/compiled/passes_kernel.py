@@ -14,6 +14,7 @@ from accumulus.native.memory import bits_of, compiled, get, get_float, put, put_
 from accumulus.tape.compiled.passes_slots import (
     ARITY,
     AT,
+    CODE,
     COMMANDS,
     COMMUTATIVE,
     CONSTANT_BITS,
@@ -60,6 +61,7 @@ from accumulus.tape.compiled.passes_slots import (
     TAKE,
     TO,
     VALUES,
+    VERBATIM,
     WAITING,
     WIDTH,
     WRITE,
@@ -416,6 +418,13 @@ def run(block: int, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
+def as_given(block: int, code: int, a: int, b: int, c: int) -> int:
+    """The reference of an operation that nobody tries to simplify."""
+    arity = get(get(block, PROPERTIES), code) & ARITY
+    return record(block, code, a, b if arity > 1 else whole(0), c if arity > 2 else whole(0))
+
+
+@compiled
 def value_at(block: int, place: int) -> int:
     """Reference that an argument of a command stands for: a value before it, or a constant."""
     return get(get(block, VALUES), place) if place >= 0 else place
@@ -440,10 +449,13 @@ def write(block: int) -> int:
             row = commands + 8 * WIDTH * t
             a, b, c = value_at(block, get(row, 1)), value_at(block, get(row, 2)), value_at(block, get(row, 3))
             code = get(row, 0)
-            put(block, SIGNED_ZEROS, code & SIGNED)
-            result = run(block, code & (SIGNED - 1), a, b, c)
-            if result == ASKED:
-                return FOLD
+            if code & VERBATIM:
+                result = as_given(block, code & CODE, a, b, c)
+            else:
+                put(block, SIGNED_ZEROS, code & SIGNED)
+                result = run(block, code & CODE, a, b, c)
+                if result == ASKED:
+                    return FOLD
         put(values, given + t, result)
     put(block, AT, get(block, END))
     return DONE

@@ -33,8 +33,11 @@ WIDTH: Final = 4
 TAKE: Final = 0
 QUOTIENT: Final = 254
 SHARED_QUOTIENT: Final = 255
-#: Added to the code of a command in which zeros keep their sign.
+#: Added to the code of a command in which zeros keep their sign, or of an operation that is written as it is given.
 SIGNED: Final = 256
+VERBATIM: Final = 512
+#: What is left of a command without them.
+CODE: Final = 255
 #: Rows and constants that one command may need.
 ROOM: Final = 8
 #: Bits of PROPERTIES; below them the number of arguments.
