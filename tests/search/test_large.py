@@ -27,7 +27,7 @@ from accumulus.graph.generators import (
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import elimination, large, passes, windows
-from accumulus.search.compiled import elimination_kernel
+from accumulus.search.compiled import elimination_kernel, passes_kernel
 from accumulus.search.elimination import UNLIMITED, Limit, cost_of_order, price
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
 from accumulus.search.large import LargeElimination, accumulation_of, large_markowitz, large_price
@@ -119,8 +119,9 @@ def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
         assert list(made.entries.items()) == list(expected.entries.items())
 
 
+@pytest.mark.usefixtures("everything_large")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_machine_code_of_elimination_does_what_python_does(graph, everything_large, monkeypatch):
+def test_machine_code_of_elimination_does_what_python_does(graph, monkeypatch):
     def told():
         priced, order = large_markowitz(graph, Objective.MULTIPLICATIONS, UNLIMITED, FOREVER)
         written = accumulation_of(graph, order)
@@ -159,6 +160,26 @@ def test_compiled_passes_agree_with_the_plain_ones(graph):
     assert passes._is_right(accumulation, 1)
     for objective in OBJECTIVES:
         assert passes.cost_of(accumulation, objective) == count(accumulation, objective)
+
+
+@pytest.mark.usefixtures("everything_large")
+@pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
+def test_machine_code_of_passes_does_what_python_does(graph, monkeypatch):
+    def told():
+        cost, labels = passes._priced(accumulation, every_product=False)
+        return passes._is_right(accumulation, 1), passes._is_right(wrong, 1), cost, labels.tolist()
+
+    accumulation = eliminate_vertices(graph, forward_order(graph))
+    changed = Steps(len(graph.sources))
+    *steps, (is_product, left, right) = accumulation.steps
+    for step in [*steps, (1 - is_product, left, right)]:
+        changed._append(*step)
+    wrong = Accumulation(graph, changed, accumulation.entries)
+    expected = told()
+    assert expected[:2] == (True, False)
+    states = interpreted(monkeypatch, passes, "PassesState", passes_kernel.perform)
+    assert told() == expected
+    assert len(states) >= 2
 
 
 @pytest.mark.usefixtures("everything_large")

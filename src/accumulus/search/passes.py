@@ -18,10 +18,19 @@ from accumulus.accumulate.accumulation import Accumulation, minus_ones
 from accumulus.accumulate.cost import count
 from accumulus.accumulate.entries import columns_of
 from accumulus.graph.graph import Kind
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
 from accumulus.objective import Objective
-from accumulus.search.compiled import passes_slots as slot
+from accumulus.search.compiled.passes_state import (
+    ADD_UP,
+    EVALUATE,
+    HALF,
+    PRICE,
+    PRIME,
+    VERTEX,
+    VERTEX_BITS,
+    PassesState,
+)
 from accumulus.search.elimination import is_large
 
 __all__ = ["cost_of", "verify"]
@@ -30,8 +39,6 @@ __all__ = ["cost_of", "verify"]
 MOST: Final = 10_000
 #: Steps of one call of the kernel; between calls Ctrl-C is heard.
 _CHUNK: Final = 1 << 20
-
-Integers = NDArray[np.int64]
 
 
 def verify(accumulation: Accumulation, seed: int = 0) -> None:
@@ -47,7 +54,7 @@ def verify(accumulation: Accumulation, seed: int = 0) -> None:
 def cost_of(accumulation: Accumulation, objective: str) -> int:
     """Cost of an accumulation, as `accumulus.accumulate.cost.count` counts it."""
     graph, judged = accumulation.graph, Objective.of(objective)
-    if judged.on_tape or not _is_large(accumulation) or len(graph.vertices) > slot.VERTEX:
+    if judged.on_tape or not _is_large(accumulation) or len(graph.vertices) > VERTEX:
         return count(accumulation, judged)
     return _priced(accumulation, judged.every_product)[0]
 
@@ -55,15 +62,13 @@ def cost_of(accumulation: Accumulation, objective: str) -> int:
 def _priced(accumulation: Accumulation, every_product: bool) -> tuple[int, Integers]:
     """What the products cost, -1 if sizes of labels do not match; and kind, row and column of each label and step."""
     graph = accumulation.graph
-    block = Block(slot.SLOTS)
-    labels = block.point(slot.VALUES, np.empty(len(graph.sources) + len(accumulation.steps), np.int64))
+    labels = np.empty(len(graph.sources) + len(accumulation.steps), np.int64)
     kinds, sources = graph.kinds.astype(np.int64), graph.sources.astype(np.int64)
-    labels[: len(kinds)] = (kinds << slot.VERTEX_BITS | sources) << slot.VERTEX_BITS | graph.targets
-    block.point(slot.SIZES, np.ascontiguousarray(graph.sizes, np.int64))
-    block.integers[slot.EVERY] = every_product
+    labels[: len(kinds)] = (kinds << VERTEX_BITS | sources) << VERTEX_BITS | graph.targets
+    state = PassesState(labels=labels, sizes=np.ascontiguousarray(graph.sizes, np.int64), every=every_product)
     total = 0
-    for _ in _chunks(accumulation, block):
-        cost = _perform(block, slot.PRICE)
+    for _ in _chunks(accumulation, state):
+        cost = _perform(state, PRICE)
         if cost < 0:
             return -1, labels
         total += cost
@@ -94,8 +99,7 @@ def _rows_are_right(
 ) -> bool:
     graph = accumulation.graph
     edges, steps = len(graph.sources), len(accumulation.steps)
-    block = Block(slot.SLOTS)
-    values = block.point(slot.VALUES, np.empty((edges + steps, 3), np.int64))
+    values = np.empty((edges + steps, 3), np.int64)
     values[:edges] = _residues(rng, 3 * edges).reshape(-1, 3)
     values[:edges][graph.kinds == Kind.ONE] = 1, 0, 1
     values[:edges][graph.kinds == Kind.MINUS_ONE] = minus_one, 0, minus_one
@@ -106,14 +110,15 @@ def _rows_are_right(
     turn = np.empty(len(graph.vertices), np.int64)
     turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
     order = np.argsort(turn[graph.sources], kind="stable")
-    _add_up(block, (graph.sources[order], order, graph.targets[order]), values, expected, expected)
+    state = PassesState(values=values)
+    _add_up(state, (graph.sources[order], order, graph.targets[order]), values, expected, expected)
 
-    for reference in _chunks(accumulation, block):
+    for reference in _chunks(accumulation, state):
         if reference < 0:
             return False
-        _perform(block, slot.EVALUATE)
+        _perform(state, EVALUATE)
     rows = np.zeros((len(graph.roots), 2), np.int64)
-    _add_up(block, (keys[:, 0], references, keys[:, 1]), values, weights, rows)
+    _add_up(state, (keys[:, 0], references, keys[:, 1]), values, weights, rows)
     return bool((rows == expected[list(graph.roots)]).all())
 
 
@@ -123,17 +128,17 @@ def _sizes_match(accumulation: Accumulation, keys: Integers, references: Integer
     sizes = graph.sizes
     if not (sizes > 1).any():
         return True
-    if len(graph.vertices) > slot.VERTEX:
+    if len(graph.vertices) > VERTEX:
         return False  # for `Accumulation.verify` to decide
     cost, labels = _priced(accumulation, every_product=True)
     ends = labels[references]
-    rows, columns = ends >> slot.VERTEX_BITS & slot.VERTEX, ends & slot.VERTEX
+    rows, columns = ends >> VERTEX_BITS & VERTEX, ends & VERTEX
     roots, terminals = np.array(graph.roots, np.int64)[keys[:, 0]], np.array(graph.terminals, np.int64)[keys[:, 1]]
     return cost >= 0 and bool((sizes[rows] == sizes[roots]).all() and (sizes[columns] == sizes[terminals]).all())
 
 
-def _chunks(accumulation: Accumulation, block: Block) -> Iterator[int]:
-    """Give the block one chunk of steps after the other; yields its first reference, −1 if one is out of range."""
+def _chunks(accumulation: Accumulation, state: PassesState) -> Iterator[int]:
+    """Give the kernel one chunk of steps after the other; yields its first reference, −1 if one is out of range."""
     steps = accumulation.steps
     # views of the arrays; they must not grow meanwhile
     columns = [np.frombuffer(steps.is_product, np.uint8)] + [
@@ -146,27 +151,24 @@ def _chunks(accumulation: Accumulation, block: Block) -> Iterator[int]:
         if (np.minimum(left, right) < 0).any() or (np.maximum(left, right) >= own).any():
             yield -1
             return
-        words = is_product << 2 * slot.HALF | left << slot.HALF | right
-        block.point(slot.STEPS, words)
-        block.integers[[slot.COUNT, slot.REFERENCE]] = len(words), reference
+        state.steps = is_product << 2 * HALF | left << HALF | right
+        state.count, state.reference = len(left), reference
         yield reference
 
 
 def _add_up(
-    block: Block, numbers: Sequence[NDArray[Any]], first: Integers, second: Integers, results: Integers
+    state: PassesState, numbers: Sequence[NDArray[Any]], first: Integers, second: Integers, results: Integers
 ) -> None:
     """Add first[b] · second[c] to results[a], for all a, b, c: matrices times vectors."""
-    for name, column in zip((slot.TO, slot.FROM_FIRST, slot.FROM_SECOND), numbers, strict=True):
-        block.point(name, np.ascontiguousarray(column, np.int64))
-    for name, array in ((slot.FIRST, first), (slot.SECOND, second), (slot.RESULTS, results)):
-        block.point(name, array)
-    block.integers[slot.COUNT] = len(numbers[0])
-    _perform(block, slot.ADD_UP)
+    state.to, state.from_first, state.from_second = (np.ascontiguousarray(column, np.int64) for column in numbers)
+    state.first, state.second, state.results = first, second, results
+    state.count = len(numbers[0])
+    _perform(state, ADD_UP)
 
 
-def _perform(block: Block, mode: int) -> int:
-    block.integers[slot.MODE] = mode
-    return kernel("search.passes")(block.address)
+def _perform(state: PassesState, mode: int) -> int:
+    state.mode = mode
+    return kernel("search.passes")(state.address)
 
 
 def _within(numbers: Integers, bound: int) -> bool:
@@ -176,5 +178,5 @@ def _within(numbers: Integers, bound: int) -> bool:
 def _residues(rng: random.Random, many: int) -> Integers:
     """Random residues, none of them 0 or 1."""
     drawn = np.frombuffer(rng.randbytes(8 * many), "<u8")
-    residues: Integers = (drawn % np.uint64(slot.PRIME - 2)).astype(np.int64) + 2
+    residues: Integers = (drawn % np.uint64(PRIME - 2)).astype(np.int64) + 2
     return residues

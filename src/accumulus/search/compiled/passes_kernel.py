@@ -9,29 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.graph.graph import Kind
-from accumulus.native.memory import compiled, get, put
-from accumulus.search.compiled.passes_slots import (
+from accumulus.native.decorators import compiled
+from accumulus.search.compiled.passes_state import (
     ADD_UP,
-    COUNT,
     EVALUATE,
-    EVERY,
-    FIRST,
-    FROM_FIRST,
-    FROM_SECOND,
     HALF,
     LOW,
-    MODE,
     PRIME,
     PRIME_BITS,
-    REFERENCE,
-    RESULTS,
-    SECOND,
-    SIZES,
-    STEPS,
-    TO,
-    VALUES,
     VERTEX,
     VERTEX_BITS,
+    PassesState,
 )
 
 __all__ = ["perform"]
@@ -63,37 +51,33 @@ def times(a: int, b: int) -> int:
 
 
 @compiled
-def evaluate(block: int) -> None:
-    """Values of COUNT steps: triangular matrices (a b; 0 d), three words each."""
-    steps, values = get(block, STEPS), get(block, VALUES)
-    result = values + 24 * get(block, REFERENCE)
-    for t in range(get(block, COUNT)):
-        step = get(steps, t)
-        left, right = values + 24 * (step >> HALF & LOW), values + 24 * (step & LOW)
-        a, b, d = get(left, 0), get(left, 1), get(left, 2)
+def evaluate(state: PassesState) -> None:
+    """Values of steps."""
+    steps, values, first = state.steps, state.values, state.reference
+    for t in range(state.count):
+        step, k = steps[t], first + t
+        left, right = step >> HALF & LOW, step & LOW
+        a, b, d = values[left, 0], values[left, 1], values[left, 2]
         if step >> 2 * HALF != 0:
-            put(result, 0, times(a, get(right, 0)))
-            put(result, 1, residue(times(a, get(right, 1)) + times(b, get(right, 2))))
-            put(result, 2, times(d, get(right, 2)))
+            values[k, 0] = times(a, values[right, 0])
+            values[k, 1] = residue(times(a, values[right, 1]) + times(b, values[right, 2]))
+            values[k, 2] = times(d, values[right, 2])
         else:
-            put(result, 0, residue(a + get(right, 0)))
-            put(result, 1, residue(b + get(right, 1)))
-            put(result, 2, residue(d + get(right, 2)))
-        result += 24
+            values[k, 0] = residue(a + values[right, 0])
+            values[k, 1] = residue(b + values[right, 1])
+            values[k, 2] = residue(d + values[right, 2])
 
 
 @compiled
-def add_up(block: int) -> None:
-    """Add COUNT products, each of a matrix of FIRST and a vector of SECOND, to RESULTS."""
-    to, one, other = get(block, TO), get(block, FROM_FIRST), get(block, FROM_SECOND)
-    first, second, results = get(block, FIRST), get(block, SECOND), get(block, RESULTS)
-    for t in range(get(block, COUNT)):
-        matrix, vector = first + 24 * get(one, t), second + 16 * get(other, t)
-        result = results + 16 * get(to, t)
-        y = get(vector, 1)
-        sum_ = residue(times(get(matrix, 0), get(vector, 0)) + times(get(matrix, 1), y))
-        put(result, 0, residue(get(result, 0) + sum_))
-        put(result, 1, residue(get(result, 1) + times(get(matrix, 2), y)))
+def add_up(state: PassesState) -> None:
+    """Add products, each of a matrix and a vector, to vectors."""
+    first, second, results = state.first, state.second, state.results
+    for t in range(state.count):
+        matrix, vector, result = state.from_first[t], state.from_second[t], state.to[t]
+        x, y = second[vector, 0], second[vector, 1]
+        total = residue(times(first[matrix, 0], x) + times(first[matrix, 1], y))
+        results[result, 0] = residue(results[result, 0] + total)
+        results[result, 1] = residue(results[result, 1] + times(first[matrix, 2], y))
 
 
 @compiled
@@ -111,39 +95,37 @@ def kind_of(a: int, b: int) -> int:
 
 
 @compiled
-def price(block: int) -> int:
-    """What COUNT steps cost; -1 if they join labels whose sizes do not match."""
-    steps, labels, first = get(block, STEPS), get(block, VALUES), get(block, REFERENCE)
-    sizes, every = get(block, SIZES), get(block, EVERY)
+def price(state: PassesState) -> int:
+    """What steps cost; -1 if they join labels whose sizes do not match."""
+    steps, labels, sizes, first = state.steps, state.labels, state.sizes, state.reference
     total = 0
-    for t in range(get(block, COUNT)):
-        step = get(steps, t)
-        left, right = get(labels, step >> HALF & LOW), get(labels, step & LOW)
+    for t in range(state.count):
+        step = steps[t]
+        left, right = labels[step >> HALF & LOW], labels[step & LOW]
         a, b = left >> 2 * VERTEX_BITS, right >> 2 * VERTEX_BITS
         row, middle, column = left >> VERTEX_BITS & VERTEX, left & VERTEX, right & VERTEX
         other = right >> VERTEX_BITS & VERTEX
         kind = max(a, b, CONSTANT)
         if step >> 2 * HALF == 0:
-            if get(sizes, row) != get(sizes, other) or get(sizes, middle) != get(sizes, column):
+            if sizes[row] != sizes[other] or sizes[middle] != sizes[column]:
                 return -1
         else:
-            if get(sizes, middle) != get(sizes, other):
+            if sizes[middle] != sizes[other]:
                 return -1
             kind = kind_of(a, b)
             free = is_unit(a) or is_unit(b) or (a == CONSTANT and b == CONSTANT)
-            if every != 0 or not free:
-                total += get(sizes, row) * get(sizes, middle) * get(sizes, column)
-        put(labels, first + t, (kind << VERTEX_BITS | row) << VERTEX_BITS | column)
+            if state.every != 0 or not free:
+                total += sizes[row] * sizes[middle] * sizes[column]
+        labels[first + t] = (kind << VERTEX_BITS | row) << VERTEX_BITS | column
     return total
 
 
-def perform(block: int) -> int:
-    """Do what MODE says; of PRICE, returns the cost."""
-    mode = get(block, MODE)
-    if mode == EVALUATE:
-        evaluate(block)
-    elif mode == ADD_UP:
-        add_up(block)
+def perform(state: PassesState) -> int:
+    """Do what `mode` says; of PRICE, returns the cost."""
+    if state.mode == EVALUATE:
+        evaluate(state)
+    elif state.mode == ADD_UP:
+        add_up(state)
     else:
-        return price(block)
+        return price(state)
     return 0
