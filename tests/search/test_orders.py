@@ -14,9 +14,11 @@ from accumulus.accumulate.cost import count
 from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import annealing, greedy
 from accumulus.search.annealing import Annealing
+from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination, Limit, cost_of_order, price
 from accumulus.search.find import plan
 from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
@@ -143,6 +145,18 @@ def test_an_order_of_many_free_steps_is_given_up(objective):
     assert found
     assert max(each.priced.products for each in found) < 20_000
     assert len(plan(graph, "vertex", objective, time_limit=0, cache=False).accumulation.steps) < 20_000
+
+
+def test_machine_code_does_what_python_does():
+    state = Elimination(big_graph(150, 3), Objective.FMA)
+    compiled, python = (Annealing(state, Objective.FMA, state.intermediates) for _ in range(2))
+    assert python.count > 64
+    python._run = lambda _: interpret(order_kernel.anneal, python._state)
+    expected, found = (list(search.run(state.intermediates, 100, (1,))) for search in (compiled, python))
+    assert found == expected
+    assert python.best == compiled.best
+    for name in ("rows", "order", "costs", "random"):
+        assert (getattr(python._state, name) == getattr(compiled._state, name)).all()
 
 
 @pytest.mark.parametrize("slice_", [0.0, 1e-5, 1e9])

@@ -28,7 +28,7 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Integers
-from accumulus.native.words import copy, lowest, population, random_bits, shifted_right
+from accumulus.native.words import bit, copy, lowest, population, random_bits, shifted_right, without_lowest, wrapped
 from accumulus.search.compiled.order_state import SETS, SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState, RowsState
 
 __all__ = ["anneal"]
@@ -51,7 +51,7 @@ def weight_beyond(state: RowsState, row: Integers) -> int:
         else:
             while bits != 0:
                 total += state.sizes[(w << 6) + lowest(bits)]
-                bits &= bits - 1
+                bits = without_lowest(bits)
     return total
 
 
@@ -97,12 +97,12 @@ def eliminate(rows: Integers, k: int, mask: Integers, words: int, inner: int) ->
     """Eliminate k as far as the rows of the intermediates in `mask` are concerned."""
     above = rows[k * words * SETS :]
     side = words * SIDE
-    word, keep = k >> 6, ~(1 << (k & 63))
+    word, keep = k >> 6, ~bit(k & 63)
     for w in range(inner):
         from_above = above[w]
         bits = (from_above | above[side + w]) & mask[w]
         while bits != 0:
-            low = bits & -bits
+            low = wrapped(bits & -bits)
             neighbour = (w << 6) + lowest(bits)
             bits ^= low
             # a neighbour above takes over what k depends on, one below what depends on k
@@ -127,7 +127,7 @@ def mark(mask: Integers, order: Integers, first: int, last: int, inner: int) -> 
         mask[w] = 0
     for t in range(first, last):
         u = order[t]
-        mask[u >> 6] |= 1 << (u & 63)
+        mask[u >> 6] |= bit(u & 63)
 
 
 @compiled
@@ -139,7 +139,7 @@ def later_neighbours(state: OrderState, u: int, inner: int, step: int, top: int)
         bits = (above[w] | above[words * SIDE + w]) & state.mask[w]
         while bits != 0:
             p = (w << 6) + lowest(bits)
-            bits &= bits - 1
+            bits = without_lowest(bits)
             waiting[p] += step
             if waiting[p] == 0:
                 state.stack[top] = p

@@ -17,7 +17,7 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Integers
-from accumulus.native.words import copy, lowest
+from accumulus.native.words import copy_many, lowest
 from accumulus.search.compiled.order_kernel import cost_of, eliminate
 from accumulus.search.compiled.order_state import SETS
 from accumulus.search.compiled.subsets_state import HALF, SubsetsState
@@ -46,7 +46,7 @@ def graph_after(state: SubsetsState, gone: int) -> Integers:
             v = lowest(bits)
             bits &= bits - 1
         to = buffers[v * size :]
-        copy(to, rows, size)
+        copy_many(to, rows, size)
         have |= 1 << v
         rest ^= 1 << v
         mask[0] = everything & ~have
