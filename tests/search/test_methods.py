@@ -107,7 +107,7 @@ def test_plans_are_expressions(method, graph):
     written = expressions(made)
     written.to_accumulation(graph).verify()
     assert written.cost("multiplications", graph) <= made.cost
-    assert set(expressions.entries) == {
+    assert set(written.entries) == {
         (graph.vertices[graph.roots[row]], graph.vertices[graph.terminals[column]])
         for row, column in made.accumulation.entries
     }
