@@ -53,9 +53,9 @@ _SHARING: Final = {
 #: Seconds that one run of either stage may take on a machine of today: what is waited for before the first result
 #: stays a fraction of a second on graphs of some hundreds of vertices, too. Sweeps, not time, are what it limits.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
-#: Orders whose modelled operations exceed the least by more than this part and number are not worth their tape, by
-#: effort. The model is right but for what writing a tape down simplifies.
-_DOUBTFUL: Final = {"fast": (0.0, 0), "balanced": (0.15, 20), "thorough": (0.15, 20)}
+#: Orders whose modelled operations exceed the least by more than this part and number are not worth their tape. The
+#: model is right but for what writing a tape down simplifies: a fast search takes its word.
+_DOUBTFUL: Final = (0.15, 20)
 
 
 @dataclass(slots=True)
@@ -197,13 +197,13 @@ def _cheapest(candidates: list[_Candidate]) -> _Candidate:
 def _cheapest_tape(candidates: list[_Candidate], options: Options, deadline: Deadline) -> Found:
     """The least cost of the emitted tape, counted as far as there is time; the simplest among equals."""
     least = min((candidate.modelled for candidate in candidates if candidate.modelled is not None), default=0)
-    part, number = _DOUBTFUL[options.effort]
-    limit = least + part * least + number
+    fast = options.effort == "fast"
+    limit = least if fast else least + _DOUBTFUL[0] * least + _DOUBTFUL[1]
     worth = [(k, c) for k, c in enumerate(candidates) if c.modelled is None or c.modelled <= limit]
     # the likeliest first: it may be the only one that there is time for
     worth.sort(key=lambda pair: (pair[1].modelled or math.inf, pair[1].found.method != "vertex", pair[1].rank))
     best = worth[0][1].found
-    if len(worth) == 1:
+    if len(worth) == 1 or (fast and all(candidate.modelled is not None for _, candidate in worth)):
         return best
     counted = []
     for k, candidate in worth:
