@@ -757,6 +757,21 @@ def times(block: int, a: int, b: int) -> int:
     return make(block, whole(MULTIPLY), a, b, whole(0))
 
 
+@compiled
+def lacks(block: int, n: int, x: int, side: int) -> bool:
+    """Whether a term is seen at once not to have that factor, or divisor where the side is -1.
+
+    Most terms are no products, or products of two that are none: trees of these take longer to gather than to tell.
+    """
+    code = at(block, whole(CODES), n)
+    if code not in (MULTIPLY, DIVIDE):
+        return n != x or side < 0
+    a, b = abs(at(block, whole(ARGUMENTS), 3 * n)), abs(at(block, whole(ARGUMENTS), 3 * n + 1))
+    if at(block, whole(CODES), a) in (MULTIPLY, DIVIDE) or at(block, whole(CODES), b) in (MULTIPLY, DIVIDE):
+        return False
+    return (a != x or side < 0) and (b != x or side != (-1 if code == DIVIDE else 1))
+
+
 # Moves: each returns the value that a node is to be computed as, or 0 ------------------------------------------------
 
 
@@ -914,7 +929,10 @@ def common_factor(block: int, count: int) -> int:
             j -= count
         if j == i or field(block, whole(0), j, whole(LEFT)) >= 0:
             continue
-        others = gather(block, whole(2), field(block, whole(0), j, whole(NODE)), False)
+        other = field(block, whole(0), j, whole(NODE))
+        if lacks(block, other, x, side):
+            continue
+        others = gather(block, whole(2), other, False)
         for g in range(others):
             if (
                 field(block, whole(2), g, whole(LEFT)) < 0
