@@ -39,11 +39,12 @@ class Annealer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Sweeps of the first run, their factor from run to run, and how many runs without improvement are put up
-    with."""
+    with; whether a run is given up after a slice if it has won nothing by then."""
 
     sweeps: float
     growth: float
     patience: int
+    gives_up: bool = False
 
 
 def until_stalled(
@@ -71,7 +72,10 @@ def until_stalled(
         before, (_, start) = annealer.least, annealer.best
         if anew is not None and run % 2 == 0:
             start = anew
-        yield from annealer.run(start, visits, (seed, run), min(1.0, sweeps / FEW_SWEEPS))
+        for least in annealer.run(start, visits, (seed, run), min(1.0, sweeps / FEW_SWEEPS)):
+            yield least
+            if schedule.gives_up and annealer.least == before:
+                break
         misses = misses + 1 if annealer.least == before else 0
         if iterations == 0 or (iterations is None and misses > schedule.patience):
             return

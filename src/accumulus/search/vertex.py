@@ -41,12 +41,12 @@ _ANNEALING: Final = {
 }
 #: The two stages under "operations". Where a tape is rewritten after a fast search, twice as many sweeps win nothing.
 _FIRST: Final = {
-    "fast": Schedule(6, growth=1.0, patience=-1),
+    "fast": Schedule(6, growth=1.0, patience=-1, gives_up=True),
     "balanced": _ANNEALING["fast"],
     "thorough": _ANNEALING["fast"],
 }
 _SHARING: Final = {
-    "fast": Schedule(4, growth=1.0, patience=-1),
+    "fast": Schedule(4, growth=1.0, patience=-1, gives_up=True),
     "balanced": Schedule(25, growth=1.0, patience=0),
     "thorough": Schedule(200, growth=1.5, patience=2),
 }
