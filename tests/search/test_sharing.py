@@ -27,7 +27,7 @@ def model(graph: DifferentiationGraph) -> Sharing:
     state = Elimination(graph, Objective.OPERATIONS)
     order = (*state.intermediates, *state.dead)
     products, _ = cost_of_order(graph, order, Objective.FMA)
-    return Sharing(graph, state, eliminate_vertices(graph, order).entries, 4 * products)
+    return Sharing(graph, state, 4 * products)
 
 
 def counted(graph: DifferentiationGraph, order: list[int]) -> int:
@@ -124,9 +124,9 @@ def test_orders_of_too_many_products_are_passed_over():
     state = Elimination(graph, Objective.OPERATIONS)
     a, b, c = (graph.vertices.index(name) for name in "abc")
     good, bad = (b, a, c), (a, c, b)
-    search = Sharing(graph, state, eliminate_vertices(graph, good).entries, products=10)
+    search = Sharing(graph, state, products=10)
     assert search.count_operations(bad) == UNCOUNTED
     assert list(search.run(bad, 100, (1,))) == []
-    roomy = Sharing(graph, state, eliminate_vertices(graph, good).entries, products=1_700)
+    roomy = Sharing(graph, state, products=1_700)
     assert roomy.count_operations(good) == 1 + 40 + 1600
     assert roomy.best == (1641, good)

@@ -6,12 +6,15 @@ Deterministic like `accumulus.search.annealing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.graph.degrees import members
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.block import Block
 from accumulus.native.machine import kernel
@@ -45,13 +48,10 @@ class Sharing:
     Args:
         graph: the graph.
         state: the same, nothing eliminated; at least two intermediates.
-        entries: (root, terminal) of each structural nonzero of the Jacobian, by position.
         products: of an order such as those to be searched; room is made for a few times as many.
     """
 
-    def __init__(
-        self, graph: DifferentiationGraph, state: Elimination, entries: Iterable[tuple[int, int]], products: int
-    ) -> None:
+    def __init__(self, graph: DifferentiationGraph, state: Elimination, products: int) -> None:
         self._products = products
         bits = BitRows.of(state)
         self._vertices, self._number = state.intermediates, bits.number
@@ -74,10 +74,7 @@ class Sharing:
             old = int(values[place])
             values[place] = nodes.add(old, value) if old else value
             guards[place] = guards[place] & guard if old else guard
-        places = [
-            self._number[graph.roots[root]] * every + self._number[graph.terminals[terminal]]
-            for root, terminal in entries
-        ]
+        places = [self._number[root] * every + self._number[terminal] for root, terminal in _nonzeros(graph, state)]
         block.point(slot.ENTRIES, np.array(places, np.int64))
         nodes_limit = nodes.count + 12 * products + 1_000
         log_limit = 16 * products + 1_000
@@ -131,6 +128,17 @@ class Sharing:
             integers[slot.VISITS] = min(visits_of_slice, visits)
             visits -= visits_of_slice
             yield self._run(self._block.address)
+
+
+def _nonzeros(graph: DifferentiationGraph, state: Elimination) -> list[tuple[int, int]]:
+    """Root and terminal of each structural nonzero of the Jacobian: a path leads from one to the other.
+
+    An order that is written down has them, too, but that takes as long as the products that it makes.
+    """
+    reached = {terminal: 1 << position for position, terminal in enumerate(graph.terminals)}
+    for v in (*state.intermediates, *graph.roots):
+        reached[v] = reduce(or_, (reached.get(s, 0) for s in state.successors[v]), 0)
+    return [(root, terminal) for root in graph.roots for terminal in members(reached[root], graph.terminals)]
 
 
 def _insert(keys: dict[int, int], table: NDArray[np.int64], values: NDArray[np.int64], bits: int) -> None:

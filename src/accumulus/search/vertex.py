@@ -164,7 +164,7 @@ def _search_by_operations(
     products = cheapest.cost[1]  # multiplications come first, and all products where these are equal
     if products > MOST_PRODUCTS:
         return
-    sharing = Sharing(graph, state, cheapest.found.accumulation.entries, products)
+    sharing = Sharing(graph, state, products)
     for candidate in candidates:
         candidate.modelled = sharing.count_operations(_order(candidate.found))
     start = min(candidates, key=lambda candidate: candidate.modelled or 0).found
