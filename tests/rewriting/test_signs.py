@@ -12,8 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, small_fraction
 
+from accumulus.native.state import interpret
 from accumulus.rewriting import network as network_module
+from accumulus.rewriting import signs
 from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.rewriting.compiled import signs_kernel
+from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
 from accumulus.rewriting.costs import UNIT, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.plain import plain
@@ -147,6 +151,23 @@ def test_hardly_more_changes_than_needed(names):
     # where a value is needed with both signs, the search counts a change for each use, not one for all: 3 % of "all"
     assert max(excess) <= 2
     assert sum(excess) <= (0.05 if "sin" in names else 0.0) * len(excess)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_machine_code_does_what_python_does(seed, monkeypatch):
+    tape = random_tape(random.Random(seed), 40)
+    tape = write(definitions(tape, 200, seed), tape)
+    expected = str(with_few_changes(tape))
+    performed = []
+
+    def perform(state, mode):
+        performed.append(mode)
+        state.mode = mode
+        return interpret(signs_kernel.anneal, state)
+
+    monkeypatch.setattr(signs, "_perform", perform)
+    assert str(with_few_changes(tape)) == expected
+    assert {*performed} == {COUNT, SORT, TURN}
 
 
 #: Sums, and changes of sign that they need.

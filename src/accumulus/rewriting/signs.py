@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots
-from accumulus.rewriting.compiled import signs_slots as slot
+from accumulus.rewriting.compiled import signs_state as kind
+from accumulus.rewriting.compiled.signs_state import COUNT, SORT, THRESHOLD_COUNT, TURN, SignsState
 from accumulus.tape.compiled import passes_slots
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -42,8 +42,8 @@ _ARITY[: len(OPERATIONS)] = [row.arity for row in OPERATIONS]
 _REAL: Final = np.array([[k < row.arity and row.arguments[k] == "real" for k in range(3)] for row in OPERATIONS])
 _KIND: Final = np.array(
     [
-        {ADD: slot.SUM, MULTIPLY: slot.PRODUCT, DIVIDE: slot.PRODUCT, SELECT: slot.SELECT}.get(
-            row.code, {"odd": slot.ODD, "even": slot.EVEN, None: slot.OTHER}[row.parity]
+        {ADD: kind.SUM, MULTIPLY: kind.PRODUCT, DIVIDE: kind.PRODUCT, SELECT: kind.SELECT}.get(
+            row.code, {"odd": kind.ODD, "even": kind.EVEN, None: kind.OTHER}[row.parity]
         )
         for row in OPERATIONS
     ]
@@ -51,6 +51,7 @@ _KIND: Final = np.array(
 #: The sign of either zero is 0.
 _JUMPS: Final = np.zeros(256, bool)
 _JUMPS[: len(OPERATIONS)] = [row.jumps for row in OPERATIONS]
+_THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
@@ -129,16 +130,19 @@ def _network(tape: Tape) -> Definitions:
 
 def _order(network: Definitions) -> Integers:
     """Operations that the outputs need, arguments first."""
-    block = Block(slot.SLOTS)
-    counts = block.point(slot.ARITIES, _ARITY[network.codes])
-    block.point(slot.ARGUMENTS, np.ascontiguousarray(network.arguments))
-    block.point(slot.ROOTS, np.ascontiguousarray(network.outputs))
-    block.point(slot.SEEN, np.zeros(len(counts), np.int64))
-    # each node is entered once, and once for each use
-    block.point(slot.STACK, np.empty(len(counts) + counts.sum() + 1, np.int64))
-    order = block.point(slot.ORDER, np.empty(len(counts), np.int64))
-    block.integers[slot.ROOT_COUNT] = len(network.outputs)
-    return order[: _perform(block, slot.SORT)]
+    arities = _ARITY[network.codes]
+    state = SignsState(
+        arguments=np.ascontiguousarray(network.arguments),
+        arities=arities,
+        roots=np.ascontiguousarray(network.outputs),
+        root_count=len(network.outputs),
+        seen=np.zeros(len(arities), np.int64),
+        # each node is entered once, and once for each use
+        stack=np.empty(len(arities) + arities.sum() + 1, np.int64),
+        order=np.empty(len(arities), np.int64),
+        thresholds=_THRESHOLDS,
+    )
+    return state.order[: _perform(state, SORT)]
 
 
 def _signs(network: Definitions, order: Integers) -> Integers:
@@ -156,36 +160,37 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     table[1 : count + 1] = np.where(_REAL[codes], np.sign(rows) * places[np.abs(rows)], 0)
     table[count + 1 : fixed, 0] = np.sign(network.outputs) * places[np.abs(network.outputs)]
     own_kinds = _kinds(network, order)
-    takes_any_sign = np.isin(own_kinds, (slot.SUM, slot.PRODUCT)) & (table[1 : count + 1, :2] == 0).any(axis=1)
-    kinds = np.full(fixed + 1, slot.OUTPUT)
-    kinds[1 : count + 1] = np.where(takes_any_sign, slot.FREE, own_kinds)
-    kinds[[0, fixed]] = slot.FREE
+    takes_any_sign = np.isin(own_kinds, (kind.SUM, kind.PRODUCT)) & (table[1 : count + 1, :2] == 0).any(axis=1)
+    kinds = np.full(fixed + 1, kind.OUTPUT)
+    kinds[1 : count + 1] = np.where(takes_any_sign, kind.FREE, own_kinds)
+    kinds[[0, fixed]] = kind.FREE
 
-    block = Block(slot.SLOTS)
-    block.point(slot.KINDS, kinds)
-    block.point(slot.ARGUMENTS, table)
-    own = block.point(slot.OWN, np.ones(fixed + 1, np.int64))
+    own, spins = np.ones((2, fixed + 1), np.int64)
     own[1 : count + 1] = network.signs[order]
-    spins = block.point(slot.SPINS, np.ones(fixed + 1, np.int64))
-    spins[kinds == slot.EXACT_SUM] = own[kinds == slot.EXACT_SUM]
+    spins[kinds == kind.EXACT_SUM] = own[kinds == kind.EXACT_SUM]
     heads, nexts = _uses(np.abs(table).reshape(-1), fixed)
-    block.point(slot.HEADS, heads)
-    block.point(slot.NEXTS, nexts)
-    middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
-    block.point(slot.THRESHOLDS, -np.log(middles))
-    block.integers[slot.ALL] = count + outputs
-    block.integers[slot.RANDOM] = 0x9E3779B97F4A7C1
-    best, fewest = spins.copy(), _perform(block, slot.COUNT)
+    state = SignsState(
+        arguments=table,
+        kinds=kinds,
+        own=own,
+        spins=spins,
+        heads=heads,
+        nexts=nexts,
+        thresholds=_THRESHOLDS,
+        random=np.array([0x9E3779B97F4A7C1]),
+        count=count + outputs,
+    )
+    best, fewest = spins.copy(), _perform(state, COUNT)
     for _ in range(ROUNDS if count < LARGE else 1):
         if fewest == 0:
             break
         # node by node in the order of the program, so that what is looked at together is together in memory
         for first in range(1, count + 1, WINDOW // 2):
             together = min(WINDOW, count + 1 - first)
-            _turn(block, first, together, (VISITS if count <= WINDOW else FEWER) * together)
+            _turn(state, first, together, (VISITS if count <= WINDOW else FEWER) * together)
             if first + WINDOW > count:
                 break
-        changes = _perform(block, slot.COUNT)
+        changes = _perform(state, COUNT)
         if changes < fewest:
             best, fewest = spins.copy(), changes
     signs[order] = best[1 : count + 1]
@@ -196,24 +201,23 @@ def _kinds(network: Definitions, order: Integers) -> Integers:
     """What becomes of signs at each node."""
     codes, exact = network.codes[order], network.exact[order]
     kinds = _KIND[codes]
-    kinds[exact & (kinds == slot.SUM)] = slot.EXACT_SUM
-    kinds[exact & _JUMPS[codes]] = slot.OTHER
+    kinds[exact & (kinds == kind.SUM)] = kind.EXACT_SUM
+    kinds[exact & _JUMPS[codes]] = kind.OTHER
     return kinds
 
 
-def _turn(block: Block, first: int, count: int, visits: int) -> None:
+def _turn(state: SignsState, first: int, count: int, visits: int) -> None:
     """Anneal the signs of so many nodes."""
-    integers, floats = block.integers, block.floats
     visits = max(visits, FEWEST)
-    integers[[slot.FIRST, slot.NODES, slot.VISITS]] = first, count, visits
-    floats[slot.TEMPERATURE] = HOT
-    floats[slot.COOLING] = (COLD / HOT) ** (1 / visits)
-    _perform(block, slot.TURN)
+    state.first, state.nodes, state.visits = first, count, visits
+    state.temperature = HOT
+    state.cooling = (COLD / HOT) ** (1 / visits)
+    _perform(state, TURN)
 
 
-def _perform(block: Block, mode: int) -> int:
-    block.integers[slot.MODE] = mode
-    return kernel("rewriting.signs")(block.address)
+def _perform(state: SignsState, mode: int) -> int:
+    state.mode = mode
+    return kernel("rewriting.signs")(state.address)
 
 
 def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -240,8 +244,8 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     kinds = _kinds(network, order)
     ways = passes_slots.VERBATIM if verbatim else passes_slots.SIGNED * network.exact[order]
     change = NEGATIVE + passes_slots.VERBATIM * verbatim
-    sums, choices, products = codes == ADD, codes == SELECT, kinds == slot.PRODUCT
-    odd, even, others = kinds == slot.ODD, kinds == slot.EVEN, kinds == slot.OTHER
+    sums, choices, products = codes == ADD, codes == SELECT, kinds == kind.PRODUCT
+    odd, even, others = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
@@ -259,7 +263,7 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     left = np.where(is_number, 1, by * comes)
 
     # the result's own sign, differences, and arguments that have to be changed first
-    negative_sums = (kinds == slot.EXACT_SUM) & (left[:, :2] < 0).all(axis=1)
+    negative_sums = (kinds == kind.EXACT_SUM) & (left[:, :2] < 0).all(axis=1)
     left[negative_sums, 0] = 1
     alike = left[:, 0] == left[:, 1]
     result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
