@@ -2,7 +2,7 @@
 #
 #   make demo     the main job on real functions
 #   make test     the tests
-#   make check    linter, formatter's check, strict type check
+#   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make fuzz     100,000 random programs against independent oracles; threads, forks, kills; half an hour
@@ -33,6 +33,7 @@ check: $(STAMPS)/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py $(ARGS)

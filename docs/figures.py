@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from accumulus.accumulate.face import FaceElimination
-from accumulus.algebra.expression import Expression, Symbol, product, total
+from accumulus.elimination.face import FaceElimination
 from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.levels import segmented
-from accumulus.graph.line import LineGraph
+from accumulus.theory.algebra.expression import Expression, Symbol, product, total
+from accumulus.theory.graphs.drawing import line_graph_to_dot
+from accumulus.theory.graphs.line import LineGraph
 
 DOCS = Path(__file__).parent
 FIGURES = DOCS / "figures"
@@ -93,7 +94,11 @@ PAGES: dict[str, Callable[[Scope], dict[str, list[tuple[str, Drawable]]]]] = {"n
 
 def digest(parts: list[tuple[str, Drawable]]) -> str:
     """What the file of a figure has to say that it was made from."""
-    return hashlib.sha256("\n".join(f"{caption}\n{to_dot(drawn)}" for caption, drawn in parts).encode()).hexdigest()
+    return hashlib.sha256("\n".join(f"{caption}\n{_dot(drawn)}" for caption, drawn in parts).encode()).hexdigest()
+
+
+def _dot(drawn: DifferentiationGraph | LineGraph) -> str:
+    return line_graph_to_dot(drawn) if isinstance(drawn, LineGraph) else to_dot(drawn)
 
 
 def _parts(*drawn: Drawable) -> list[tuple[str, Drawable]]:
@@ -146,7 +151,7 @@ def _edges_left(elimination: Any) -> DifferentiationGraph:
 
 def svg(title: str, parts: list[tuple[str, Drawable]], widest: float = 860) -> str:
     """One picture of all parts, side by side in rows, with their captions below."""
-    drawn = [(caption, *_drawn(to_dot(each))) for caption, each in parts]
+    drawn = [(caption, *_drawn(_dot(each))) for caption, each in parts]
     gap = 36.0
     rows = _rows(drawn, gap, widest)
     total_width = max(sum(width for _, width, _, _ in row) + gap * (len(row) - 1) for row in rows)

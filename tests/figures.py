@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.line import LineGraph
+from accumulus.theory.graphs.line import LineGraph
 
 DATA = Path(__file__).parent / "data" / "figures.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from accumulus.accumulate.accumulation import Accumulation
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.rewriting.plain import _power
 from accumulus.tape.live import as_written
 from accumulus.tape.operations import BY_NAME
@@ -97,7 +97,7 @@ def local_partials(tape: Tape, columns) -> tuple[Tape, dict[int, dict[int, int]]
 
 
 def emit(accumulation: Accumulation) -> Tape:
-    """`accumulus.accumulate.emit.emit`, without conditions."""
+    """`accumulus.elimination.emit.emit`, without conditions."""
     graph = accumulation.graph
     assert graph.tape is not None
     tape, labels = graph.tape.copy(), list(graph.labels)

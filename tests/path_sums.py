@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.cost import count
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.cost import count
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.accumulate.emit import emit
+from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain

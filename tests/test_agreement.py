@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import programs
 
-from accumulus.accumulate.accumulation import Accumulation
-from accumulus.accumulate.emit import emit
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.methods import methods
 from accumulus.rewriting.plain import plain

@@ -20,12 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 import accumulus as acc
-from accumulus.accumulate.cost import count
+from accumulus.elimination.cost import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.search.elimination import cost_of_order
-from accumulus.search.greedy import forward_order, reverse_order
+from accumulus.search.pricing import cost_of_order
+from accumulus.search.sweeps import forward_order, reverse_order
 from groups import Settings
 from groups.methods import peak
 from tables import Goal, Row, Table

@@ -13,10 +13,10 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
-from accumulus.accumulate.accumulation import Accumulation
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
 from accumulus.checking.check import check
 from accumulus.checking.report import CheckReport
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
@@ -30,10 +30,10 @@ from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
     from accumulus import algebra
-    from accumulus.algebra.sets import ExpressionSet, expressions
     from accumulus.graph import generators as graphs
-    from accumulus.graph.line import LineGraph
     from accumulus.targets.llvm.measure import measured_weights as weights
+    from accumulus.theory.algebra.sets import ExpressionSet, expressions
+    from accumulus.theory.graphs.line import LineGraph
 
 __all__ = [
     "Accumulation",
@@ -71,10 +71,10 @@ __version__ = _version("accumulus")
 
 # Imported when they are first asked for.
 _LATER = {
-    "ExpressionSet": "accumulus.algebra.sets",
-    "LineGraph": "accumulus.graph.line",
-    "algebra": "accumulus.algebra",
-    "expressions": "accumulus.algebra.sets",
+    "ExpressionSet": "accumulus.theory.algebra.sets",
+    "LineGraph": "accumulus.theory.graphs.line",
+    "algebra": "accumulus.theory.algebra",
+    "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
     "weights": "accumulus.targets.llvm.measure:measured_weights",
 }

@@ -11,7 +11,7 @@ from typing import Final
 
 from accumulus.errors import unknown_name
 
-__all__ = ["METHODS", "Entry", "check_method", "methods"]
+__all__ = ["METHODS", "PROOFS", "Entry", "check_method", "methods"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class Entry:
     starts_from: tuple[str, ...] = ()
 
 
+#: The module that proves that nothing is cheaper than a plan, for those who ask.
+PROOFS: Final = "accumulus.theory.exact.eliminations"
+
 #: Simplest first; a method comes after those that it starts from.
 METHODS: Final[dict[str, Entry]] = {
     "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.greedy"),
@@ -39,47 +42,59 @@ METHODS: Final[dict[str, Entry]] = {
         "accumulus.search.vertex",
         ("forward", "reverse", "markowitz"),
     ),
-    "edge": Entry("eliminates edges, beginning with the best vertex order", "accumulus.search.sequences", ("vertex",)),
-    "face": Entry("eliminates faces, beginning with the best vertex order", "accumulus.search.sequences", ("edge",)),
+    "edge": Entry(
+        "eliminates edges, beginning with the best vertex order", "accumulus.theory.sequences.sequences", ("vertex",)
+    ),
+    "face": Entry(
+        "eliminates faces, beginning with the best vertex order", "accumulus.theory.sequences.sequences", ("edge",)
+    ),
     "relative-markowitz": Entry(
-        "greedy vertices: fewest products beyond those of any order", "accumulus.search.heuristics"
+        "greedy vertices: fewest products beyond those of any order", "accumulus.theory.methods.heuristics"
     ),
-    "lowest-fill-in": Entry("greedy vertices: fewest new edges", "accumulus.search.heuristics"),
-    "lmmd": Entry("greedy vertices: fewest products and growth of other degrees", "accumulus.search.heuristics"),
-    "momr": Entry("greedy vertices: largest reduction of all degrees", "accumulus.search.heuristics"),
-    "markowitz-edge": Entry("greedy edges: fewest products", "accumulus.search.heuristics"),
+    "lowest-fill-in": Entry("greedy vertices: fewest new edges", "accumulus.theory.methods.heuristics"),
+    "lmmd": Entry(
+        "greedy vertices: fewest products and growth of other degrees", "accumulus.theory.methods.heuristics"
+    ),
+    "momr": Entry("greedy vertices: largest reduction of all degrees", "accumulus.theory.methods.heuristics"),
+    "markowitz-edge": Entry("greedy edges: fewest products", "accumulus.theory.methods.heuristics"),
     "relative-markowitz-edge": Entry(
-        "greedy edges: fewest products beyond those of any order", "accumulus.search.heuristics"
+        "greedy edges: fewest products beyond those of any order", "accumulus.theory.methods.heuristics"
     ),
-    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", "accumulus.search.heuristics"),
-    "lmmd-edge": Entry("greedy edges: fewest products and growth of other degrees", "accumulus.search.heuristics"),
-    "momr-edge": Entry("greedy edges: largest reduction of all degrees", "accumulus.search.heuristics"),
-    "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.search.heuristics"),
-    "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.search.heuristics"),
+    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", "accumulus.theory.methods.heuristics"),
+    "lmmd-edge": Entry(
+        "greedy edges: fewest products and growth of other degrees", "accumulus.theory.methods.heuristics"
+    ),
+    "momr-edge": Entry("greedy edges: largest reduction of all degrees", "accumulus.theory.methods.heuristics"),
+    "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.theory.methods.heuristics"),
+    "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.theory.methods.heuristics"),
     "forward-factorization": Entry(
-        "splits vertices from the outputs on, to chains and blocks", "accumulus.search.procedures"
+        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.procedures"
     ),
     "backward-factorization": Entry(
-        "splits vertices from the inputs on, to chains and blocks", "accumulus.search.procedures"
+        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.procedures"
     ),
     "both-sides-factorization": Entry(
-        "splits vertices from both ends, a level at a time", "accumulus.search.procedures"
+        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.procedures"
     ),
-    "middle-factorization": Entry("splits vertices from the middle of the graph on", "accumulus.search.procedures"),
-    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.search.procedures"),
-    "local-jacobians": Entry("multiplies Jacobians between levels, best bracketed", "accumulus.search.procedures"),
-    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.search.procedures"),
+    "middle-factorization": Entry(
+        "splits vertices from the middle of the graph on", "accumulus.theory.methods.procedures"
+    ),
+    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.procedures"),
+    "local-jacobians": Entry(
+        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.procedures"
+    ),
+    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.procedures"),
     "exact-vertex": Entry(
-        "the best vertex elimination, proven if there is time", "accumulus.search.exact.eliminations", ("vertex",)
+        "the best vertex elimination, proven if there is time", "accumulus.theory.exact.eliminations", ("vertex",)
     ),
     "exact-edge": Entry(
         "the best edge elimination, proven if there is time",
-        "accumulus.search.exact.eliminations",
+        "accumulus.theory.exact.eliminations",
         ("edge", "exact-vertex"),
     ),
     "exact-face": Entry(
         "the best face elimination, proven if there is time",
-        "accumulus.search.exact.eliminations",
+        "accumulus.theory.exact.eliminations",
         ("face", "exact-edge"),
     ),
     "auto": Entry("the best of all methods", "accumulus.search.auto"),

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.accumulate.common_factors import Trees
-from accumulus.accumulate.dstar import dstar
 from accumulus.graph.generators import gadgets
+from accumulus.theory.methods.common_factors import Trees
+from accumulus.theory.methods.dstar import dstar
 
 
 class Words:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import NUMPY, programs
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.emit import emit
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.emit import emit
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize

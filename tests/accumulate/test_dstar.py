@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.dstar import dstar
+from accumulus.elimination.cost import count
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.methods.dstar import dstar
 
 
 @given(graphs(20), st.sampled_from(["frequency", "inner"]), st.sampled_from([None, "both", "roots", "terminals"]))

@@ -19,8 +19,8 @@ from path_sums import all_paths
 from programs import RATIONAL
 
 import accumulus as acc
-from accumulus.accumulate.emit import emit, label_tape
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.emit import emit, label_tape
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.plain import plain
@@ -118,7 +118,7 @@ BRANCHES = {
 GAPS = {
     "minimum": (lambda t: t.minimum(t.u, t.divide(1.0, t.multiply(t.x, t.x))), (0, 1)),
 }
-GAP = pytest.mark.xfail(strict=True, reason="the gap in the docstring of accumulus.accumulate.guards")
+GAP = pytest.mark.xfail(strict=True, reason="the gap in the docstring of accumulus.elimination.guards")
 
 
 @pytest.mark.parametrize("x", [0.0, -0.25])

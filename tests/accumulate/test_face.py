@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.edge import EdgeElimination, eliminate_edges
-from accumulus.accumulate.face import FaceElimination, eliminate_faces, faces_of_edge, faces_of_edges
+from accumulus.elimination.cost import count
+from accumulus.elimination.edge import EdgeElimination, eliminate_edges
+from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edge, faces_of_edges
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 

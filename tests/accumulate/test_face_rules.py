@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from path_sums import check
 from test_face import consistent
 
-from accumulus.accumulate.face import FaceElimination
-from accumulus.accumulate.face_rules import absorb, fill_in, merge
+from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.methods.face_rules import absorb, fill_in, merge
 
 PRIME = 2**61 - 1
 INNER = 4

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import bauer, check
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.face import FaceElimination
-from accumulus.accumulate.factorize import factorization_order, factorization_steps, factorize, factorize_faces
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import GraphError, UnknownNameError
+from accumulus.theory.methods.factorize import factorization_order, factorization_steps, factorize, factorize_faces
 
 DIRECTIONS = ["forward", "backward", "both", "middle"]
 SIMPLE = figure("fig:complex-dag-and-complete-path-dag", "a")

@@ -7,10 +7,10 @@ from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
 from path_sums import check
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.greedy import edge, face
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.generators import bat, lion
+from accumulus.theory.methods.greedy import edge, face
 
 
 @settings(max_examples=25)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.local_jacobians import local_jacobians
-from accumulus.accumulate.pages import pages, trace_pages
+from accumulus.elimination.cost import count
+from accumulus.theory.methods.local_jacobians import local_jacobians
+from accumulus.theory.methods.pages import pages, trace_pages
 
 MULTI = figure("fig:multi-root-terminal-graph", "a")
 FACTORIZATION = "fig:multi-root-terminal-factorization"

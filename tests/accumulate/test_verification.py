@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from path_sums import all_paths, as_numbers, polynomials
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods

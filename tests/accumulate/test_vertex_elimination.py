@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import all_paths, polynomials
 
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 

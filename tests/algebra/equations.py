@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from figures import edges
 
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.algebra.sets import ExpressionSet
 
 A_SIMPLE = ExpressionSet.parse("∂v1/∂v7 = (e1*e3 + e2*e4)*(e5*e7 + e6*e8)")
 A_FULL = ExpressionSet.parse("∂v1/∂v7 = e1*e3*e5*e7 + e1*e3*e6*e8 + e2*e4*e5*e7 + e2*e4*e6*e8")

@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.vertex import eliminate_vertices
-from accumulus.algebra.expression import Reference, Symbol, product, total
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.algebra.expression import Reference, Symbol, product, total
 
 NAMES = ["a", "b", "e1", "e2", "e10", "x′", "two words", "e_{3}", "∂f", "v-2", "é"]
 

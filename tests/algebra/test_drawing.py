@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, simple_graphs, vertex_elimination
 
-from accumulus.accumulate.dstar import dstar
-from accumulus.accumulate.factorize import factorize
-from accumulus.algebra.names import edge_names
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.algebra.names import edge_names
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.methods.dstar import dstar
+from accumulus.theory.methods.factorize import factorize
 
 METHODS = [vertex_elimination, random_accumulation, lambda graph, _: factorize(graph), lambda graph, _: dstar(graph)]
 

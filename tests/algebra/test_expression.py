@@ -5,8 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import expressions
 
-from accumulus.algebra.expression import Product, Reference, Sum, Symbol, fold, operands, postorder, product, total
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.expression import (
+    Product,
+    Reference,
+    Sum,
+    Symbol,
+    fold,
+    operands,
+    postorder,
+    product,
+    total,
+)
 
 A, B, C = Symbol("a"), Symbol("b"), Symbol("c")
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.accumulate.cost import count
-from accumulus.algebra.lemma import lemma1_violations
-from accumulus.algebra.program import program_of
-from accumulus.algebra.sets import ExpressionSet
+from accumulus.elimination.cost import count
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.lemma import lemma1_violations
+from accumulus.theory.algebra.program import program_of
+from accumulus.theory.algebra.sets import ExpressionSet
 
 #: e·(b + c) and e·b in one set, with the sibling e·c right beside, as in the notes' proof.
 SIBLING = ExpressionSet.parse("∂y/∂x = a*(b + c)*d + g*d; ∂y/∂z = (a*b + a*c + g)*e")

@@ -4,10 +4,10 @@ import pytest
 from equations import A_FULL, A_SIMPLE, B_REFERENCE, B_SIMPLE, CHEAPER, D_SIMPLE, SIX, SIX_FULL, six_graph
 from figures import figure
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.factorize import factorize
-from accumulus.accumulate.vertex import eliminate_vertices
-from accumulus.algebra.sets import ExpressionSet
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.methods.factorize import factorize
 
 FIGURE_A = figure("fig:complex-dag-and-complete-path-dag", "a")
 FIGURE_B = figure("fig:complex-dag-and-complete-path-dag", "b")
@@ -60,7 +60,7 @@ def test_all_paths():
 
 
 def expand_to_text(expressions):
-    from accumulus.algebra.polynomial import expand
+    from accumulus.theory.algebra.polynomial import expand
 
     (expression,) = expressions.entries.values()
     return sorted("*".join(word) for word in expand(expression))

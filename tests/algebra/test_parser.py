@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import expressions
 
-from accumulus.algebra.expression import Product, Reference, Sum, Symbol
-from accumulus.algebra.parser import parse
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.expression import Product, Reference, Sum, Symbol
+from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.sets import ExpressionSet
 
 
 @given(expressions)

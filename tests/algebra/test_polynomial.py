@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.algebra import polynomial
-from accumulus.algebra.expression import Symbol, product, total
-from accumulus.algebra.parser import parse
-from accumulus.algebra.polynomial import equivalent, expand
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra import polynomial
+from accumulus.theory.algebra.expression import Symbol, product, total
+from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.polynomial import equivalent, expand
+from accumulus.theory.algebra.sets import ExpressionSet
 
 
 def test_expand():

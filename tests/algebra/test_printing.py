@@ -8,11 +8,11 @@ from equations import B_REFERENCE
 from hypothesis import given
 from random_sets import expressions
 
-from accumulus.algebra.expression import Reference, Symbol, fold
-from accumulus.algebra.parser import parse
-from accumulus.algebra.polynomial import expand
-from accumulus.algebra.printing import latex_name, quoted
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.expression import Reference, Symbol, fold
+from accumulus.theory.algebra.names import latex_name, quoted
+from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.polynomial import expand
 
 
 def test_latex():

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.algebra.expression import Symbol
-from accumulus.algebra.program import PRODUCT, program_of
-from accumulus.algebra.relations import Face, Relation, joints, relations
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.expression import Symbol
+from accumulus.theory.algebra.program import PRODUCT, program_of
+from accumulus.theory.algebra.relations import Face, Relation, joints, relations
+from accumulus.theory.algebra.sets import ExpressionSet
 
 
 def face(text):

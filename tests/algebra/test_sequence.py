@@ -9,17 +9,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.dstar import dstar
-from accumulus.accumulate.face import FaceElimination, eliminate_faces
-from accumulus.accumulate.factorize import factorize
-from accumulus.algebra.program import LABEL, PRODUCT, program_of
-from accumulus.algebra.replay import LineReplay
-from accumulus.algebra.schedule import schedule
-from accumulus.algebra.sequence import elimination_sequence
-from accumulus.algebra.sets import ExpressionSet
+from accumulus.elimination.cost import count
+from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.algebra.program import LABEL, PRODUCT, program_of
+from accumulus.theory.algebra.replay import LineReplay
+from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.sequence import elimination_sequence
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.methods.dstar import dstar
+from accumulus.theory.methods.factorize import factorize
 
 SEEDS = st.integers(0, 10**6)
 

@@ -6,13 +6,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation
 
-from accumulus.accumulate.cost import count
-from accumulus.algebra.dependencies import elimination_dependencies
-from accumulus.algebra.program import program_of
-from accumulus.algebra.schedule import schedule
-from accumulus.algebra.sets import ExpressionSet
-from accumulus.algebra.splits import least_splits
+from accumulus.elimination.cost import count
 from accumulus.errors import ExpressionError
+from accumulus.theory.algebra.dependencies import elimination_dependencies
+from accumulus.theory.algebra.program import program_of
+from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.splits import least_splits
 
 CIRCULAR = ExpressionSet.parse("""
     s1 = b*c;  s2 = a1*b;  s3 = c*d1

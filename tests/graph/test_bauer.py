@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import letters
 
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError
-from accumulus.graph.bauer import bauer
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.graphs.bauer import bauer
 
 LABELS = (None, Kind.ONE, Kind.MINUS_ONE)
 

@@ -11,9 +11,9 @@ from graph_strategies import every_dag, graphs
 from hypothesis import given
 
 from accumulus.errors import GraphError
-from accumulus.graph.blocks import Shape, block, block_degrees, decompose
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.paths import paths
+from accumulus.theory.graphs.blocks import Shape, block, block_degrees, decompose
+from accumulus.theory.graphs.paths import paths
 
 
 class Literal:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from accumulus.errors import GraphError
 from accumulus.graph.degrees import predecessors, successors
-from accumulus.graph.dominators import dominators, postdominators
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.paths import paths
+from accumulus.theory.graphs.dominators import dominators, postdominators
+from accumulus.theory.graphs.paths import paths
 
 
 def reached(adjacent, starts, without):

@@ -9,10 +9,11 @@ from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.graph.dot import to_dot, write_dot
+from accumulus.graph.dot import to_dot
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.line import LineGraph
+from accumulus.theory.graphs.drawing import line_graph_to_dot
+from accumulus.theory.graphs.line import LineGraph
 
 ARROW = re.compile(r"  v(\d+) -> v(\d+)(?: \[.*\])?;")
 RANK = re.compile(r"  \{ rank=(\w+); (.*) \}")
@@ -40,7 +41,7 @@ def test_everything_is_in_it(graph):
 @given(graphs(odd=False))
 def test_line_graphs(graph):
     line = LineGraph.of(graph)
-    text = to_dot(line)
+    text = line_graph_to_dot(line)
     assert arrows(text) == list(line.faces)
     assert ranks(text) == {"source": tuple(line.roots), "sink": tuple(line.terminals)}
 
@@ -77,5 +78,5 @@ def test_files(tmp_path, suffix):
     save_graph(graph, tmp_path / f"graph{suffix}")
     written = (tmp_path / f"graph{suffix}").read_text(encoding="utf-8")
     assert written == to_dot(graph).replace("\ud800", "?") + "\n"
-    write_dot(LineGraph.of(graph), tmp_path / "line.dot")
+    (tmp_path / "line.dot").write_text(line_graph_to_dot(LineGraph.of(graph)), encoding="utf-8")
     assert "v1 -> v0;" in (tmp_path / "line.dot").read_text(encoding="utf-8")

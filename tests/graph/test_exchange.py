@@ -13,7 +13,7 @@ from path_sums import same
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.exchange import edge_attributes, from_networkx, to_networkx, vertex_attributes
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.paths import paths
+from accumulus.theory.graphs.paths import paths
 
 
 class Plain:

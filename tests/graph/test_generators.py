@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
 from accumulus.graph.generators.draws import Draws

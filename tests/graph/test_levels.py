@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import lettered, letters
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
-from accumulus.graph.bauer import bauer
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.levels import cross_level_edges, level_sets, levels, segmented
 from accumulus.graph.linearize import linearize
-from accumulus.graph.paths import paths
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
+from accumulus.theory.graphs.bauer import bauer
+from accumulus.theory.graphs.paths import paths
 
 SIDES = ("tail", "head")
 

@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import NUMPY, SMOOTH, programs, small_fraction
 
-from accumulus.accumulate.emit import emit
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.emit import emit
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting.plain import plain

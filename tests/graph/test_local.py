@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import ONE, letters
 
-from accumulus.accumulate.accumulation import Steps
+from accumulus.elimination.accumulation import Steps
 from accumulus.errors import GraphError, UnknownNameError
-from accumulus.graph.bauer import bauer
 from accumulus.graph.degrees import successors
 from accumulus.graph.derive import UNIT
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.levels import level_sets, segmented
-from accumulus.graph.local import local_jacobian
-from accumulus.graph.paths import paths
+from accumulus.theory.graphs.bauer import bauer
+from accumulus.theory.graphs.local import local_jacobian
+from accumulus.theory.graphs.paths import paths
 
 LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)
 

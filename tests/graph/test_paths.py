@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.paths import PathSet, paths, paths_at, paths_between_edges
+from accumulus.theory.graphs.paths import PathSet, paths, paths_at, paths_between_edges
 
 
 def recursed(graph, v, ends):

@@ -1,4 +1,4 @@
-"""The minima by other routes: slow, short, and without anything in common with `accumulus.research`."""
+"""The minima by other routes: slow, short, and without anything in common with `accumulus.theory.research`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from accumulus.accumulate.face import FaceElimination
+from accumulus.elimination.face import FaceElimination
 
 
 def paths(graph):

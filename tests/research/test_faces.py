@@ -8,10 +8,10 @@ from itertools import islice
 import pytest
 from slow_minima import least_faces_by_trying
 
-from accumulus.accumulate.face import FaceElimination, eliminate_faces
+from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.research.census import random_reduced_graph, reduced_graphs
-from accumulus.research.faces import FaceState, face_optimum, greedy_faces
+from accumulus.theory.research.census import random_reduced_graph, reduced_graphs
+from accumulus.theory.research.faces import FaceState, face_optimum, greedy_faces
 
 
 def products(graph, sequence):

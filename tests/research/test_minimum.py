@@ -8,12 +8,12 @@ import pytest
 from figures import figure
 from slow_minima import least_by_integers, least_by_trying
 
-from accumulus.algebra.program import program_of
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.research import words
-from accumulus.research.census import ReducedGraph, reduced_graphs
-from accumulus.research.minimum import true_minimum
+from accumulus.theory.algebra.program import program_of
+from accumulus.theory.research import words
+from accumulus.theory.research.census import ReducedGraph, reduced_graphs
+from accumulus.theory.research.minimum import true_minimum
 
 LION = "a>1 b>1 1>2 1>5 2>x 2>y 2>4 2>5"
 BAT = "0a>2 0b>2 1a>3 1b>3 2>4 3>4 2>5 3>7 4>5 4>6a 4>6b 4>7"

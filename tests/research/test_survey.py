@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from accumulus.accumulate.face import eliminate_faces
-from accumulus.algebra.dependencies import elimination_dependencies
-from accumulus.algebra.sets import ExpressionSet
 from accumulus.cli import app
+from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.research import circular, survey
-from accumulus.research.census import ReducedGraph, reduced_graphs
-from accumulus.research.circular import decide
-from accumulus.research.faces import FaceState
-from accumulus.research.survey import read_results, sample
+from accumulus.theory.algebra.dependencies import elimination_dependencies
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.research import circular, survey
+from accumulus.theory.research.census import ReducedGraph, reduced_graphs
+from accumulus.theory.research.circular import decide
+from accumulus.theory.research.faces import FaceState
+from accumulus.theory.research.survey import read_results, sample
 
 #: Results up to seven edges, as the documentation says how to make.
 KEPT = Path(__file__).parents[1] / "data" / "circular.jsonl"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.accumulate.emit import emit
-from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.emit import emit
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import optimise as optimiser

@@ -21,8 +21,9 @@ from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Options
 from accumulus.search import auto, greedy, registry, vertex
 from accumulus.search.find import find_plan
-from accumulus.search.greedy import cheapest_sweep, greedy_orders
+from accumulus.search.greedy import greedy_orders
 from accumulus.search.registry import ANYWAY, get
+from accumulus.search.sweeps import cheapest_sweep
 
 #: Calls between two looks, at most, and looks after the time is over.
 MOST_CALLS = 300_000

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
 from accumulus.graph.graph import DifferentiationGraph
@@ -25,18 +25,18 @@ from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.compiled import faces_kernel
 from accumulus.search.elimination import Elimination
-from accumulus.search.exact import eliminations, lines
-from accumulus.search.exact.bounds import least_costs, lower_bound, unmerged
-from accumulus.search.exact.bracketings import bracketing_bound, chosen_paths
-from accumulus.search.exact.lines import LineSearch
-from accumulus.search.exact.proof import Proof
-from accumulus.search.exact.subsets import SubsetSearch
 from accumulus.search.find import plan
-from accumulus.search.greedy import forward_order
-from accumulus.search.reductions import parts
 from accumulus.search.registry import get
+from accumulus.search.sweeps import forward_order
+from accumulus.theory.bounds import least_costs, lower_bound, unmerged
+from accumulus.theory.compiled import faces_kernel
+from accumulus.theory.exact import eliminations, lines
+from accumulus.theory.exact.bracketings import bracketing_bound, chosen_paths
+from accumulus.theory.exact.lines import LineSearch
+from accumulus.theory.exact.proof import Proof
+from accumulus.theory.exact.reductions import parts
+from accumulus.theory.exact.subsets import SubsetSearch
 
 DATA = Path(__file__).parents[1] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])

@@ -7,16 +7,16 @@ from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.accumulate.edge import EdgeElimination, edges_of_vertex
-from accumulus.accumulate.face import FaceElimination
+from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
+from accumulus.elimination.face import FaceElimination
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.generators import layered
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search import heuristics
-from accumulus.search.heuristics import HEURISTICS
 from accumulus.search.registry import get
+from accumulus.theory.methods import heuristics
+from accumulus.theory.methods.heuristics import HEURISTICS
 
 ROWS = {row.name: row for row in HEURISTICS}
 

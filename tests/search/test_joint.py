@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.accumulate.emit import emit
 from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.joint import cheapest_program

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
 from accumulus.deadline import FOREVER
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import OrderError, VerificationError
 from accumulus.graph.generators import (
     banded,
@@ -28,9 +28,11 @@ from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import elimination, large, passes, windows
 from accumulus.search.compiled import elimination_kernel, passes_kernel
-from accumulus.search.elimination import UNLIMITED, Limit, cost_of_order, price
-from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
+from accumulus.search.elimination import UNLIMITED, Limit
+from accumulus.search.greedy import greedy_orders, markowitz_order
 from accumulus.search.large import LargeElimination, accumulation_of, large_markowitz, large_price
+from accumulus.search.pricing import cost_of_order, price
+from accumulus.search.sweeps import forward_order, reverse_order
 from accumulus.search.windows import Windows
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)

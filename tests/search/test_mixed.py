@@ -8,17 +8,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.accumulate.cost import count
+from accumulus.elimination.cost import count
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import mixed, sequences
-from accumulus.search.compiled import mixed_kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
-from accumulus.search.mixed import MixedAnnealing
+from accumulus.theory.compiled import mixed_kernel
+from accumulus.theory.sequences import mixed, sequences
+from accumulus.theory.sequences.mixed import MixedAnnealing
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 

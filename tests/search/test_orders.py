@@ -10,18 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import annealing, greedy
+from accumulus.search import annealing, sweeps
 from accumulus.search.annealing import Annealing
 from accumulus.search.compiled import order_kernel
-from accumulus.search.elimination import Elimination, Limit, cost_of_order, price
+from accumulus.search.elimination import Elimination, Limit
 from accumulus.search.find import plan
-from accumulus.search.greedy import forward_order, greedy_orders, markowitz_order, reverse_order
+from accumulus.search.greedy import greedy_orders, markowitz_order
+from accumulus.search.pricing import cost_of_order, price
+from accumulus.search.sweeps import forward_order, reverse_order
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 
@@ -118,7 +120,7 @@ def test_greedy_orders(graph, objective):
 def test_orders_are_counted_by_what_they_write(graph, objective):
     live = graph.live_edges
     parallel = int(live.sum()) - len(set(zip(graph.sources[live], graph.targets[live], strict=True)))
-    counted, _ = greedy._sweep_counts(graph)
+    counted, _ = sweeps.sweep_counts(graph)
     for name, order in (("forward", forward_order(graph)), ("reverse", reverse_order(graph))):
         priced = price(graph, order, objective)
         steps = eliminate_vertices(graph, order).steps

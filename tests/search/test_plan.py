@@ -11,8 +11,8 @@ from graph_strategies import graphs, orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError, VerificationError
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph

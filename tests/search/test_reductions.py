@@ -14,8 +14,9 @@ from slow_costs import SlowCosts
 
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.search.elimination import Elimination, cost_of_order
-from accumulus.search.reductions import Part, parts, reduced
+from accumulus.search.elimination import Elimination
+from accumulus.search.pricing import cost_of_order
+from accumulus.theory.exact.reductions import Part, parts, reduced
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")

@@ -11,14 +11,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from programs import programs
 
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.vertex import eliminate_vertices
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
 from accumulus.objective import Objective
 from accumulus.search import sharing
-from accumulus.search.elimination import Elimination, cost_of_order
+from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
+from accumulus.search.pricing import cost_of_order
 from accumulus.search.sharing import UNCOUNTED, Sharing
 from accumulus.tape.tape import Tape
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.accumulate.cost import count
+from accumulus.elimination.cost import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, small_enough

@@ -152,7 +152,7 @@ def plan(
     with processes(jobs) as executor:
         found, interrupted = _find(what, {**options, "executor": executor})
     if expressions or latex:
-        from accumulus.algebra.sets import expressions as expressions_of
+        from accumulus.theory.algebra.sets import expressions as expressions_of
 
         written = expressions_of(found)
         sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))

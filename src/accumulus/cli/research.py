@@ -14,7 +14,7 @@ from accumulus.cli.subject import load
 from accumulus.show.tables import amount, counted, duration, table, text
 
 if TYPE_CHECKING:
-    from accumulus.research.survey import Summary
+    from accumulus.theory.research.survey import Summary
 
 __all__ = ["research"]
 
@@ -48,7 +48,7 @@ def circular(
     Every graph of up to so many edges, up to isomorphism and reversal, gets its least program of all, its shortest face
     elimination, and a verdict. Stopped at any moment, the same command goes on.
     """
-    from accumulus.research.survey import survey
+    from accumulus.theory.research.survey import survey
 
     with _Bar() as bar:
         summary = survey(max_edges, output, jobs=jobs, steps=steps, progress=bar.update)
@@ -67,7 +67,7 @@ def sample(
     as_json: AsJson = False,
 ) -> None:
     """The same for random graphs, of sizes that 'circular' does not reach."""
-    from accumulus.research.survey import sample as decide_sample
+    from accumulus.theory.research.survey import sample as decide_sample
 
     with _Bar() as bar:
         summary = decide_sample(edges, graphs, output, seed=seed, jobs=jobs, steps=steps, progress=bar.update)
@@ -84,7 +84,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Decide the same for one graph. All of its labels count as variables."""
-    from accumulus.research.circular import decide as decide_graph
+    from accumulus.theory.research.circular import decide as decide_graph
 
     if graph.suffix == ".py":
         raise typer.BadParameter(f"{str(graph)!r} is no graph file; 'accumulus plan' is for functions")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from accumulus.accumulate.emit import emit, label_tape
 from accumulus.cli.subject import Subject
+from accumulus.elimination.emit import emit, label_tape
 from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
 from accumulus.targets import Segment, emit_source

@@ -1,4 +1,4 @@
-"""The frontends room: a function written for NumPy, run once on traced values, becomes a tape.
+"""A function written for NumPy, run once on traced values, becomes a tape.
 
 `record` runs it. The values are in `scalars` and `arrays`, what NumPy's functions do with them in tables
 (`elementwise`, `ufuncs`, `structure`, `reductions`, `products`, `linalg`, `functions`), what ``np.zeros`` and the like

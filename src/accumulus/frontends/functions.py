@@ -1,4 +1,4 @@
-"""Functions that choose between values, and those that have no other room: where, clip, interp, polyval, linspace."""
+"""Functions that choose between values, and those that belong nowhere else: where, clip, interp, polyval, linspace."""
 
 from __future__ import annotations
 

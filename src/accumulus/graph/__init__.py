@@ -1,1 +1,1 @@
-"""The graph room: differentiation graphs, their files, and the way from a tape to its graph."""
+"""Differentiation graphs, their files, and the way from a tape to its graph."""

@@ -1,9 +1,9 @@
-"""Pictures: graphs and line graphs in Graphviz's language, roots on top and terminals at the bottom.
+"""Pictures of graphs in Graphviz's language, roots on top and terminals at the bottom.
 
 Roots are blue, terminals green, whatever lies between is light with dark text, and lines and labels have a tone that
 stands out as much from white as from black: the picture, whose own background is transparent, suits light and dark
-pages. Vertices of a graph are round, vertices of a line graph, which are edges, have corners. Unit edges are dashed.
-Names such as v12 are set with subscripts.
+pages. Unit edges are dashed. Names such as v12 are set with subscripts. Line graphs are drawn by
+`accumulus.theory.graphs.drawing`.
 
 Run ``dot -Tsvg graph.dot`` for the picture itself. Text is quoted, so nothing in a name is taken for a command.
 """
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.line import LineGraph
 from accumulus.text import printable
 
-__all__ = ["to_dot", "write_dot"]
+__all__ = ["digraph", "to_dot", "typeset", "write_dot"]
 
 _STYLE: Final = """\
   graph [bgcolor="transparent", nodesep=0.28, ranksep=0.28];
@@ -37,8 +36,8 @@ _INDEXED: Final = re.compile(r"(?:[^\W\d_][-−]?\d+[′']*|[ +*·()])+")
 _LOWERED: Final = str.maketrans("0123456789-−", "₀₁₂₃₄₅₆₇₈₉₋₋")
 
 
-def to_dot(graph: DifferentiationGraph | LineGraph) -> str:
-    """The graph, or the line graph, in Graphviz's language.
+def to_dot(graph: DifferentiationGraph) -> str:
+    """The graph in Graphviz's language.
 
     Vertices are called by their numbers, ``v0``, ``v1``, …, and carry their names as labels.
 
@@ -57,19 +56,14 @@ def to_dot(graph: DifferentiationGraph | LineGraph) -> str:
       v1 -> v2 [label=" 1 ", style=dashed];
     }
     """
-    if isinstance(graph, LineGraph):
-        faces = (f"v{i} -> v{j};" for i, j in graph.faces)
-        names = [_typeset(name) for name in graph.names]
-        used = [v for v in range(len(names)) if graph.predecessors[v] or graph.successors[v] or v >= graph.edges]
-        return _digraph("", "filled", names, used, graph.roots, graph.terminals, faces)
-    names = [_typeset(name) for name in graph.vertices]
+    names = [typeset(name) for name in graph.vertices]
     for v, size in enumerate(graph.sizes.tolist()):
         if size > 1:
             names[v] += f" ×{size}"
-    return _digraph(graph.name, "rounded,filled", names, range(len(names)), graph.roots, graph.terminals, _edges(graph))
+    return digraph(graph.name, "rounded,filled", names, range(len(names)), graph.roots, graph.terminals, _edges(graph))
 
 
-def write_dot(graph: DifferentiationGraph | LineGraph, path: str | PathLike[str]) -> None:
+def write_dot(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
     """Write the picture to a file, for Graphviz.
 
     Raises:
@@ -78,7 +72,7 @@ def write_dot(graph: DifferentiationGraph | LineGraph, path: str | PathLike[str]
     Path(path).write_bytes(to_dot(graph).encode() + b"\n")
 
 
-def _digraph(
+def digraph(
     title: str,
     shape: str,
     names: list[str],
@@ -87,6 +81,16 @@ def _digraph(
     terminals: Iterable[int],
     edges: Iterable[str],
 ) -> str:
+    """A directed graph in Graphviz's language.
+
+    Args:
+        title: of the picture.
+        shape: Graphviz's style of the vertices.
+        names: of the vertices, by number.
+        used: vertices that are drawn.
+        roots, terminals: of these.
+        edges: in Graphviz's language.
+    """
     ends = {"source": tuple(roots), "sink": tuple(terminals)}
     settings = {v: f", {_ENDS[rank]}" for rank, vertices in ends.items() for v in vertices}
     lines = [f"digraph {_quoted(title)} {{", _STYLE.format(shape=shape)]
@@ -101,16 +105,16 @@ def _digraph(
 def _edges(graph: DifferentiationGraph) -> Iterator[str]:
     for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
         text = graph.symbols[e] or (f"{graph.constants[e]:g}" if e in graph.constants else "")
-        settings = [f"label={_quoted(f' {_typeset(text)} ')}"] if text else []
+        settings = [f"label={_quoted(f' {typeset(text)} ')}"] if text else []
         if graph.kinds[e] == Kind.ONE:
             settings.append("style=dashed")
         yield f"v{j} -> v{i} [{', '.join(settings)}];" if settings else f"v{j} -> v{i};"
 
 
-def _typeset(name: object) -> str:
+def typeset(name: object) -> str:
     """The name, its numbers as subscripts if it is made of letters with a number each.
 
-    >>> [_typeset(name) for name in ("v12", "v-2", "e3e7 + e1", "x[0]", "log1p")]
+    >>> [typeset(name) for name in ("v12", "v-2", "e3e7 + e1", "x[0]", "log1p")]
     ['v₁₂', 'v₋₂', 'e₃e₇ + e₁', 'x[0]', 'log1p']
     """
     text = str(name)

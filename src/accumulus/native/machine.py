@@ -50,7 +50,7 @@ def kernel(subject: str) -> Kernel:
     """The function `anneal`, `prove` or `perform` of a kernel as machine code.
 
     Args:
-        subject: "room.name" for the module ``accumulus.room.compiled.name_kernel``.
+        subject: "package.name" for the module ``accumulus.package.compiled.name_kernel``.
     """
     found = _LOADED.get(subject)
     if found is None:

@@ -18,7 +18,7 @@ _IMPORT: Final = re.compile(r"^\s*(?:from|import) (accumulus\.[\w.]+)(?: import 
 
 
 def subjects() -> list[str]:
-    """All kernels: "room.name" for the module ``accumulus.room.compiled.name_kernel``."""
+    """All kernels: "package.name" for the module ``accumulus.package.compiled.name_kernel``."""
     found = PACKAGE.glob("*/compiled/*_kernel.py")
     return sorted(f"{path.parts[-3]}.{path.stem.removesuffix('_kernel')}" for path in found)
 
@@ -27,11 +27,11 @@ def subjects() -> list[str]:
 def digest(subject: str) -> str:
     """A hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
 
-    Those are the kernel's module and what it imports from this package; what these import in turn counts only where it
-    is compiled, too, or is of this room. A table of operations that a kernel takes a number from counts as it stands.
+    Those are the kernel's module and what it imports from this library; what these import in turn counts only where it
+    is compiled, too. A table of operations that a kernel takes a number from counts as it stands.
     """
-    room, name = subject.split(".")
-    waiting = [f"accumulus.{room}.compiled.{name}_kernel", *_MAKERS]
+    package, name = subject.split(".")
+    waiting = [f"accumulus.{package}.compiled.{name}_kernel", *_MAKERS]
     known: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()

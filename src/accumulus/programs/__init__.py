@@ -1,1 +1,1 @@
-"""The programs room: derivatives compiled for arguments of one shape, from packing arguments to shaping results."""
+"""Derivatives compiled for arguments of one shape, from packing arguments to shaping results."""

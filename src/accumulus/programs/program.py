@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accumulus.accumulate.emit import emit
 from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize

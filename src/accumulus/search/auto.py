@@ -1,23 +1,22 @@
 """The best of all methods: a portfolio under one time limit.
 
-`face` runs first: it begins with `vertex`, that with the greedy orders, and none is worse than what it begins with.
-Then come the fixed procedures, those first that are estimated to take the least time, and the cheapest plan wins;
-among equals the simplest.
+Under "fast" that is `vertex`, which begins with the greedy orders. Else `face` runs first: it begins with `edge`, that
+with `vertex`, and none is worse than what it begins with. Then come the fixed procedures, those first that are
+estimated to take the least time, and the cheapest plan wins; among equals the simplest.
 
 What is run does not depend on the clock, so long as the time limit is not what ends it. A procedure runs if its
 estimate (`accumulus.search.workload`) fits into
 
 * effort "thorough": what is left of the time limit, twice over;
 * "balanced": the same, and together with those before it into a tenth of what the search for the vertex order takes,
-  by estimate, too. On graphs whose best plan so far has at most `SMALL` products, only the first;
-* "fast": as "balanced", without an exception for small graphs.
+  by estimate, too. On graphs whose best plan so far has at most `SMALL` products, only the first.
 
 So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones a procedure that
 is left out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it
 can be asked for by name. Without time, or iterations, the best greedy order is all.
 
 Last, what was found is compared with what face eliminations cost at least, and the searches of
-`accumulus.search.exact` run where they soon end: briefly, or under "thorough" for the rest of the time; not at all
+`accumulus.theory.exact` run where they soon end: briefly, or under "thorough" for the rest of the time; not at all
 under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex and edge
 eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
 """
@@ -25,16 +24,15 @@ eliminations are face eliminations. That a plan "is optimal" says that no face e
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import Final
 
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.methods import METHODS
+from accumulus.methods import METHODS, PROOFS
 from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.search.exact.eliminations import proven
 from accumulus.search.registry import Found, Method, get, register
-from accumulus.search.sequences import face
 from accumulus.search.workload import Workload
 
 __all__ = ["auto"]
@@ -55,11 +53,13 @@ _TAPE: Final = 15e-6
 @register("auto")
 def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
-    if options.effort != "fast" and not options.objective.on_tape and options.searches:
+    if options.effort == "fast":
+        return get("vertex").find(graph, options, deadline)
+    if not options.objective.on_tape and options.searches:
         with deadline.paused():
-            prepare("search.order", "search.mixed", "search.faces")  # side by side, where they have to be compiled
+            prepare("search.order", "theory.mixed", "theory.faces")  # side by side, where they have to be compiled
     # whatever `face` covers is begun with there
-    best = face(graph, options, deadline.part(1 - _REST))
+    best = get("face").find(graph, options, deadline.part(1 - _REST))
     if best.interrupted or not options.searches or deadline.passed:
         return best
     covered = {"face", *_covered("face")}
@@ -78,9 +78,12 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
             options.tell(deadline, "plan", best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)
-    if options.effort == "fast" or len(graph.sources) > _LARGEST or deadline.passed:
+    if len(graph.sources) > _LARGEST or deadline.passed:
         return best
-    return proven(graph, options, deadline, best, "face", brief=options.effort != "thorough")
+    proven: Found = import_module(PROOFS).proven(
+        graph, options, deadline, best, "face", brief=options.effort != "thorough"
+    )
+    return proven
 
 
 def _covered(name: str) -> set[str]:
@@ -101,7 +104,7 @@ def _affordable(
     estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
     estimates.sort(key=lambda estimate: estimate[1])
     products = best.accumulation.steps.is_product.count(1)
-    if patient or (options.effort == "balanced" and products <= SMALL):
+    if patient or products <= SMALL:
         return estimates
     budget = max(_LEAST, _SHARE * _search_seconds(len(graph.intermediates), work))
     chosen = []

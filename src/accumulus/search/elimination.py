@@ -29,10 +29,8 @@ __all__ = [
     "Elimination",
     "Limit",
     "Priced",
-    "cost_of_order",
     "count_live",
     "is_large",
-    "price",
 ]
 
 #: Cost under the objective, then under the one that breaks ties.
@@ -172,43 +170,6 @@ class Elimination:
             self.additions += others + len(below) - len(self.successors[j])
         self.products += len(above) * len(below)
         self.predecessors[k], self.successors[k] = {}, {}
-
-
-def price(
-    graph: DifferentiationGraph,
-    order: Iterable[int],
-    objective: Objective,
-    limit: Limit = UNLIMITED,
-    deadline: Deadline = FOREVER,
-) -> Priced | None:
-    """What it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
-
-    Raises:
-        OutOfTimeError: if the deadline passes before.
-    """
-    if is_large(graph):
-        from accumulus.search.large import large_price
-
-        return large_price(graph, order, objective, limit, deadline)
-    state = Elimination(graph, objective)
-    total = tie = 0
-    for k in order:
-        deadline.check()
-        cost, second = state.cost(k)
-        total += cost
-        tie += second
-        if total > limit.cost or state.products_with(k) > limit.products:
-            return None
-        state.eliminate(k)
-    return Priced((total, tie), state.products, state.additions)
-
-
-def cost_of_order(
-    graph: DifferentiationGraph, order: Iterable[int], objective: Objective, limit: float = math.inf
-) -> Cost | None:
-    """Cost of eliminating the vertices of `graph` in that order; None once it exceeds `limit`."""
-    priced = price(graph, order, objective, Limit(limit))
-    return None if priced is None else priced.cost
 
 
 def count_live(graph: DifferentiationGraph) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from accumulus.accumulate.emit import emit
 from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options

@@ -1,7 +1,7 @@
 """Vertex elimination of large sparse graphs, compiled: costs of orders, Markowitz, and the steps of an order.
 
 Drives `accumulus.search.compiled.elimination_kernel`. Its results are those of `accumulus.search.elimination`,
-`accumulus.search.greedy` and `accumulus.accumulate.vertex` on the same graph, so which of them runs (`is_large`)
+`accumulus.search.greedy` and `accumulus.elimination.vertex` on the same graph, so which of them runs (`is_large`)
 decides nothing but time and memory. The kernel is compiled when the first large graph comes.
 
 Time and memory are those of the products and of the edges that are there at one time: some five million products a
@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
-from accumulus.accumulate.entries import Entries
-from accumulus.accumulate.vertex import check_order, eliminate_vertices
 from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.entries import Entries
+from accumulus.elimination.vertex import check_order, eliminate_vertices
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel
@@ -278,7 +278,7 @@ def large_markowitz(
 
 
 def accumulation_of(graph: DifferentiationGraph, order: Sequence[int]) -> Accumulation:
-    """`accumulus.accumulate.vertex.eliminate_vertices`, compiled if the graph is large.
+    """`accumulus.elimination.vertex.eliminate_vertices`, compiled if the graph is large.
 
     Raises:
         OrderError: if the order leaves a vertex out, names one twice, or one that is not an intermediate; or if it

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from accumulus.accumulate.guards import Guarded, guarded
+from accumulus.elimination.guards import Guarded, guarded
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.compiled.sharing_slots import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
 from accumulus.tape.operations import BY_NAME

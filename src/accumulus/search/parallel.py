@@ -25,12 +25,14 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, Final
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
 from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import PROOFS
 from accumulus.native.machine import prepare
 from accumulus.options import EFFORTS, Effort, Options
 from accumulus.search.annealing import LARGEST, seed_of
@@ -139,7 +141,7 @@ class _Shared:
             prepare(
                 "search.order",
                 *["search.sharing"] * options.objective.on_tape,
-                *["search.mixed"] * (find.__name__ != "vertex"),
+                *["theory.mixed"] * (find.__name__ != "vertex"),
             )
 
     def run(self) -> Found:
@@ -222,10 +224,8 @@ class _Shared:
 
     def _is_least(self) -> bool:
         """Whether no elimination costs less than the first part, so that the others need not be waited for."""
-        from accumulus.search.exact.bounds import lower_bound
-
         try:
-            bound = lower_bound(self._graph, self._options.objective, deadline=self._deadline)
+            bound = import_module(PROOFS).lower_bound(self._graph, self._options.objective, deadline=self._deadline)
         except OutOfTimeError:
             return False
         return bound is not None and self._done[0][0] <= bound

@@ -1,6 +1,6 @@
 """Verification and cost of large plans, compiled: `accumulus.search.compiled.passes_kernel` a chunk of steps at a time.
 
-The same checks and counts as those of `Accumulation.verify` and `accumulus.accumulate.cost.count`, which decide
+The same checks and counts as those of `Accumulation.verify` and `accumulus.elimination.cost.count`, which decide
 wherever something is found to be wrong, and say what. Time: linear, some ten million steps a second; memory: 24
 bytes for each edge and step.
 """
@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.accumulate.accumulation import Accumulation, minus_ones
-from accumulus.accumulate.cost import count
-from accumulus.accumulate.entries import columns_of
+from accumulus.elimination.accumulation import Accumulation, minus_ones
+from accumulus.elimination.cost import count
+from accumulus.elimination.entries import columns_of
 from accumulus.graph.graph import Kind
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
@@ -52,7 +52,7 @@ def verify(accumulation: Accumulation, seed: int = 0) -> None:
 
 
 def cost_of(accumulation: Accumulation, objective: str) -> int:
-    """Cost of an accumulation, as `accumulus.accumulate.cost.count` counts it."""
+    """Cost of an accumulation, as `accumulus.elimination.cost.count` counts it."""
     graph, judged = accumulation.graph, Objective.of(objective)
     if judged.on_tape or not _is_large(accumulation) or len(graph.vertices) > VERTEX:
         return count(accumulation, judged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from accumulus.accumulate.accumulation import Accumulation
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective

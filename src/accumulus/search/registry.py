@@ -13,13 +13,14 @@ from functools import cached_property
 from importlib import import_module
 from typing import Final
 
-from accumulus.accumulate.accumulation import Accumulation
 from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import METHODS, check_method
 from accumulus.options import Options
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of
+from accumulus.search.sweeps import cheapest_sweep
 from accumulus.search.workload import Workload
 
 __all__ = ["ANYWAY", "Found", "Method", "get", "register"]
@@ -58,7 +59,7 @@ class Found:
         return accumulation_of(self.graph, self.order)
 
     def cost(self, objective: str) -> int:
-        """Its cost, as `accumulus.accumulate.cost` counts it."""
+        """Its cost, as `accumulus.elimination.cost` counts it."""
         if objective not in self._costs:
             self._costs[objective] = cost_of(self.accumulation, objective)
         return self._costs[objective]
@@ -86,8 +87,6 @@ class Method:
         Args:
             deadline: by default after the time limit of the options.
         """
-        from accumulus.search.greedy import cheapest_sweep
-
         until = Deadline(options.time_limit) if deadline is None else deadline
         if self.seconds is not None:
             until = until.at_least(ANYWAY)

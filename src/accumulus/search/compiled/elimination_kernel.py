@@ -1,6 +1,6 @@
 """Compiled vertex elimination of large sparse graphs: along an order, or the cheapest vertex next (Markowitz).
 
-Does what `accumulus.search.elimination`, `accumulus.search.greedy` and `accumulus.accumulate.vertex` do, step by step
+Does what `accumulus.search.elimination`, `accumulus.search.greedy` and `accumulus.elimination.vertex` do, step by step
 and tie by tie, so that a plan does not depend on which of them made it; the tests hold them against each other.
 
 State. An edge is a record of one cache line in two doubly linked lists, of those that leave its source and of those

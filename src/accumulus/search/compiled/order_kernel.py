@@ -4,7 +4,7 @@ State. Every intermediate k has six bitset rows: what it depends on and what dep
 three nested sets A ⊇ N ⊇ X: all edges, those whose label is not ±1, those whose label varies. Roots and
 terminals only occur as bits. Eliminating k updates the rows of its neighbours with a few word operations, and
 its cost under every objective is a product of population counts. (Labels of one kind less:
-`accumulus.accumulate.cost`; the tests hold the two against each other.)
+`accumulus.elimination.cost`; the tests hold the two against each other.)
 
 Moves. What eliminating a vertex costs depends only on the *set* eliminated before it. So if x moves within the
 order, the vertices between its old and its new place see one change, x itself there or gone, whatever the

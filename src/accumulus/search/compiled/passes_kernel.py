@@ -1,6 +1,6 @@
 """Compiled passes over the steps of a large plan: their values modulo 2⁶¹ − 1, and what they cost.
 
-Does what `accumulus.accumulate.accumulation.Accumulation.verify` and `accumulus.accumulate.cost.count` do, with three
+Does what `accumulus.elimination.accumulation.Accumulation.verify` and `accumulus.elimination.cost.count` do, with three
 words, and with one word, of memory for each step. Time: a few nanoseconds a step that is near the steps it uses.
 """
 

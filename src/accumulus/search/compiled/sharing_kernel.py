@@ -1,12 +1,12 @@
 """Compiled search over vertex orders under the number of operations that the emitted tape will hold.
 
 Equal operations count once, whether the Jacobian or the function needs them, so an operation is only known by its
-operands. The kernel runs the elimination on values as the tape does (`accumulus.accumulate.emit`): a value is the
+operands. The kernel runs the elimination on values as the tape does (`accumulus.elimination.emit`): a value is the
 number of a node, negative if the node is to be negated. A node is interned by its operation and operands; signs are
 pulled out of products and sums; the conditions under which a value counts are kept beside it, as a guard, until it is
-added to others or leaves as a result (`accumulus.accumulate.guards`). Left out: what the tape's optimiser rewrites
+added to others or leaves as a result (`accumulus.elimination.guards`). Left out: what the tape's optimiser rewrites
 later, the values of constants, and that a sum of guarded values is 0 where all of them are. So the count guides the
-search, and `accumulus.accumulate.cost` has the last word; on graphs of symbols the two differ by the same for all
+search, and `accumulus.elimination.cost` has the last word; on graphs of symbols the two differ by the same for all
 orders.
 
 A visit at position a of the order moves one vertex between a and a window behind it, replays the elimination from a,

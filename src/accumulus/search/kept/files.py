@@ -20,7 +20,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 
-from accumulus.accumulate.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.parsed import parsed_json

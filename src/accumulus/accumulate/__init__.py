@@ -1,1 +1,0 @@
-"""The accumulation room: ways to accumulate a Jacobian, what they cost, and the way back to a tape."""

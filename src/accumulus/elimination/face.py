@@ -1,0 +1,371 @@
+"""Face elimination: remove edges of the line graph one by one, a single product each.
+
+The line graph has a vertex for every edge of the graph, one for every root (no predecessors) and every terminal (no
+successors); its edge ⟨i,j⟩, a *face*, says that path edge i is followed by j. P_v and S_v are the predecessors and
+successors of v, c_v its label. Eliminating ⟨i,j⟩, both neither root nor terminal (Naumann 2003, p. 8; the notes,
+section 1):
+
+1. if some k has P_k = P_i and S_k = S_j, then c_k += c_i c_j (absorption); else a vertex with P = P_i, S = S_j gets
+   label c_i c_j (fill-in). When S_i = {j} the fill-in reuses i, when P_j = {i} it reuses j;
+2. ⟨i,j⟩ is removed;
+3. i is removed if it is isolated, else merged with the vertex that has the same P and S: their labels add up;
+4. likewise j.
+
+Here steps 3 and 4 run for every vertex whose P or S has changed, until nothing changes: removing an isolated vertex
+changes its neighbours too, which Naumann's rules leave alone. Both merge and removal keep the sum over all paths
+and never add a product. So no two vertices ever have both P and S in common.
+
+The vertex k of rule 1 is looked up under a pair of Zobrist hashes (the exclusive or of one random 64-bit word per
+member of the set), kept up to date as members come and go, and compared in full when found. Eliminating ⟨i,j⟩ takes
+O(|P_i| + |S_i| + |P_j| + |S_j|), and whatever is removed.
+
+Edge elimination is a sequence of face eliminations: `faces_of_edge`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.edge import EdgeElimination, Side
+from accumulus.errors import OrderError
+from accumulus.graph.graph import DifferentiationGraph
+
+__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edge", "faces_of_edges"]
+
+_SEED: Final = 2003
+_NUMBERS: Final = (int, np.integer)
+
+
+class FaceElimination:
+    """A line graph whose faces are being eliminated.
+
+    Vertices are numbered: those of the graph's edges first, then one per root, one per terminal, then fill-ins and
+    copies as they come. Parallel edges, and dead ones, are gone from the beginning.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
+    >>> elimination = FaceElimination(graph)
+    >>> elimination.faces()
+    [(0, 1)]
+    >>> elimination.eliminate(0, 1)
+    0
+    >>> elimination.finish().entries
+    {(0, 0): 2}
+    """
+
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        self.graph = graph
+        edges, roots, terminals = len(graph.sources), len(graph.roots), len(graph.terminals)
+        self.steps = Steps(edges)
+        #: P and S of every vertex, as dicts, so that their order is that in which members came.
+        self.predecessors: list[dict[int, None]] = []
+        self.successors: list[dict[int, None]] = []
+        #: Reference of every vertex's label; -1 for roots, terminals, and what is gone.
+        self.labels: list[int] = []
+        #: Vertices that were merged away, and into which.
+        self.merged: dict[int, int] = {}
+        self._random = random.Random(_SEED)
+        self._word: list[int] = []
+        self._hash_p: list[int] = []
+        self._hash_s: list[int] = []
+        self._index: dict[tuple[int, int], int] = {}
+        #: Vertices whose P or S has changed since they were last looked at; not in the index meanwhile.
+        self._changed: set[int] = set()
+        self._queue: deque[int] = deque()
+        self._first_root, self._first_terminal = edges, edges + roots
+        self._first_new = edges + roots + terminals
+        for _ in range(self._first_new):
+            self._vertex(-1)
+        row = {root: edges + position for position, root in enumerate(graph.roots)}
+        column = {terminal: edges + roots + position for position, terminal in enumerate(graph.terminals)}
+        live = graph.live_edges.tolist()
+        sources, targets = graph.sources.tolist(), graph.targets.tolist()
+        for e in graph.live_edges.nonzero()[0].tolist():
+            self.labels[e] = e
+            if sources[e] in row:
+                self._connect(row[sources[e]], e)
+            if targets[e] in column:
+                self._connect(e, column[targets[e]])
+            else:
+                for f in graph.out_edges[targets[e]]:
+                    if live[f]:
+                        self._connect(e, f)
+        self._settle()
+
+    def __contains__(self, v: int) -> bool:
+        """Whether v is there, neither root nor terminal."""
+        return 0 <= v < len(self.labels) and self.labels[v] >= 0
+
+    def vertices(self) -> list[int]:
+        """All vertices but roots and terminals."""
+        return [v for v, label in enumerate(self.labels) if label >= 0]
+
+    def faces(self) -> list[tuple[int, int]]:
+        """The faces that can be eliminated, in order of their numbers."""
+        labels = self.labels
+        return [(i, j) for i in self.vertices() for j in sorted(self.successors[i]) if labels[j] >= 0]
+
+    def inner_predecessors(self, v: int) -> int:
+        """Number of faces into v; 0 below a root."""
+        P = self.predecessors[v]
+        return 0 if not P or self.labels[next(iter(P))] < 0 else len(P)
+
+    def inner_successors(self, v: int) -> int:
+        """Number of faces out of v; 0 above a terminal."""
+        S = self.successors[v]
+        return 0 if not S or self.labels[next(iter(S))] < 0 else len(S)
+
+    def root_of(self, v: int) -> int | None:
+        """Position of the root that v leaves, if it leaves one."""
+        first = next(iter(self.predecessors[v]), -1)
+        return first - self._first_root if self._first_root <= first < self._first_terminal else None
+
+    def terminal_of(self, v: int) -> int | None:
+        """Position of the terminal that v reaches, if it reaches one directly."""
+        first = next(iter(self.successors[v]), -1)
+        return first - self._first_terminal if self._first_terminal <= first < self._first_new else None
+
+    def find(self, same_predecessors: int, same_successors: int) -> int | None:
+        """The vertex k with P_k = P of the first and S_k = S of the second."""
+        k = self._index.get((self._hash_p[same_predecessors], self._hash_s[same_successors]))
+        if k is None or not self._equal(k, same_predecessors, same_successors):
+            return None
+        return k
+
+    def resolve(self, v: int) -> int:
+        """v, or what it was merged into."""
+        while v in self.merged:
+            v = self.merged[v]
+        return v
+
+    def eliminate(self, i: int, j: int) -> int:
+        """Eliminate the face ⟨i,j⟩ and return the vertex that now holds its product.
+
+        Raises:
+            OrderError: if there is no such face, or i or j is a root or a terminal.
+        """
+        self.check_face(i, j)
+        product = self.steps.product(self.labels[i], self.labels[j])
+        k = self.find(i, j)
+        if k is not None:
+            self.labels[k] = self.steps.sum(self.labels[k], product)
+            self._disconnect(i, j)
+        elif len(self.successors[i]) == 1:
+            k = i
+            self.labels[i] = product
+            self._disconnect(i, j)
+            for s in self.successors[j]:
+                self._connect(i, s)
+        elif len(self.predecessors[j]) == 1:
+            k = j
+            self.labels[j] = product
+            self._disconnect(i, j)
+            for p in self.predecessors[i]:
+                self._connect(p, j)
+        else:
+            k = self._vertex(product)
+            self._disconnect(i, j)
+            for p in self.predecessors[i]:
+                self._connect(p, k)
+            for s in self.successors[j]:
+                self._connect(k, s)
+        self._settle()
+        return self.resolve(k)
+
+    def split(self, v: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> int:
+        """Interior vertex split: move some of v's faces to a copy with the same label.
+
+        The copy takes the given predecessors and keeps all successors, or the other way round; whatever vertex has
+        the same P and S as a part is merged with it, as always (Griewank and Walther 2008, p. 205). Every path goes
+        through exactly one of the two, so the sum over all paths stays.
+
+        Returns:
+            the copy, or the vertex that it was merged with.
+
+        Raises:
+            OrderError: if both or neither side is given, or a part is not a proper, nonempty part of that side.
+        """
+        moved_p, moved_s = dict.fromkeys(predecessors), dict.fromkeys(successors)
+        if v not in self:
+            raise OrderError(f"cannot split {self.name(v)}: it is not an inner vertex of the line graph")
+        P, S = self.predecessors[v], self.successors[v]
+        moved, whole = (moved_p, P) if moved_p else (moved_s, S)
+        if bool(moved_p) == bool(moved_s) or not moved.keys() < whole.keys():
+            raise OrderError(
+                f"cannot split {self.name(v)}: expected some, not all, of its predecessors or of its successors"
+            )
+        copy = self._vertex(self.labels[v])
+        for p in moved_p or P:
+            self._connect(p, copy)
+        for s in moved_s or S:
+            self._connect(copy, s)
+        for p in moved_p:
+            self._disconnect(p, v)
+        for s in moved_s:
+            self._disconnect(v, s)
+        self._settle()
+        return self.resolve(copy)
+
+    def finish(self) -> Accumulation:
+        """The Jacobian, when no face is left.
+
+        Raises:
+            OrderError: naming faces that are left.
+        """
+        left = self.faces()
+        if left:
+            names = ", ".join(f"({self.name(i)}, {self.name(j)})" for i, j in left[:5])
+            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+            raise OrderError(f"faces {names}{more} are left; expected a sequence that eliminates every face")
+        entries = {}
+        for v in self.vertices():
+            root, terminal = self.root_of(v), self.terminal_of(v)
+            assert root is not None
+            assert terminal is not None
+            entries[root, terminal] = self.labels[v]
+        return Accumulation(self.graph, self.steps, dict(sorted(entries.items())))
+
+    def check_face(self, i: int, j: int) -> None:
+        """Raise OrderError unless ⟨i,j⟩ is a face that can be eliminated."""
+        numbers = isinstance(i, _NUMBERS) and isinstance(j, _NUMBERS)
+        if not numbers or i not in self or j not in self or j not in self.successors[i]:
+            raise OrderError(
+                f"there is no face ({self.name(i)}, {self.name(j)}) to eliminate; expected two vertices of the line "
+                "graph, neither root nor terminal, of which the second follows the first by then"
+            )
+
+    def name(self, v: int) -> str:
+        """For messages: the edge of the graph, or the number of a fill-in."""
+        graph = self.graph
+        if not isinstance(v, _NUMBERS):
+            return repr(v)
+        if 0 <= v < len(graph.sources):
+            return f"⟨{graph.vertices[graph.sources[v]]},{graph.vertices[graph.targets[v]]}⟩"
+        if self._first_root <= v < self._first_terminal:
+            return f"root {graph.vertices[graph.roots[v - self._first_root]]}"
+        if self._first_terminal <= v < self._first_new:
+            return f"terminal {graph.vertices[graph.terminals[v - self._first_terminal]]}"
+        return f"vertex number {v}"
+
+    def _vertex(self, label: int) -> int:
+        self.labels.append(label)
+        self.predecessors.append({})
+        self.successors.append({})
+        self._word.append(self._random.getrandbits(64))
+        self._hash_p.append(0)
+        self._hash_s.append(0)
+        return len(self.labels) - 1
+
+    def _connect(self, i: int, j: int) -> None:
+        self._touch(i)
+        self._touch(j)
+        self.successors[i][j] = None
+        self.predecessors[j][i] = None
+        self._hash_s[i] ^= self._word[j]
+        self._hash_p[j] ^= self._word[i]
+
+    def _disconnect(self, i: int, j: int) -> None:
+        self._touch(i)
+        self._touch(j)
+        del self.successors[i][j]
+        del self.predecessors[j][i]
+        self._hash_s[i] ^= self._word[j]
+        self._hash_p[j] ^= self._word[i]
+
+    def _touch(self, v: int) -> None:
+        if v in self._changed or self.labels[v] < 0:
+            return
+        self._changed.add(v)
+        self._queue.append(v)
+        key = (self._hash_p[v], self._hash_s[v])
+        if self._index.get(key) == v:
+            del self._index[key]
+
+    def _settle(self) -> None:
+        """Remove what is isolated and merge what has equal P and S, until every vertex is in the index."""
+        while self._queue:
+            v = self._queue.popleft()
+            if v not in self._changed:
+                continue
+            if not self.predecessors[v] or not self.successors[v]:
+                self._remove(v)
+                continue
+            self._changed.discard(v)
+            twin = self._index.setdefault((self._hash_p[v], self._hash_s[v]), v)
+            if twin != v and self._equal(twin, v, v):
+                kept, gone = min(v, twin), max(v, twin)
+                self.labels[kept] = self.steps.sum(self.labels[kept], self.labels[gone])
+                self.merged[gone] = kept
+                self._index[self._hash_p[v], self._hash_s[v]] = kept
+                self._remove(gone)
+
+    def _remove(self, v: int) -> None:
+        for p in list(self.predecessors[v]):
+            self._disconnect(p, v)
+        for s in list(self.successors[v]):
+            self._disconnect(v, s)
+        self._changed.discard(v)
+        self.labels[v] = -1
+
+    def _equal(self, k: int, same_predecessors: int, same_successors: int) -> bool:
+        return (
+            self.predecessors[k].keys() == self.predecessors[same_predecessors].keys()
+            and self.successors[k].keys() == self.successors[same_successors].keys()
+        )
+
+
+def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int]]) -> Accumulation:
+    """Eliminate faces in the given order.
+
+    Args:
+        sequence: pairs (i, j) of line graph vertices, numbered as `FaceElimination` does: edges of the graph by their
+            numbers, then fill-ins.
+
+    Raises:
+        OrderError: if a face is not there (any more), or faces are left.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
+    >>> len(eliminate_faces(graph, [(1, 2), (0, 1)]).steps)
+    2
+    """
+    elimination = FaceElimination(graph)
+    for i, j in sequence:
+        elimination.eliminate(i, j)
+    return elimination.finish()
+
+
+def faces_of_edge(elimination: FaceElimination, edge: int, side: Side) -> list[tuple[int, int]]:
+    """The faces whose elimination, one after the other, eliminates an edge: all faces into its vertex of the line graph
+    for the front, all faces out of it for the back."""
+    if side == "front":
+        return [(p, edge) for p in elimination.predecessors[edge]]
+    return [(edge, s) for s in elimination.successors[edge]]
+
+
+def faces_of_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int, Side]]) -> list[tuple[int, int]]:
+    """The face sequence that is the edge elimination in the given order.
+
+    Raises:
+        OrderError: if an edge is not there, or cannot be eliminated from that side.
+    """
+    edges, faces = EdgeElimination(graph), FaceElimination(graph)
+    vertex: dict[tuple[int, int], int] = {}
+    for e in faces.vertices():
+        vertex[int(graph.sources[e]), int(graph.targets[e])] = e
+    result = []
+    for j, i, side in sequence:
+        edges.check_edge(j, i, side)
+        if side == "front":
+            pairs = [((p, i), (vertex[p, j], vertex[j, i])) for p in edges.predecessors[j]]
+        else:
+            pairs = [((j, s), (vertex[j, i], vertex[i, s])) for s in edges.successors[i]]
+        edges.eliminate(j, i, side)
+        for end, face in pairs:
+            vertex[end] = faces.eliminate(*face)
+            result.append(face)
+    return result

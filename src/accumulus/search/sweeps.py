@@ -1,0 +1,98 @@
+"""Forward and reverse elimination: their orders, and what they take, without doing either.
+
+They are forward and reverse mode on sparse derivatives. What they do is known from how many roots and terminals each
+vertex joins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from accumulus.graph.degrees import index_domains, index_ranges
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.objective import Objective
+from accumulus.search.elimination import Priced
+
+__all__ = ["Greedy", "cheapest_sweep", "forward_order", "reverse_order", "sweep_counts"]
+
+#: Vertices times ends up to which it is counted which vertex reaches which end.
+COUNTED: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """A greedy order and what it takes; as an upper bound, if there was no time to find out."""
+
+    name: str
+    order: tuple[int, ...]
+    priced: Priced
+
+    def rank(self, objective: Objective) -> tuple[int, int]:
+        """What is least is best: of objectives that are counted on the tape, products that cost, and additions."""
+        cost, tie = self.priced.cost
+        return (cost + self.priced.additions, tie) if objective.on_tape else (cost, tie)
+
+
+def forward_order(graph: DifferentiationGraph) -> tuple[int, ...]:
+    """All intermediates, from the terminals to the roots."""
+    inner = set(graph.intermediates)
+    return tuple(v for v in graph.topological_order if v in inner)
+
+
+def reverse_order(graph: DifferentiationGraph) -> tuple[int, ...]:
+    """All intermediates, from the roots to the terminals."""
+    return forward_order(graph)[::-1]
+
+
+def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
+    """Forward or reverse elimination, whichever makes fewer steps, without doing either.
+
+    Where that cannot be counted, from the side with fewer ends.
+    """
+    known, _ = sweep_counts(graph)
+    if known:
+        name = min(known, key=lambda name: known[name].steps)
+        priced = known[name]
+    else:
+        roots, terminals = len(graph.roots), len(graph.terminals)
+        name = "forward" if terminals < roots else "reverse"
+        products = len(graph.sources) * min(roots, terminals)
+        priced = Priced((products, products), products, products)
+    order = forward_order(graph) if name == "forward" else reverse_order(graph)
+    return Greedy(name, order, priced)
+
+
+def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
+    """What forward and reverse elimination take, and whether that is their cost, too, and not only a bound of it.
+
+    Nothing is counted where vertices and ends are too many.
+
+    When forward elimination comes to a vertex, the edges into it are still those of the graph, and those out of it lead
+    to the terminals that it reaches. So products and additions are known. All products cost one, if all labels vary and
+    all vertices are scalars.
+    """
+    count = len(graph.vertices)
+    if count * max(len(graph.roots), len(graph.terminals)) > COUNTED:
+        return {}, False
+    live = graph.live_edges
+    pairs = np.unique(graph.sources[live].astype(np.int64) * count + graph.targets[live])
+    ends = np.zeros(count, bool)
+    ends[[*graph.roots, *graph.terminals]] = True
+    widest = int(graph.sizes.max(initial=1)) ** 3
+    counts = {}
+    for name, near, reached, far in (
+        ("forward", pairs % count, index_domains(graph), graph.roots),
+        ("reverse", pairs // count, index_ranges(graph), graph.terminals),
+    ):
+        degree = np.bincount(near, minlength=count)
+        reach = np.fromiter((bits.bit_count() for bits in reached), np.int64, count)
+        inner = ~ends & (degree > 0) & (reach > 0)
+        products = int((degree * reach)[inner].sum())
+        entries = int(reach[list(far)].sum())
+        created = entries - len(pairs) + int((degree + reach)[inner].sum())
+        counts[name] = Priced((widest * products, products), products, products - created)
+    varies = not (graph.kinds[live] != Kind.VARIABLE).any()
+    return counts, varies and widest == 1 and len(pairs) == int(live.sum())

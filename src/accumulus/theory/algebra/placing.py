@@ -1,0 +1,343 @@
+"""Expressions placed on a graph: which edge each symbol is, and the accumulation that computes what is written.
+
+For every subexpression the pairs (s, t) of vertices that it can run between follow bottom-up: those of the edges of
+that name for a symbol, their composition for a product, their intersection for a sum. Unit edges may be left out,
+so a symbol also runs from every vertex above its source that unit edges lead down from, and likewise below. Then,
+from each entry's root and terminal downwards, one pair is chosen for every place. Where a name belongs to several
+edges, as in drawings with split vertices, the place decides which edge is meant. An empty set of pairs is an
+expression that is no sum over paths; the error names the factors that do not meet, or the terms that differ.
+
+At last the accumulation is verified: every path must be there exactly once. Linear in what is written, times the
+number of pairs, which is one but for unit edges and shared names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.errors import ExpressionError, VerificationError, unknown_name
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.algebra.expression import Expression, Product, Reference, Sum, Symbol, operands, postorder
+from accumulus.theory.algebra.names import edge_names, plain
+from accumulus.theory.algebra.polynomial import word_counts
+
+if TYPE_CHECKING:
+    from accumulus.theory.algebra.sets import ExpressionSet
+
+__all__ = ["DEFAULT", "Place", "Placement", "place"]
+
+Pair = tuple[int, int]
+#: A subexpression between two vertices.
+Place = tuple[Expression, int, int]
+
+#: The entry of an expression without a left side; it fits any graph of one root and one terminal.
+DEFAULT: Final = ("y", "x")
+
+_LARGEST: Final = 10_000_000
+_PATHS: Final = 10_000
+
+
+def place(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulation:
+    """The verified accumulation of `graph` that computes what is written; see `ExpressionSet.to_accumulation`."""
+    placement = Placement(expressions, graph)
+    # one computation for each definition of a reference, not for each place: different edges of one name apart
+    computed: dict[Hashable, int] = {}
+    steps = Steps(len(graph.sources))
+
+    def compute(where: Place) -> int:
+        results: list[int] = []
+        work: list[Place | tuple[str, int]] = [where]
+        while work:
+            task = work.pop()
+            if len(task) == 2:
+                combine = steps.product if task[0] == "product" else steps.sum
+                *before, last = results[-task[1] :]
+                del results[-task[1] :]
+                first, *others = [*before, last]
+                for other in others:
+                    first = combine(first, other)
+                results.append(first)
+            elif isinstance(task[0], Symbol):
+                results.append(placement.edge(task))
+            elif isinstance(task[0], Reference):
+                results.append(computed[placement.identity(task)])
+            else:
+                parts = placement.parts(task)
+                work.append(("product" if isinstance(task[0], Product) else "sum", len(parts)))
+                work += reversed(parts)
+        return results[0]
+
+    if sum(size for size in placement.sizes()) > _LARGEST:
+        raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
+    position = {name: k for k, name in enumerate(expressions.references)}
+    found = [
+        (position[where[0].name], where)
+        for where in postorder(placement.entries.values(), placement.parts)
+        if isinstance(where[0], Reference)
+    ]
+    for _, where in sorted(found, key=lambda item: item[0]):
+        identity = placement.identity(where)
+        if identity not in computed:
+            computed[identity] = compute(placement.parts(where)[0])
+    entries = {key: compute(where) for key, where in sorted(placement.entries.items())}
+    accumulation = Accumulation(graph, steps, entries)
+    try:
+        accumulation.verify()
+    except VerificationError:
+        raise ExpressionError(_culprit(placement)) from None
+    return accumulation
+
+
+class Placement:
+    """Where every subexpression of a set runs on a graph.
+
+    Raises:
+        ExpressionError: naming what cannot be placed.
+    """
+
+    def __init__(self, expressions: ExpressionSet, graph: DifferentiationGraph) -> None:
+        self.graph = graph
+        self.references = expressions.references
+        self.edges: dict[str, list[int]] = {}
+        self.names = edge_names(graph)
+        for e, name in enumerate(self.names):
+            self.edges.setdefault(name, []).append(e)
+        live = graph.live_edges.tolist()
+        for name, known in self.edges.items():
+            # a dead edge is meant only where no other has the name
+            self.edges[name] = [e for e in known if live[e]] or known
+        self._sources: list[int] = graph.sources.tolist()
+        self._targets: list[int] = graph.targets.tolist()
+        self._units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
+        self._closures: dict[tuple[str, int], frozenset[int]] = {}
+        self._pairs: dict[Expression, frozenset[Pair]] = {}
+        for node in postorder(expressions.entries.values(), self._children):
+            self._pairs[node] = self._find(node)
+        self._ambiguous = any(len(known) > 1 for known in self.edges.values())
+        self._identities: dict[Place, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        #: Where every entry runs, by positions of its root and terminal.
+        self.entries: dict[tuple[int, int], Place] = {}
+        rows, columns = _positions(graph, graph.roots), _positions(graph, graph.terminals)
+        for (root, terminal), expression in expressions.entries.items():
+            if list(expressions.entries) == [DEFAULT] and len(graph.roots) == len(graph.terminals) == 1:
+                row, column = 0, 0
+            else:
+                row, column = _position(rows, root, "root"), _position(columns, terminal, "terminal")
+            ends = graph.roots[row], graph.terminals[column]
+            if ends not in self._pairs[expression]:
+                runs = self._shown(expression)
+                raise ExpressionError(f"∂{root}/∂{terminal} = {_short(expression)}: the expression runs {runs}")
+            if (row, column) in self.entries:
+                raise ExpressionError(f"∂{root}/∂{terminal} is given twice; expected each entry once")
+            self.entries[row, column] = (expression, *ends)
+
+    def parts(self, where: Place) -> list[Place]:
+        """The operands of a place, each at its own; for a reference what it stands for."""
+        expression, s, t = where
+        if isinstance(expression, Sum):
+            return [(term, s, t) for term in expression.terms]
+        if isinstance(expression, Reference):
+            return [(self.references[expression.name], s, t)]
+        if not isinstance(expression, Product):
+            return []
+        # vertices that each factor can end at, then back from t
+        ends = [{s}]
+        for factor in expression.factors:
+            ends.append({b for a, b in self._pairs[factor] if a in ends[-1]})
+        placed: list[Place] = []
+        for factor, before in zip(reversed(expression.factors), reversed(ends[:-1]), strict=True):
+            source = min(a for a, b in self._pairs[factor] if b == t and a in before)
+            placed.append((factor, source, t))
+            t = source
+        return placed[::-1]
+
+    def edge(self, where: Place) -> int:
+        """The edge that a symbol is at its place."""
+        expression, s, t = where
+        assert isinstance(expression, Symbol)
+        return next(
+            e
+            for e in self.edges[expression.name]
+            if s in self._closure("up", self._sources[e]) and t in self._closure("down", self._targets[e])
+        )
+
+    def identity(self, where: Place) -> Hashable:
+        """What tells two places of a reference apart: the edges of shared names, not the ends."""
+        if not self._ambiguous:
+            return where[0]
+        known = self._identities
+        for inner in postorder([where], lambda place: () if place in known else self.parts(place)):
+            if inner not in known:
+                own = self.edge(inner) if isinstance(inner[0], Symbol) else type(inner[0]).__name__
+                parts = tuple(known[part] for part in self.parts(inner))
+                known[inner] = self._numbers.setdefault((own, parts), len(self._numbers))
+        return known[where]
+
+    def sizes(self) -> Iterable[int]:
+        """Number of symbols written, in each reference and entry."""
+        sizes: dict[Expression, int] = {}
+        for node in postorder(self._pairs, operands):
+            sizes[node] = sum(sizes[part] for part in operands(node)) or 1
+        roots = {*(where[0] for where in self.entries.values()), *self.references.values()}
+        return [sizes.get(root, 0) for root in roots]
+
+    def words(self, where: Place) -> Counter[tuple[int, ...]]:
+        """What a place stands for, multiplied out: how often it counts every path, unit edges left out."""
+        values: dict[Place, Counter[tuple[int, ...]]] = {}
+        for inner in postorder([where], self.parts):
+            parts = [values[part] for part in self.parts(inner)]
+            value: Counter[tuple[int, ...]] = Counter()
+            if isinstance(inner[0], Symbol):
+                edge = self.edge(inner)
+                value[() if self._units[edge] else (edge,)] = 1
+            elif isinstance(inner[0], Product):
+                value[()] = 1
+                for part in parts:
+                    longer: Counter[tuple[int, ...]] = Counter()
+                    for path, times in value.items():
+                        for end, more in part.items():
+                            longer[path + end] += times * more
+                    value = longer
+            else:
+                for part in parts:
+                    value.update(part)
+            values[inner] = value
+        return values[where]
+
+    def _children(self, node: Expression) -> Sequence[Expression]:
+        return (self.references[node.name],) if isinstance(node, Reference) else operands(node)
+
+    def _find(self, node: Expression) -> frozenset[Pair]:
+        pairs = self._pairs
+        if isinstance(node, Symbol):
+            if node.name not in self.edges:
+                raise unknown_label(node.name, self.edges)
+            return frozenset(
+                (s, t)
+                for e in self.edges[node.name]
+                for s in self._closure("up", self._sources[e])
+                for t in self._closure("down", self._targets[e])
+            )
+        if isinstance(node, Reference):
+            return pairs[self.references[node.name]]
+        if isinstance(node, Sum):
+            first, *others = node.terms
+            common = pairs[first]
+            for term in others:
+                if common.isdisjoint(pairs[term]):
+                    one, other = (f"{_short(part)} runs {self._shown(part)}" for part in (first, term))
+                    raise ExpressionError(f"{_short(node)} is no sum of paths between two vertices: {one}, {other}")
+                common &= pairs[term]
+            return common
+        assert isinstance(node, Product)
+        before = node.factors[0]
+        joined = pairs[before]
+        for factor in node.factors[1:]:
+            followers: dict[int, list[int]] = {}
+            for a, b in pairs[factor]:
+                followers.setdefault(a, []).append(b)
+            joined = frozenset((s, t) for s, m in joined for t in followers.get(m, ()))
+            if not joined:
+                one, other = (f"{_short(part)} runs {self._shown(part)}" for part in (before, factor))
+                raise ExpressionError(f"{_short(node)} is no path: {one}, {other}")
+            before = factor
+        return joined
+
+    def _closure(self, direction: str, vertex: int) -> frozenset[int]:
+        """The vertex and all that unit edges lead to from it."""
+        key = (direction, vertex)
+        if key not in self._closures:
+            edges, ends = (
+                (self.graph.in_edges, self._sources) if direction == "up" else (self.graph.out_edges, self._targets)
+            )
+            found = {vertex}
+            stack = [vertex]
+            while stack:
+                for e in edges[stack.pop()]:
+                    if self._units[e] and ends[e] not in found:
+                        found.add(ends[e])
+                        stack.append(ends[e])
+            self._closures[key] = frozenset(found)
+        return self._closures[key]
+
+    def _shown(self, expression: Expression) -> str:
+        """Where an expression runs, for messages: the narrowest pairs."""
+        names = self.graph.vertices
+        pairs = sorted(self._pairs[expression])
+        if isinstance(expression, Symbol):
+            pairs = [(self._sources[e], self._targets[e]) for e in self.edges[expression.name]]
+        return " or ".join(f"from {names[s]!r} to {names[t]!r}" for s, t in pairs[:3]) or "nowhere"
+
+
+def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
+    """The error for a symbol that no edge is called."""
+    hint = str(unknown_name("label", name, known))
+    return ExpressionError(hint if len(hint) < 300 else hint[:300] + " …")
+
+
+def _culprit(placement: Placement) -> str:
+    """What the entries lack or have too much of, compared with all paths of the graph."""
+    graph = placement.graph
+    found = {key: Counter[tuple[int, ...]]() for key in placement.entries}
+    references = placement.references
+    counts = word_counts([where[0] for where in placement.entries.values()], references)
+    budget = sum(counts[where[0]] for where in placement.entries.values())
+    general = "the expressions are not the sums over all paths of the graph: a path is missing or counted twice"
+    if budget > _PATHS:
+        return general
+    for key, where in placement.entries.items():
+        found[key] = placement.words(where)
+    columns = {terminal: column for column, terminal in enumerate(graph.terminals)}
+    units = [kind == Kind.ONE for kind in graph.kinds.tolist()]
+    for row, root in enumerate(graph.roots):
+        stack: list[tuple[int, tuple[int, ...]]] = [(root, ())]
+        while stack:
+            v, path = stack.pop()
+            if v in columns:
+                short = tuple(e for e in path if not units[e])
+                counter = found.setdefault((row, columns[v]), Counter())
+                counter[short] -= 1
+                if counter[short] < 0:
+                    return f"{_entry(graph, row, columns[v])} lacks the path {_path(placement, path)}"
+            stack += [(int(graph.targets[e]), (*path, e)) for e in graph.out_edges[v] if graph.live_edges[e]]
+    for (row, column), counter in found.items():
+        for path, extra in counter.items():
+            if extra:
+                times = f"{extra + 1} times instead of once"
+                return f"{_entry(graph, row, column)} counts the path {_path(placement, path)} {times}"
+    return general
+
+
+def _entry(graph: DifferentiationGraph, row: int, column: int) -> str:
+    return f"∂{graph.vertices[graph.roots[row]]}/∂{graph.vertices[graph.terminals[column]]}"
+
+
+def _path(placement: Placement, path: Sequence[int]) -> str:
+    return "*".join(placement.names[e] for e in path)
+
+
+def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:
+    """Positions by name; also as text, and as text without TeX's braces, where that is unique."""
+    exact: dict[Hashable, int] = {graph.vertices[v]: position for position, v in enumerate(ends)}
+    loose = Counter(spelling for name in exact for spelling in {str(name), plain(name)})
+    for name, position in list(exact.items()):
+        for spelling in (str(name), plain(name)):
+            if loose[spelling] == 1:
+                exact.setdefault(spelling, position)
+    return exact
+
+
+def _position(known: Mapping[Hashable, int], name: Hashable, what: str) -> int:
+    for spelling in (name, str(name), plain(name)):
+        if spelling in known:
+            return known[spelling]
+    raise ExpressionError(str(unknown_name(what, str(name), {str(k) for k in known})))
+
+
+def _short(expression: Expression) -> str:
+    shown = str(expression)
+    return shown if len(shown) <= 80 else f"{shown[:60]} … {shown[-15:]}"

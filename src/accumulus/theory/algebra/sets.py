@@ -1,0 +1,362 @@
+"""Sets of expressions connected by references: an accumulation, written as mathematics.
+
+An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these use.
+What is written is what is computed: an expression that stands twice is computed twice, a reference once. So the
+notes' two forms of the same derivative, with and without s_1, cost 10 and 12 products. `shared` names whatever stands
+more than once, `inlined` writes every reference out.
+
+From and to accumulations: every step that is used once becomes part of the expression that uses it, every other one a
+reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can
+change the cost, among vectors and constants, a factor that is a product itself is a reference, too. Linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.cost import count
+from accumulus.errors import ExpressionError, unknown_name
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.search.plan import Plan
+from accumulus.theory.algebra.expression import (
+    Expression,
+    Product,
+    Reference,
+    Symbol,
+    operands,
+    postorder,
+    product,
+    total,
+)
+from accumulus.theory.algebra.names import edge_names, fresh_names, latex_name, plain, quoted
+from accumulus.theory.algebra.parser import fail, parse, statements
+from accumulus.theory.algebra.polynomial import equivalent, word_counts
+
+if TYPE_CHECKING:
+    import sympy
+
+__all__ = ["Entry", "ExpressionSet", "expressions"]
+
+#: Names of a root and a terminal.
+Entry = tuple[Hashable, Hashable]
+
+#: Inlined sets larger than this are refused.
+_LARGEST = 10_000_000
+
+
+@dataclass(frozen=True)
+class ExpressionSet:
+    """Expressions of the Jacobian's nonzeros, and the references that they use.
+
+    Args:
+        references: definitions by name, in any order; kept in one in which each uses only earlier ones.
+        entries: expressions by (name of the root, name of the terminal).
+
+    Raises:
+        ExpressionError: if a reference is not defined, or depends on itself.
+
+    >>> expressions = ExpressionSet.parse('''
+    ...     s1 = e8*e11 + e9*e12
+    ...     ∂v1/∂v9 = e1*(e3*e7*e11 + e4*s1) + e2*(e6*e10*e12 + e5*s1)
+    ... ''')
+    >>> expressions.cost("fma"), expressions.inlined().cost("fma")
+    (10, 12)
+    >>> print(expressions.inlined())
+    ∂v1/∂v9 = e1*(e3*e7*e11 + e4*(e8*e11 + e9*e12)) + e2*(e5*(e8*e11 + e9*e12) + e6*e10*e12)
+    """
+
+    references: Mapping[str, Expression]
+    entries: Mapping[Entry, Expression]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "entries", dict(self.entries))
+        object.__setattr__(self, "references", _in_order(self.references, self.entries))
+
+    @classmethod
+    def parse(cls, text: str) -> ExpressionSet:
+        """A set from text: one statement a line, ``s1 = …`` for a reference, ``∂y/∂x = …`` for an entry.
+
+        An expression without a left side is the derivative ∂y/∂x, and then the only entry. The grammar is that of
+        `accumulus.theory.algebra.parser`.
+
+        Raises:
+            ExpressionError: pointing at the character, or naming what is defined twice, not at all, or by itself.
+        """
+        if not isinstance(text, str):
+            raise ExpressionError(f"{type(text).__name__} {text!r} was given; expected text")
+        found = list(statements(text))
+        names = {statement.key for statement in found if isinstance(statement.key, str)}
+        references: dict[str, Expression] = {}
+        entries: dict[Entry, Expression] = {}
+        for statement in found:
+            expression = parse(text, names, start=statement.start, stop=statement.stop)
+            key = ("y", "x") if statement.key is None else statement.key
+            if key in references or key in entries:
+                shown = key if isinstance(key, str) else f"∂{key[0]}/∂{key[1]}"
+                fail(text, statement.start, f"{shown} is defined a second time; expected each once")
+            if isinstance(key, str):
+                references[key] = expression
+            else:
+                entries[key] = expression
+        if not entries:
+            raise ExpressionError("the text has no entry; expected an expression, or lines such as ∂y/∂x = e1*e2")
+        return cls(references, entries)
+
+    @classmethod
+    def from_accumulation(cls, accumulation: Accumulation, names: Sequence[str] | None = None) -> ExpressionSet:
+        """The accumulation as expressions.
+
+        Args:
+            names: of the edges' labels, by number; those of `accumulus.theory.algebra.names.edge_names` if not given.
+        """
+        return cls._written(accumulation, names, _bracketing_matters(accumulation))
+
+    @classmethod
+    def _written(cls, accumulation: Accumulation, names: Sequence[str] | None, bracketed: bool) -> ExpressionSet:
+        """`bracketed`: whether products stay bracketed as they are, since `to_accumulation` goes from left to right."""
+        graph, steps = accumulation.graph, accumulation.steps
+        first = steps.edges
+        names = edge_names(graph) if names is None else names
+        fresh = fresh_names("s", set(names))
+        uses, spliced, factors = _uses(accumulation, bracketed)
+        values: dict[int, Expression] = {e: Symbol(name) for e, name in enumerate(names)}
+        references: dict[str, Expression] = {}
+        for step in range(len(steps)):
+            reference = first + step
+            if not uses[reference] or reference in spliced:
+                continue
+            # the whole of a sum of sums, or of a product of products, at once
+            parts: list[Expression] = []
+            stack = [steps.right[step], steps.left[step]]
+            while stack:
+                operand = stack.pop()
+                if operand in spliced and steps.is_product[operand - first] == steps.is_product[step]:
+                    stack += (steps.right[operand - first], steps.left[operand - first])
+                else:
+                    parts.append(values[operand])
+            value: Expression = product(parts) if steps.is_product[step] else total(parts)
+            if uses[reference] > 1 or reference in factors:
+                name = next(fresh)
+                references[name] = value
+                value = Reference(name)
+            values[reference] = value
+        entries = {
+            (graph.vertices[graph.roots[row]], graph.vertices[graph.terminals[column]]): values[reference]
+            for (row, column), reference in accumulation.entries.items()
+        }
+        return cls(references, entries)
+
+    @classmethod
+    def from_graph(cls, graph: DifferentiationGraph) -> ExpressionSet:
+        """The nested expressions of a simple graph: one whose every root and terminal are joined by a series-parallel
+        graph that shares nothing with the others. Labels that the graph has twice stand twice.
+
+        Raises:
+            ExpressionError: naming a vertex of a complex block; any method's accumulation has expressions even then.
+        """
+        from accumulus.theory.algebra.drawing import simple_accumulation
+
+        return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
+
+    def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
+        """The accumulation of `graph` that computes what is written, products from left to right.
+
+        Symbols are labels of the graph's edges, by the names of `edge_names`; a unit edge on a path may be left out.
+
+        Raises:
+            ExpressionError: naming labels or vertices that the graph does not have, factors that do not meet, terms
+                with different ends, or a path that is missing or counted more than once.
+        """
+        from accumulus.theory.algebra.placing import place
+
+        return place(self, graph)
+
+    def to_graph(self, symbols: Literal["shared", "split"] = "shared") -> DifferentiationGraph:
+        """The differentiation graph of the expressions: each product a path, each sum a block.
+
+        Args:
+            symbols: ``"shared"``: a symbol is one edge, wherever it stands, and references are what they stand for.
+                This is the graph that the accumulation was made from, up to names of vertices. ``"split"``: every
+                place where a symbol stands is an edge of its own, and so is every place of a reference, as in the
+                notes' drawings of factorized graphs; roots and terminals are shared. This graph is simple.
+
+        Raises:
+            ExpressionError: for ``"shared"``, if no graph has these path sums; names a path that is missing or counted
+                twice, or a cycle.
+        """
+        from accumulus.theory.algebra.drawing import shared_graph, split_graph
+
+        drawings = {"shared": shared_graph, "split": split_graph}
+        if symbols not in drawings:
+            raise unknown_name("way to draw symbols", symbols, drawings)
+        return drawings[symbols](self)
+
+    def cost(self, objective: str = "fma", graph: DifferentiationGraph | None = None) -> int:
+        """Cost of what is written, counted on its accumulation.
+
+        Args:
+            graph: where sizes and kinds of labels are known from; `to_graph()` if not given.
+        """
+        return count(self.to_accumulation(self.to_graph() if graph is None else graph), objective)
+
+    @cached_property
+    def multiplications(self) -> int:
+        """Products as written: what `cost` counts under ``"fma"``, without a graph."""
+        return sum(expression.multiplications for expression in (*self.references.values(), *self.entries.values()))
+
+    def inlined(self) -> ExpressionSet:
+        """The same without references, each written out wherever it is used.
+
+        Raises:
+            ExpressionError: if more than ten million products would be written.
+        """
+        values: dict[Expression, Expression] = {}
+        size: dict[Expression, int] = {}
+        for node in self._nodes():
+            if isinstance(node, Reference):
+                definition = self.references[node.name]
+                values[node], size[node] = values[definition], size[definition]
+            else:
+                parts = [values[operand] for operand in operands(node)]
+                values[node] = node if not parts else product(parts) if isinstance(node, Product) else total(parts)
+                size[node] = 1 + sum(size[operand] for operand in operands(node))
+        written = sum(size[expression] for expression in self.entries.values())
+        if written > _LARGEST:
+            raise ExpressionError(f"without references the set has {written} labels; expected at most {_LARGEST}")
+        return ExpressionSet({}, {key: values[expression] for key, expression in self.entries.items()})
+
+    def shared(self) -> ExpressionSet:
+        """The same with a reference for everything that stands more than once (`accumulus.theory.algebra.sharing`).
+
+        Never takes more products as written. References that are equal, or used once, are resolved, so among vectors
+        the bracketing that they kept is lost, and the cost may rise.
+
+        >>> print(ExpressionSet.parse("a*(b*c + d)*e + a*(b*c + d)*f").shared())
+        s1 = a*(b*c + d)
+        ∂y/∂x = s1*e + s1*f
+        """
+        from accumulus.theory.algebra.sharing import shared
+
+        return ExpressionSet(*shared(self))
+
+    def equivalent(self, other: ExpressionSet) -> bool:
+        """Whether both have the same entries, equal as noncommutative polynomials."""
+        mine, others = _by_plain_name(self.entries), _by_plain_name(other.entries)
+        return mine.keys() == others.keys() and all(
+            equivalent(mine[key], others[key], self.references, other.references) for key in mine
+        )
+
+    def words(self) -> int:
+        """Number of paths that the entries stand for, with multiplicity."""
+        counts = word_counts(self.entries.values(), self.references)
+        return sum(counts[expression] for expression in self.entries.values())
+
+    def latex(self) -> str:
+        """The set as a LaTeX ``align*`` environment, a line for each expression."""
+        lines = [f"{latex_name(name)} &= {definition.latex()}" for name, definition in self.references.items()]
+        for (root, terminal), expression in self.entries.items():
+            derivative = f"\\frac{{\\partial {latex_name(str(root))}}}{{\\partial {latex_name(str(terminal))}}}"
+            lines.append(f"{derivative} &= {expression.latex()}")
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+    def sympy(self) -> tuple[list[tuple[sympy.Symbol, sympy.Expr]], dict[Entry, sympy.Expr]]:
+        """The set in SymPy: replacements in the form of ``sympy.cse``, and the entries; needs SymPy."""
+        replacements: Any = [
+            (Reference(name).sympy(), definition.sympy()) for name, definition in self.references.items()
+        ]
+        return replacements, {key: expression.sympy() for key, expression in self.entries.items()}
+
+    def __str__(self) -> str:
+        lines = [f"{quoted(name)} = {definition}" for name, definition in self.references.items()]
+        for (root, terminal), expression in self.entries.items():
+            lines.append(f"∂{_vertex(root)}/∂{_vertex(terminal)} = {expression}")
+        return "\n".join(lines)
+
+    def _nodes(self) -> Iterator[Expression]:
+        def children(node: Expression) -> tuple[Expression, ...]:
+            return (self.references[node.name],) if isinstance(node, Reference) else operands(node)
+
+        return postorder([*self.references.values(), *self.entries.values()], children)
+
+
+def expressions(plan: Plan) -> ExpressionSet:
+    """A plan as mathematics: an expression for every nonzero, references for what is computed once.
+
+    >>> import accumulus as acc
+    >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
+    >>> print(expressions(acc.plan(graph, order=["b", "a"])))
+    s1 = e3*e4
+    ∂y/∂x = e1*s1
+    ∂z/∂x = e2*s1
+    """
+    return ExpressionSet.from_accumulation(plan.accumulation)
+
+
+def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> dict[str, Expression]:
+    """The references, each after those that it uses."""
+    used: dict[str, tuple[str, ...]] = {}
+    for name, expression in [*references.items(), *(("", entry) for entry in entries.values())]:
+        inner = [node.name for node in postorder([expression], operands) if isinstance(node, Reference)]
+        used[name] = tuple(sorted(inner))
+        for unknown in inner:
+            if unknown not in references:
+                raise ExpressionError(f"reference {unknown!r} is used but not defined; defined: {sorted(references)}")
+    order = list(postorder(references, lambda name: used[name]))
+    position = {name: k for k, name in enumerate(order)}
+    for name in references:
+        late = next((inner for inner in used[name] if position[inner] >= position[name]), None)
+        if late is not None:
+            raise ExpressionError(f"reference {late!r} depends on itself; expected each to use only others")
+    return {name: references[name] for name in order}
+
+
+def _bracketing_matters(accumulation: Accumulation) -> bool:
+    """Whether the bracketing of products can change the cost: of vectors, and of constants, whose products are free."""
+    graph = accumulation.graph
+    if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
+        return True
+    fixed = [kind != Kind.VARIABLE for kind in graph.kinds.tolist()]
+    for is_product, left, right in accumulation.steps:
+        fixed.append(fixed[left] and fixed[right])
+        if fixed[-1] and not is_product:  # a sum of units
+            return True
+    return False
+
+
+def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
+    """How often each reference is used by what matters; those used once, by a step of their own kind, that become part
+    of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    steps = accumulation.steps
+    first = steps.edges
+    uses = [0] * (first + len(steps))
+    user = [-1] * (first + len(steps))
+    for reference in accumulation.entries.values():
+        uses[reference] += 1
+    for step in reversed(range(len(steps))):
+        if uses[first + step]:
+            for operand in (steps.left[step], steps.right[step]):
+                uses[operand] += 1
+                user[operand] = step
+    spliced = {
+        first + step
+        for step in range(len(steps))
+        if uses[first + step] == 1
+        and user[first + step] >= 0
+        and steps.is_product[user[first + step]] == steps.is_product[step]
+    }
+    factors = {k for k in spliced if bracketed and steps.is_product[k - first] and steps.right[user[k]] == k}
+    return uses, spliced - factors, factors
+
+
+def _by_plain_name(entries: Mapping[Entry, Expression]) -> dict[tuple[str, str], Expression]:
+    return {(plain(root), plain(terminal)): expression for (root, terminal), expression in entries.items()}
+
+
+def _vertex(name: Hashable) -> str:
+    shown = plain(name)
+    return shown if re.fullmatch(r"[\w′'-]+", shown) else f"`{shown}`"

@@ -1,0 +1,1 @@
+"""Kernels of the searches and proofs of the theory."""

@@ -1,0 +1,265 @@
+"""What is known about the optimum of a graph, part by part, and the searches that find out more.
+
+Three questions, of which each is as hard as there is room in it: what the best *vertex* elimination costs, the best
+*edge* elimination, and the best *face* elimination. An order is an edge sequence, and an edge sequence a face sequence;
+so costs of one are upper bounds for the next, and lower bounds the other way round. Bounds that hold for every program
+(`accumulus.theory.bounds`, `accumulus.theory.exact.bracketings`) hold for all three.
+
+Independent parts of the graph are looked at one by one. Every search is a generator that yields the best total cost
+from time to time and may be dropped at any yield.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+
+from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
+from accumulus.elimination.face import FaceElimination
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.search.elimination import Elimination, is_large
+from accumulus.search.large import LargeElimination
+from accumulus.theory.bounds import least_costs, unmerged
+from accumulus.theory.exact.bracketings import bracketing_bound
+from accumulus.theory.exact.lines import LineSearch
+from accumulus.theory.exact.reductions import parts, reduced
+from accumulus.theory.exact.subsets import SubsetSearch
+
+__all__ = ["LEVELS", "Level", "Proof"]
+
+Level = Literal["vertex", "edge", "face"]
+#: From the narrowest to the widest class of eliminations.
+LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
+
+
+@dataclass(slots=True)
+class _Part:
+    """An independent part: its vertices in the best order that is known, and what is known beyond that.
+
+    Attributes:
+        cost: of the best elimination that is known, by level; of a wider class never more.
+        bound: no elimination costs less, by level; of a wider class never more.
+        edges: the best edge elimination that is known, if it is better than the order.
+        faces: the search that found a better face elimination than both, with its steps.
+    """
+
+    order: tuple[int, ...]
+    cost: dict[Level, int]
+    bound: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
+    edges: list[tuple[int, int, Side]] | None = None
+    faces: LineSearch | None = None
+
+    def proven(self, level: Level) -> bool:
+        return self.bound[level] >= self.cost[level]
+
+    def improve(self, level: Level, cost: int) -> None:
+        for wider in LEVELS[LEVELS.index(level) :]:
+            self.cost[wider] = min(self.cost[wider], cost)
+
+    def raise_bound(self, level: Level, bound: int) -> None:
+        for narrower in LEVELS[: LEVELS.index(level) + 1]:
+            self.bound[narrower] = max(self.bound[narrower], bound)
+
+
+class Proof:
+    """Lower bounds, and plans, of one graph under one objective.
+
+    Args:
+        graph: to be searched.
+        objective: "fma" or "multiplications"; nothing is proven about "operations".
+        order: of all intermediates, the best that is known.
+        deadline: when it passes, `OutOfTimeError` is raised; what is known by then is there all the same.
+    """
+
+    def __init__(
+        self, graph: DifferentiationGraph, objective: Objective, order: Sequence[int], deadline: Deadline = FOREVER
+    ) -> None:
+        assert not objective.on_tape
+        self.graph = graph
+        self._state = Elimination(graph, objective, deadline)
+        #: With parallel edges as they are: what holds there holds for every program.
+        self._unmerged = unmerged(graph, objective, deadline)
+        self._parts: list[_Part] = []
+        position = {v: t for t, v in enumerate(order)}
+        prices = self._prices(order, deadline)
+        for part in parts(self._state):
+            cost = sum(prices[v] for v in part)
+            in_order = tuple(sorted(part, key=position.__getitem__))
+            self._parts.append(_Part(in_order, dict.fromkeys(LEVELS, cost)))
+        least = least_costs(self._unmerged)
+        for known in self._parts:
+            known.raise_bound("face", sum(least[v] for v in known.order))
+
+    def cost(self, level: Level) -> int:
+        """Of the best elimination that is known."""
+        return sum(part.cost[level] for part in self._parts)
+
+    def bound(self, level: Level) -> int:
+        """No elimination costs less."""
+        return sum(part.bound[level] for part in self._parts)
+
+    def proven(self, level: Level) -> bool:
+        """Whether no elimination is cheaper than the best that is known."""
+        return all(part.proven(level) for part in self._parts)
+
+    def bracket(self, seconds: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
+        """Raise the bounds of all levels by the cheapest bracketing of each part.
+
+        Args:
+            seconds: that are left.
+            columns: of the integer program of a part, at most.
+            partial: whether to leave out paths where there are too many.
+        """
+        for part in self._parts:
+            if not part.proven("face"):
+                found = bracketing_bound(self._unmerged, part.order, seconds(), columns, partial=partial)
+                part.raise_bound("face", found.bound)
+                yield self.cost("face")
+
+    def search_orders(self, most: int) -> Iterator[int]:
+        """Dynamic programming over the sets of each part of at most so many vertices, after reduction."""
+        for part in self._parts:
+            if part.proven("vertex"):
+                continue
+            smaller = reduced(self._state, part.order)
+            if len(smaller.state.intermediates) > most:
+                part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
+                continue
+            search = SubsetSearch(smaller.state, part.cost["vertex"] - smaller.cost)
+            for _ in search.run():
+                yield self.cost("vertex")
+            if search.order is not None:
+                part.order = smaller.named(search.order)
+            part.improve("vertex", smaller.cost + search.cost)
+            part.raise_bound("vertex", smaller.cost + search.lower_bound)
+            yield self.cost("vertex")
+
+    def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
+        """Branch and bound over the edge or face eliminations of each part.
+
+        Args:
+            moves: tried for each part, at most.
+        """
+        for part in self._parts:
+            if part.proven(level):
+                continue
+            search = LineSearch(
+                self._state, part.order, part.cost[level], part.bound[level], edges=level == "edge", moves=moves
+            )
+            try:
+                for _ in search.run():
+                    if search.steps is not None and search.cost < part.cost[level]:
+                        self._keep(part, level, search)
+                    yield self.cost(level)
+            finally:
+                if search.steps is not None and search.cost < part.cost[level]:
+                    self._keep(part, level, search)
+                part.raise_bound(level, search.lower_bound)
+            yield self.cost(level)
+
+    def order(self) -> tuple[int, ...]:
+        """The best order that is known, of all intermediates."""
+        return (*(v for part in self._parts for v in part.order), *self._state.dead)
+
+    def accumulation(self, level: Literal["edge", "face"]) -> Accumulation:
+        """The best edge or face elimination that is known."""
+        if level == "edge":
+            edges = EdgeElimination(self.graph)
+            for part in self._parts:
+                self._eliminate_part(edges, part)
+            return edges.finish()
+        faces = _Faces(self.graph)
+        for part in self._parts:
+            faces.eliminate_part(part)
+        return faces.elimination.finish()
+
+    def _keep(self, part: _Part, level: Literal["edge", "face"], search: LineSearch) -> None:
+        part.improve(level, search.cost)
+        if level == "edge":
+            part.edges = search.named_edges()
+        else:
+            part.faces = search
+
+    def _eliminate_part(self, elimination: EdgeElimination, part: _Part) -> None:
+        if part.edges is not None:
+            for edge in part.edges:
+                elimination.eliminate(*edge)
+            return
+        for k in part.order:
+            for edge in edges_of_vertex(elimination, k):
+                elimination.eliminate(*edge)
+
+    def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
+        """What each vertex costs in an order."""
+        if is_large(self.graph):
+            costs = np.zeros(len(order), np.int64)
+            large = LargeElimination(self.graph, self._state.objective, deadline=deadline)
+            large.follow(np.array(order, np.int64), costs=costs)
+            return dict(zip(order, costs.tolist(), strict=True))
+        state = Elimination(self.graph, self._state.objective)
+        prices = {}
+        for v in order:
+            prices[v] = state.cost(v)[0]
+            state.eliminate(v)
+        return prices
+
+
+class _Faces:
+    """A face elimination in which parts are eliminated by orders, edges or faces."""
+
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        self.elimination = FaceElimination(graph)
+        #: Ends of each vertex of the line graph; the vertices by where they end and where they start.
+        self._ends: dict[int, tuple[int, int]] = {}
+        self._into: dict[int, dict[int, int]] = {}
+        for e in self.elimination.vertices():
+            self._put(e, int(graph.sources[e]), int(graph.targets[e]))
+
+    def eliminate_part(self, part: _Part) -> None:
+        """Eliminate all faces of a part, in the best way that is known."""
+        if part.faces is not None:
+            self._eliminate_faces(part.faces)
+        elif part.edges is not None:
+            for edge in part.edges:
+                self._eliminate_edge(*edge)
+        else:
+            for k in part.order:
+                for j in tuple(self._into.get(k, ())):
+                    if self._at(j, k) is not None:
+                        self._eliminate_edge(j, k, "back")
+
+    def _put(self, v: int, j: int, i: int) -> None:
+        self._ends[v] = j, i
+        self._into.setdefault(i, {})[j] = v
+
+    def _at(self, j: int, i: int) -> int | None:
+        """The vertex with these ends, if there is one; what is gone, or has other ends by now, is passed over."""
+        v = self._into.get(i, {}).get(j)
+        return v if v is not None and v in self.elimination and self._ends[v] == (j, i) else None
+
+    def _eliminate_faces(self, search: LineSearch) -> None:
+        assert search.steps is not None
+        number: dict[int, int] = {}
+        for slot, line in enumerate(search.lines):
+            v = self._at(*line)
+            assert v is not None
+            number[slot] = v
+        resolve = self.elimination.resolve
+        for i, j, k in search.steps:
+            number[k] = self.elimination.eliminate(resolve(number[i]), resolve(number[j]))
+
+    def _eliminate_edge(self, j: int, i: int, side: Side) -> None:
+        faces, e = self.elimination, self._at(j, i)
+        assert e is not None
+        if side == "front":
+            pairs = [(p, e, self._ends[p][0], i) for p in faces.predecessors[e]]
+        else:
+            pairs = [(e, s, j, self._ends[s][1]) for s in faces.successors[e]]
+        for first, second, start, end in pairs:
+            self._put(faces.eliminate(first, second), start, end)

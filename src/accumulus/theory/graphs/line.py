@@ -1,0 +1,293 @@
+"""The line graph of a differentiation graph, its bicliques, and the way back.
+
+A vertex stands for each edge, an edge ⟨i,j⟩ (a *face*) for each adjacent edge path: i ends where j starts. One vertex
+is added for each root, before all edges that leave it, and one for each terminal, after all edges that enter it.
+Other names: dual c-graph (Naumann, Optimal Accumulation of Jacobian Matrices by Elimination Methods on the Dual
+Computational Graph, 2003), line graph of the extended computational graph (Griewank and Walther, Evaluating
+Derivatives, 2008, p. 204); in the notes, section 1.
+
+Every vertex of the graph becomes a biclique: all edges that enter it before all edges that leave it. So in a line
+graph the successor sets of any two vertices are equal or disjoint, and every digraph of that kind is a line graph
+(Heuchenne 1964; Harary and Norman, Some Properties of Line Digraphs, 1960). Face elimination soon makes digraphs that
+are not: `LineGraph.reason` says why, naming two vertices whose successor sets overlap.
+
+Everything is linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺| faces (but for sorting them). A line graph
+does not change; the one that face elimination works on, `accumulus.elimination.face.FaceElimination`, has its vertices
+numbered in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from accumulus.errors import GraphError
+from accumulus.graph.derive import derive
+from accumulus.graph.graph import DifferentiationGraph
+
+__all__ = ["Biclique", "Face", "LineGraph"]
+
+
+class Face(NamedTuple):
+    """An edge of a line graph: two edges of the graph, the second starting where the first ends."""
+
+    first: int
+    second: int
+
+
+class Biclique(NamedTuple):
+    """A complete bipartite subgraph of a line graph: the edges that enter and that leave one vertex of the graph."""
+
+    predecessors: tuple[int, ...]
+    successors: tuple[int, ...]
+
+
+class LineGraph:
+    """An acyclic digraph whose vertices are edges, roots and terminals, in this order; immutable.
+
+    Made from a differentiation graph by `of`, or given as it is: then it may be no line graph, as `reason` tells.
+
+    Args:
+        names: of the vertices: first those that stand for edges, then the added ones.
+        faces: pairs of vertices by number.
+        roots, terminals: numbers of added vertices, at the end of `names`.
+
+    Raises:
+        GraphError: for a cycle, an unknown vertex, a face given twice, a root with predecessors or a terminal with
+            successors.
+
+    >>> line = LineGraph.of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2"), ("y", "a", "e3")]))
+    >>> [(line.names[i], line.names[j]) for i, j in line.faces if (i, j) in line.intermediate_faces]
+    [('e1', 'e2'), ('e3', 'e2')]
+    >>> line.to_graph().vertices
+    ('y', 'a', 'x')
+    """
+
+    def __init__(
+        self, names: Sequence[Hashable], faces: Iterable[Sequence[int]], roots: int = 0, terminals: int = 0
+    ) -> None:
+        #: Names of all vertices, by number.
+        self.names: tuple[Hashable, ...] = tuple(names)
+        if not 0 <= roots + terminals <= len(self.names) or min(roots, terminals) < 0:
+            raise GraphError(f"{roots} roots and {terminals} terminals among {len(self.names)} vertices")
+        #: How many vertices stand for edges; vertex e of them stands for edge e.
+        self.edges: int = len(self.names) - roots - terminals
+        self.roots: range = range(self.edges, self.edges + roots)
+        self.terminals: range = range(self.edges + roots, len(self.names))
+        #: The graph whose labels and names the edges have, where the line graph was made from one.
+        self.graph: DifferentiationGraph | None = None
+        #: Successors and predecessors of each vertex, ascending.
+        self.successors: list[list[int]] = [[] for _ in self.names]
+        self.predecessors: list[list[int]] = [[] for _ in self.names]
+        for face in faces:
+            i, j = face
+            if not (0 <= i < len(self.names) and 0 <= j < len(self.names)):
+                raise GraphError(f"face {tuple(face)!r} names a vertex that is not one of the {len(self.names)}")
+            self.successors[i].append(j)
+            self.predecessors[j].append(i)
+        self._check()
+
+    def _check(self) -> None:
+        for i, below in enumerate(self.successors):
+            below.sort()
+            self.predecessors[i].sort()
+            twice = next((j for j, k in pairwise(below) if j == k), None)
+            if twice is not None:
+                raise GraphError(f"the face {self._pair(i, twice)} is given twice; expected once")
+        for added, around, what in (
+            (self.roots, self.predecessors, "root {} comes after {}; expected roots without predecessors"),
+            (self.terminals, self.successors, "terminal {} comes before {}; expected terminals without successors"),
+        ):
+            for v in added:
+                if around[v]:
+                    raise GraphError(what.format(repr(self.names[v]), repr(self.names[around[v][0]])))
+        waiting = [len(above) for above in self.predecessors]
+        order = [v for v, count in enumerate(waiting) if count == 0]
+        for i in order:
+            for j in self.successors[i]:
+                waiting[j] -= 1
+                if waiting[j] == 0:
+                    order.append(j)
+        if len(order) < len(self.names):
+            on_cycle = next(v for v, count in enumerate(waiting) if count)
+            raise GraphError(f"the faces form a cycle at or above {self.names[on_cycle]!r}; expected none")
+
+    @classmethod
+    def of(cls, graph: DifferentiationGraph) -> LineGraph:
+        """The line graph of a graph. Edges on no path from a root to a terminal have a vertex, but no faces.
+
+        An edge vertex is called by the label's symbol, else ⟨j,i⟩ by the names of its ends; added vertices are called
+        by their roots and terminals.
+        """
+        edges = len(graph.sources)
+        live = graph.live_edges.tolist()
+        position = {v: edges + k for k, v in enumerate((*graph.roots, *graph.terminals))}
+        faces: list[tuple[int, int]] = []
+        for v in range(len(graph.vertices)):
+            above = [e for e in graph.in_edges[v] if live[e]]
+            below = [e for e in graph.out_edges[v] if live[e]]
+            if v in position:
+                faces.extend((position[v], e) for e in below)
+                faces.extend((e, position[v]) for e in above)
+            else:
+                faces.extend((i, j) for i in above for j in below)
+        ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+        names: list[Hashable] = [
+            graph.symbols[e] or f"⟨{graph.vertices[j]},{graph.vertices[i]}⟩" for e, (j, i) in enumerate(ends)
+        ]
+        names.extend(graph.vertices[v] for v in position)
+        line = cls(names, faces, len(graph.roots), len(graph.terminals))
+        line.graph = graph
+        return line
+
+    @property
+    def faces(self) -> Iterator[Face]:
+        """All faces, by their first, then their second vertices."""
+        return (Face(i, j) for i, below in enumerate(self.successors) for j in below)
+
+    @property
+    def intermediate_faces(self) -> tuple[Face, ...]:
+        """Faces between two vertices that stand for edges: those that face elimination eliminates; in the notes Ẽ_Z."""
+        return tuple(face for face in self.faces if face.first < self.edges and face.second < self.edges)
+
+    @cached_property
+    def reason(self) -> str | None:
+        """Why this is not the line graph of a differentiation graph with these roots and terminals; None if it is.
+
+        Vertices of edges without any faces count as dead edges, which a line graph may have.
+        """
+        owner = [-1] * len(self.names)
+        for i, below in enumerate(self.successors):
+            for j in below:
+                if owner[j] < 0:
+                    owner[j] = i
+        for i, below in enumerate(self.successors):
+            if below and owner[below[0]] != i and self.successors[owner[below[0]]] != below:
+                return self._overlap(owner[below[0]], i, below[0])
+            for j in below:
+                if owner[j] != owner[below[0]]:
+                    return self._overlap(owner[j], i, j)
+        for v in range(self.edges):
+            if bool(self.predecessors[v]) != bool(self.successors[v]):
+                missing = "predecessors" if self.successors[v] else "successors"
+                return f"{self.names[v]!r} has no {missing}, and is neither a root nor a terminal"
+        for root in self.roots:
+            for j in self.successors[root][:1]:
+                if j >= self.edges:
+                    return f"no edge lies between root {self.names[root]!r} and terminal {self.names[j]!r}"
+                if len(self.predecessors[j]) > 1:
+                    i, k = self.predecessors[j][:2]
+                    return f"root {self.names[root]!r} shares a successor: {self._pair(i, j)}, {self._pair(k, j)}"
+        for terminal in self.terminals:
+            for i in self.predecessors[terminal][:1]:
+                if len(self.successors[i]) > 1:
+                    j, k = self.successors[i][:2]
+                    pairs = f"{self._pair(i, j)}, {self._pair(i, k)}"
+                    return f"terminal {self.names[terminal]!r} shares a predecessor: {pairs}"
+        return None
+
+    @property
+    def is_line_graph(self) -> bool:
+        """Whether a differentiation graph has this line graph."""
+        return self.reason is None
+
+    @cached_property
+    def bicliques(self) -> tuple[Biclique, ...]:
+        """One for each vertex of the graph that paths go through, in the order of their first successors.
+
+        Every edge vertex is a predecessor in exactly one and a successor in exactly one; every face is in one.
+
+        Raises:
+            GraphError: if this is not a line graph; the message is its `reason`.
+        """
+        self._expect_line_graph()
+        found = []
+        for j, above in enumerate(self.predecessors):
+            if above and self.successors[above[0]][0] == j:
+                found.append(Biclique(tuple(above), tuple(self.successors[above[0]])))
+        return tuple(found)
+
+    def to_graph(self) -> DifferentiationGraph:
+        """The graph whose line graph this is, without its dead edges.
+
+        Edges keep their order and labels, roots and terminals their order. If the line graph was made from a graph,
+        vertices keep their names and sizes; otherwise labels are symbols, the names of the edge vertices, and
+        intermediates are called v1, v2, …
+
+        Raises:
+            GraphError: if this is not a line graph; the message is its `reason`.
+        """
+        starts = [-1] * len(self.names)
+        ends = [-1] * len(self.names)
+        for vertex, biclique in enumerate(self.bicliques):
+            for i in biclique.predecessors:
+                ends[i] = vertex
+            for j in biclique.successors:
+                starts[j] = vertex
+        count = len(self.bicliques)
+        roots: list[int] = []
+        terminals: list[int] = []
+        for found, added, places in ((roots, self.roots, ends), (terminals, self.terminals, starts)):
+            for v in added:
+                if places[v] < 0:  # no path goes through this root or terminal
+                    places[v], count = count, count + 1
+                found.append(places[v])
+        live = [e for e in range(self.edges) if starts[e] >= 0]
+        edges = [(starts[e], ends[e], e) for e in live]
+        if self.graph is None:
+            return self._symbolic(count, roots, terminals, edges)
+        numbers = [-1] * count
+        for j, i, e in edges:
+            numbers[j], numbers[i] = int(self.graph.sources[e]), int(self.graph.targets[e])
+        for places, given in ((roots, self.graph.roots), (terminals, self.graph.terminals)):
+            for place, v in zip(places, given, strict=True):
+                numbers[place] = v
+        order = sorted(range(count), key=numbers.__getitem__)
+        new = {old: k for k, old in enumerate(order)}
+        return derive(
+            self.graph,
+            [self.graph.vertices[numbers[old]] for old in order],
+            [new[v] for v in roots],
+            [new[v] for v in terminals],
+            [(new[j], new[i], e) for j, i, e in edges],
+            [int(self.graph.sizes[numbers[old]]) for old in order],
+        )
+
+    def _symbolic(
+        self, count: int, roots: list[int], terminals: list[int], edges: list[tuple[int, int, int]]
+    ) -> DifferentiationGraph:
+        names: list[Hashable] = [None] * count
+        added = [self.names[v] for v in (*self.roots, *self.terminals)]
+        for place, name in zip((*roots, *terminals), added, strict=True):
+            names[place] = name
+        taken = set(added)
+        fresh = (f"v{k}" for k in range(1, 2 * count + len(taken) + 1))
+        for v in range(count):
+            if names[v] is None:
+                names[v] = next(name for name in fresh if name not in taken)
+        labelled = [(names[j], names[i], str(self.names[e])) for j, i, e in edges]
+        return DifferentiationGraph(labelled, [names[v] for v in roots], [names[v] for v in terminals])
+
+    def _expect_line_graph(self) -> None:
+        if self.reason is not None:
+            raise GraphError(f"not a line graph: {self.reason}")
+
+    def _overlap(self, i: int, k: int, j: int) -> str:
+        """Two vertices that share the successor j, but not another one."""
+        only = set(self.successors[i]) - set(self.successors[k])
+        if not only:
+            i, k = k, i
+            only = set(self.successors[i]) - set(self.successors[k])
+        return (
+            f"{self.names[i]!r} and {self.names[k]!r} both come before {self.names[j]!r}, but only {self.names[i]!r} "
+            f"before {self.names[min(only)]!r}"
+        )
+
+    def _pair(self, i: int, j: int) -> str:
+        return f"⟨{self.names[i]},{self.names[j]}⟩"
+
+    def __repr__(self) -> str:
+        faces = sum(map(len, self.successors))
+        return f"LineGraph({self.edges} edges, {len(self.roots)} roots, {len(self.terminals)} terminals, {faces} faces)"

@@ -1,0 +1,1 @@
+"""Accumulations that are no search: greedy sequences, factorization, D*, local Jacobians, pages."""

@@ -1,0 +1,124 @@
+"""The question for one graph: is there a least program that face elimination can follow?
+
+By Proposition 1 of the notes, in the form proven in `accumulus.theory.algebra.schedule`, a program can run as face
+elimination at its own cost exactly if its elimination dependencies are acyclic. So the least number of face
+eliminations exceeds the least number of products if and only if every least program is circular. Either is searched for
+on its own; a shortest sequence is turned into its expressions, whose dependencies are checked to be acyclic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.face import eliminate_faces
+from accumulus.errors import ExpressionError, VerificationError
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.algebra.dependencies import elimination_dependencies
+from accumulus.theory.algebra.sequence import elimination_sequence
+from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.research.faces import Face, face_optimum, greedy_faces
+from accumulus.theory.research.minimum import true_minimum
+
+__all__ = ["Verdict", "decide"]
+
+_RESTARTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a graph.
+
+    Attributes:
+        minimum: bounds of the least number of products of any program; equal if it is known.
+        faces: bounds of the least number of face eliminations.
+        verdict: "acyclic": both are equal, and `program` is a least program whose dependencies are acyclic;
+            "circular": faces need more, so every least program, as `program` is, is circular; "open": not decided.
+        program: expressions of a verified program of `minimum[1]` products.
+        sequence: faces in the order of elimination, `faces[1]` of them, numbered as `accumulus.elimination.face` does.
+        steps: nodes of the search for the minimum.
+    """
+
+    minimum: tuple[int, int]
+    faces: tuple[int, int]
+    verdict: Literal["acyclic", "circular", "open"]
+    program: str
+    sequence: tuple[Face, ...]
+    steps: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
+    """Compare the least program with the shortest face elimination.
+
+    Args:
+        graph: all of its labels are taken for variables, none for 1.
+        steps: nodes of the search for programs, and eliminations tried by that for faces, at most; a search that is not
+            through by then gives bounds.
+
+    Raises:
+        GraphError: if the graph is too large to be searched.
+
+    >>> lion = [("a", 1), ("b", 1), (1, 2), (1, "x5"), (2, "x5"), (2, "x1"), (2, "x2"), (2, "x3")]
+    >>> found = decide(DifferentiationGraph(lion))
+    >>> found.minimum, found.faces, found.verdict
+    ((11, 11), (11, 11), 'acyclic')
+    """
+    least = true_minimum(graph, steps=steps)
+    sequence: list[Face] | None = None
+    for candidate in _sequences(graph, least.lower, least.accumulation):
+        if sequence is None or len(candidate) < len(sequence):
+            sequence = candidate
+    assert sequence is not None
+    lowest = least.lower
+    if len(sequence) > lowest:
+        lowest, shorter = face_optimum(graph, at_least=lowest, below=len(sequence), steps=steps)
+        sequence = shorter or sequence
+    run = eliminate_faces(graph, sequence)
+    if sum(run.steps.is_product) != len(sequence):
+        raise VerificationError("a face elimination took more or fewer products than its sequence is long")
+    best = run if least.accumulation is None or least.upper == len(sequence) else least.accumulation
+    best.verify()
+    minimum = least.lower, sum(best.steps.is_product)
+    verdict: Literal["acyclic", "circular", "open"] = "open"
+    if minimum[0] == len(sequence):
+        verdict = "acyclic"
+        if not elimination_dependencies(best).is_acyclic:
+            raise VerificationError(
+                f"the dependencies of a face elimination of {graph.name} are circular; this contradicts the theorem "
+                "of accumulus.theory.algebra.schedule. Please report the graph"
+            )
+    elif minimum[1] < lowest:
+        verdict = "circular"
+    expressions = ExpressionSet.from_accumulation(best)
+    return Verdict(
+        minimum,
+        (lowest, len(sequence)),
+        verdict,
+        "; ".join(str(expressions).splitlines()),
+        tuple(sequence),
+        least.steps,
+    )
+
+
+def _sequences(graph: DifferentiationGraph, at_least: int, program: Accumulation | None) -> Iterator[list[Face]]:
+    """Short sequences of faces, cheap ones first, until one is as short as any can be."""
+    greedy = greedy_faces(graph, at_least=at_least)
+    yield greedy
+    if len(greedy) == at_least:
+        return
+    if program is not None:
+        try:
+            follows = elimination_sequence(program)
+        except ExpressionError:
+            pass
+        else:
+            yield list(follows.faces)
+            if len(follows.faces) == at_least:
+                return
+    yield greedy_faces(graph, _RESTARTS, at_least)

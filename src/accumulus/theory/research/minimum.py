@@ -1,0 +1,432 @@
+"""The least number of products among all programs of the chain rule, labels not commuting.
+
+A *program* here is any straight-line program of sums and products over the labels, sums free, without subtraction,
+whose results are the path sums of the graph: distributivity and the sharing of values in any way.
+
+**Which values it can use.** Let v be a value that contributes to a result, which is then a v b + … for some nonzero
+a, b. Nothing cancels, so for every word u of v and words p of a, q of b, p u q is a word of the result, a path between
+its root and its terminal, and that with coefficient 1. So u is a path from where p ends (or the root, if p is empty) to
+where q begins: all words of v have the same ends. Coefficients are counts, whole numbers, so those of u are 1. Hence a
+value is a set of words of one pair, a product takes all words of some L from x to m with all of some R from m to y, and
+a sum is a disjoint union.
+
+Subtraction is left out, as it is in the expression sets of the notes. It would help: Strassen (1969) multiplies two 2×2
+matrices, the graph of two complete bipartite graphs in a row, with 7 products instead of 8.
+
+**The search** decides for a number of products whether there is a program, in two steps, depth first.
+
+1. *Which pairs have products at all.* Each root–terminal path is bracketed as a binary tree, whose products belong to
+   pairs along it, so the set D of inner pairs with products has to bracket every path. For given D every output needs
+   at least as many products as vertices are needed to cut each of its paths at a cut that D allows: without restriction
+   this is Menger's number of disjoint paths. `_Pairs` enumerates every D for which the sum does not exceed the number.
+2. *Which products.* For given D pairs are decided from the longest paths to the shortest. All values that are needed of
+   a pair are known by then; each is cut into products in every way (`_Products`), whose factors are values needed of
+   shorter pairs. Equal products of a pair are one. States (pairs left, values needed) that were reached with as few
+   products before are skipped.
+
+The number goes up from the bound of step 1 with D unrestricted; the first for which there is a program is the minimum.
+Both steps are exhaustive, so what is not found is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.research.words import Words
+
+__all__ = ["Minimum", "OutOfStepsError", "Product", "true_minimum"]
+
+#: A product: its pair, the vertex where it is cut, and its factors as bitsets of the words of their pairs.
+Product = tuple[int, int, int, int]
+Needs = dict[int, frozenset[int]]
+
+_STEPS: Final = 1_000_000
+#: More than any number of products.
+_NEVER: Final = 1 << 40
+
+
+class OutOfStepsError(Exception):
+    """The search has used up its steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """What is known of the least number of products.
+
+    Attributes:
+        lower: no program has fewer.
+        upper: products of the program; None if none was found below the given bound.
+        accumulation: the program; None likewise.
+        steps: nodes of the search.
+    """
+
+    lower: int
+    upper: int | None
+    accumulation: Accumulation | None
+    steps: int
+
+
+def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: int = _STEPS) -> Minimum:
+    """The least number of products of any program for the graph's Jacobian, all labels variable.
+
+    Args:
+        below: only programs with fewer products are of interest; a bound from elsewhere saves the last proof.
+        steps: nodes of the search at most; then the result has `lower` as far as proven.
+
+    Raises:
+        GraphError: if the graph is too large (`accumulus.theory.research.words.LARGEST`).
+
+    >>> from accumulus.graph.graph import DifferentiationGraph
+    >>> diamond = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x1"), ("c", "x2")])
+    >>> true_minimum(diamond).upper
+    4
+    """
+    words = Words(graph)
+    search = _Pairs(words, steps)
+    number = search.least()
+    while below is None or number < below:
+        try:
+            found = search.run(number)
+        except OutOfStepsError:
+            break
+        if found is not None:
+            return Minimum(number, number, accumulation_of(words, found), search.steps)
+        number += 1
+    return Minimum(number, None, None, search.steps)
+
+
+def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
+    """The program of some products as an accumulation, verified.
+
+    Raises:
+        VerificationError: if the products do not make up the Jacobian; a mistake of the search.
+    """
+    graph = words.graph
+    steps = Steps(len(graph.sources))
+    edges: dict[tuple[int, int], int] = {}
+    for e in graph.live_edges.nonzero()[0].tolist():
+        ends = int(graph.sources[e]), int(graph.targets[e])
+        edges[ends] = steps.sum(edges[ends], e) if ends in edges else e
+    made: dict[int, list[tuple[int, int]]] = {}
+    for p, pair in enumerate(words.pairs):
+        made[p] = [(pair.edge, edges[pair.start, pair.end])] if pair.edge else []
+    sums: dict[tuple[int, int], int] = {}
+
+    def value(p: int, wanted: int) -> int:
+        if (p, wanted) not in sums:
+            parts = _partition(wanted, made[p])
+            total = parts[0]
+            for part in parts[1:]:
+                total = steps.sum(total, part)
+            sums[p, wanted] = total
+        return sums[p, wanted]
+
+    for p, cut, left, right in sorted(products, key=lambda product: words.pairs[product[0]].longest):
+        pair = words.pairs[p]
+        before, after = words.pair_of[pair.start, cut], words.pair_of[cut, pair.end]
+        result = steps.product(value(before, left), value(after, right))
+        made[p].append((_joined(words, before, left, after, right), result))
+    entries = {}
+    row = {root: position for position, root in enumerate(graph.roots)}
+    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
+    for p, pair in enumerate(words.pairs):
+        if pair.is_output:
+            entries[row[pair.start], column[pair.end]] = value(p, (1 << len(pair.words)) - 1)
+    accumulation = Accumulation(graph, steps, dict(sorted(entries.items())))
+    accumulation.verify()
+    return accumulation
+
+
+def _joined(words: Words, before: int, left: int, after: int, right: int) -> int:
+    joined = 0
+    for one in words.members(before, left):
+        for other in words.members(after, right):
+            joined |= words.words[words.joined(one, other)].bit
+    return joined
+
+
+def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
+    """References of parts whose disjoint union is wanted."""
+    if not wanted:
+        return []
+    lowest = wanted & -wanted
+    for bits, reference in parts:
+        if bits & lowest and not bits & ~wanted:
+            try:
+                return [reference, *_partition(wanted & ~bits, parts)]
+            except LookupError:
+                continue
+    raise LookupError("the values made do not add up to the one that is wanted")
+
+
+class _Cover:
+    """How many vertices cut all words of a pair, each at a cut that a set of inner pairs allows."""
+
+    def __init__(self, words: Words, pair: int, of_cut: dict[tuple[int, int], tuple[int, ...]]) -> None:
+        self.products = words.pairs[pair].products
+        self.cuts: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        self.relevant = 0
+        for number in words.pairs[pair].words:
+            word = words.words[number]
+            for cut, _, _ in word.cuts:
+                masks = of_cut[number, cut]
+                self.cuts.setdefault(cut, []).append((word.bit, masks))
+                for mask in masks:
+                    self.relevant |= mask
+        self._known: dict[int, int] = {}
+        self._hits: dict[int, list[int]] = {}
+
+    def least(self, allowed: int) -> int:
+        """Vertices that are needed for all words of the pair; `_NEVER` if none suffice."""
+        key = allowed & self.relevant
+        if key not in self._known:
+            self._known[key] = self.least_of(allowed, self.products)
+        return self._known[key]
+
+    def least_of(self, allowed: int, wanted: int) -> int:
+        """Vertices that are needed for some of the words."""
+        if not wanted:
+            return 0
+        key = allowed & self.relevant
+        hits = self._hits.get(key)
+        if hits is None:
+            hits = [
+                sum(bit for bit, masks in members if any(not mask & ~allowed for mask in masks))
+                for members in self.cuts.values()
+            ]
+            self._hits[key] = hits
+        useful = [hit & wanted for hit in hits if hit & wanted]
+        for count in range(1, len(useful) + 1):
+            for chosen in combinations(useful, count):
+                union = 0
+                for hit in chosen:
+                    union |= hit
+                if union == wanted:
+                    return count
+        return _NEVER
+
+
+class _Pairs:
+    """Step 1: enumerate the sets of inner pairs that have products."""
+
+    def __init__(self, words: Words, steps: int) -> None:
+        self.words = words
+        self.left = self.given = steps
+        #: Bit of every inner pair.
+        self.bit = {p: 1 << k for k, p in enumerate(words.inner)}
+        self.everything = (1 << len(words.inner)) - 1
+        # sets of inner pairs below a word, one for every way to bracket it, its own pair left out
+        trees: list[tuple[int, ...]] = [()] * len(words.words)
+        of_cut: dict[tuple[int, int], tuple[int, ...]] = {}
+        for number in sorted(range(len(words.words)), key=lambda k: len(words.words[k].path)):
+            ways: set[int] = set()
+            for cut, before, after in words.words[number].cuts:
+                masks = _least(
+                    one | other | self._own(before) | self._own(after)
+                    for one in trees[before]
+                    for other in trees[after]
+                )
+                of_cut[number, cut] = masks
+                ways.update(masks)
+            trees[number] = _least(ways) if ways else (0,)
+        self.trees = trees
+        self.covers = {p: _Cover(words, p, of_cut) for p in (*words.outputs, *words.inner)}
+        self.paths = [number for p in words.outputs for number in words.pairs[p].words if words.words[number].cuts]
+
+    @property
+    def steps(self) -> int:
+        """Nodes so far."""
+        return self.given - self.left
+
+    def _own(self, word: int) -> int:
+        """The bit of a word's pair, if it is a product."""
+        return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
+
+    def least(self) -> int:
+        """Products that every program has."""
+        return self._bound(0, self.everything)
+
+    def run(self, number: int) -> list[Product] | None:
+        """A program with at most so many products, if there is one."""
+        return self._decide(0, self.everything, number)
+
+    def _outputs(self, allowed: int) -> int:
+        return sum(self.covers[p].least(allowed) for p in self.words.outputs)
+
+    def _bound(self, chosen: int, allowed: int) -> int:
+        """Products at least: of the chosen pairs, of the outputs, and of pairs that paths need which share none."""
+        bound = chosen.bit_count() + self._outputs(allowed)
+        open_pairs = []
+        for number in self.paths:
+            ways = [mask & ~chosen for mask in self.trees[number] if not mask & ~allowed]
+            if 0 in ways or not ways:
+                continue
+            union = 0
+            for mask in ways:
+                union |= mask
+            open_pairs.append((min(mask.bit_count() for mask in ways), union))
+        taken = 0
+        for count, union in sorted(open_pairs, key=lambda item: (item[1].bit_count() - item[0], -item[0])):
+            if not union & taken:
+                taken |= union
+                bound += count
+        return bound
+
+    def _decide(self, chosen: int, allowed: int, number: int) -> list[Product] | None:
+        """Choose or forbid pairs that are allowed and not chosen."""
+        self.left -= 1
+        if self.left < 0:
+            raise OutOfStepsError
+        if self._bound(chosen, allowed) > number:
+            return None
+        undecided = allowed & ~chosen
+        if undecided and chosen.bit_count() + 1 + self._outputs(allowed) > number:
+            allowed, undecided = chosen, 0
+        if not undecided:
+            if any(all(mask & ~chosen for mask in self.trees[path]) for path in self.paths):
+                return None
+            return _Products(self, chosen, number).run() if self._bound(chosen, chosen) <= number else None
+        pick = undecided & -undecided
+        fewest = 0
+        for path in self.paths:
+            ways = [mask & ~chosen for mask in self.trees[path] if not mask & ~allowed]
+            if 0 not in ways and (not fewest or len(ways) < fewest):
+                fewest = len(ways)
+                way = min(ways, key=int.bit_count)
+                pick = way & -way
+                if fewest == 1:
+                    return self._decide(chosen | way, allowed, number)
+        return self._decide(chosen | pick, allowed, number) or self._decide(chosen, allowed & ~pick, number)
+
+
+def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
+    """The sets that include no other."""
+    kept: list[int] = []
+    for mask in sorted(set(masks), key=int.bit_count):
+        if not any(not other & ~mask for other in kept):
+            kept.append(mask)
+    return tuple(kept)
+
+
+class _Products:
+    """Step 2: cut the values of every pair into products; each of the chosen inner pairs has at least one."""
+
+    def __init__(self, search: _Pairs, chosen: int, number: int) -> None:
+        self.search, self.words, self.chosen, self.number = search, search.words, chosen, number
+        words = self.words
+        pairs = [p for p in (*words.outputs, *words.inner) if words.pairs[p].is_output or search.bit[p] & chosen]
+        self.order = sorted(pairs, key=lambda p: (-words.pairs[p].longest, p))
+        #: Words that can be bracketed, as bits by pair.
+        self.possible: dict[int, int] = {}
+        for number_, word in enumerate(words.words):
+            own = search._own(number_) if not words.pairs[word.pair].is_output else 0
+            if any(not (mask | own) & ~chosen for mask in search.trees[number_]):
+                self.possible[word.pair] = self.possible.get(word.pair, 0) | word.bit
+        self.static = {p: search.covers[p].least(chosen) if words.pairs[p].is_output else 1 for p in self.order}
+        self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
+
+    def run(self) -> list[Product] | None:
+        """The products of a program, if there is one."""
+        needs: Needs = {p: frozenset((self.words.pairs[p].products,)) for p in self.words.outputs}
+        return self._pair(0, needs, [])
+
+    def _pair(self, at: int, needs: Needs, made: list[Product]) -> list[Product] | None:
+        """Decide the pairs from position `at` on."""
+        search = self.search
+        search.left -= 1
+        if search.left < 0:
+            raise OutOfStepsError
+        bounds = []
+        for p in self.order[at:]:
+            least_of = search.covers[p].least_of
+            bounds.append(max(self.static[p], *(least_of(self.chosen, value) for value in needs.get(p, ())), 0))
+        if len(made) + sum(bounds) > self.number:
+            return None
+        if at == len(self.order):
+            return made
+        key = at, frozenset((p, needs[p]) for p in self.order[at:] if p in needs)
+        if self.seen.get(key, self.number + 1) <= len(made):
+            return None
+        self.seen[key] = len(made)
+        p = self.order[at]
+        values = needs.get(p)
+        if not values:
+            return None
+        most = self.number - len(made) - sum(bounds[1:])
+        # the largest last: the products of the smaller ones are there for it
+        ordered = sorted(values, key=lambda value: (value.bit_count(), value))
+        for products in self._cut(p, ordered, 0, ordered[0], [], most):
+            further = dict(needs)
+            for _, cut, left, right in products:
+                self._need(further, self.words.pairs[p].start, cut, left)
+                self._need(further, cut, self.words.pairs[p].end, right)
+            found = self._pair(at + 1, further, made + products)
+            if found is not None:
+                return found
+        return None
+
+    def _need(self, needs: Needs, start: int, end: int, value: int) -> None:
+        p = self.words.pair_of[start, end]
+        value &= ~self.words.pairs[p].edge
+        if value:
+            needs[p] = needs.get(p, frozenset()) | {value}
+
+    def _cut(
+        self, p: int, values: list[int], at: int, rest: int, made: list[tuple[int, Product]], most: int
+    ) -> Iterator[list[Product]]:
+        """All sets of at most so many products of which every value is a disjoint union."""
+        while not rest:
+            at += 1
+            if at == len(values):
+                yield [product for _, product in made]
+                return
+            rest = values[at]
+        lowest = rest & -rest
+        for bits, _ in made:
+            if bits & lowest and not bits & ~rest:
+                yield from self._cut(p, values, at, rest & ~bits, made, most)
+        if len(made) < most:
+            known = {product for _, product in made}
+            for bits, product in self._rectangles(p, lowest, rest):
+                if product not in known:
+                    yield from self._cut(p, values, at, rest & ~bits, [*made, (bits, product)], most)
+
+    def _rectangles(self, p: int, lowest: int, rest: int) -> Iterator[tuple[int, Product]]:
+        """Every product within some words that has a given one of them, large ones first."""
+        words, pair = self.words, self.words.pairs[p]
+        word = words.words[pair.words[lowest.bit_length() - 1]]
+        for cut, before, after in word.cuts:
+            one, other = words.words[before], words.words[after]
+            lefts, rights = self.possible.get(one.pair, 0), self.possible.get(other.pair, 0)
+            if not (lefts & one.bit and rights & other.bit):
+                continue
+            rows: dict[int, dict[int, int]] = {}
+            for left in words.members(one.pair, lefts):
+                row = {}
+                for right in words.members(other.pair, rights):
+                    bit = words.words[words.joined(left, right)].bit
+                    if bit & rest:
+                        row[words.words[right].bit] = bit
+                rows[words.words[left].bit] = row
+            base = rows[one.bit]
+            others = [bit for bit, row in rows.items() if bit != one.bit and other.bit in row]
+            for some in _subsets(others):
+                common = [r for r in base if r != other.bit and all(r in rows[bit] for bit in some)]
+                left_value = one.bit | sum(some)
+                for more in _subsets(common):
+                    right_value = other.bit | sum(more)
+                    bits = 0
+                    for bit in (one.bit, *some):
+                        for r in (other.bit, *more):
+                            bits |= rows[bit][r]
+                    yield bits, (p, cut, left_value, right_value)
+
+
+def _subsets(items: list[int]) -> Iterator[tuple[int, ...]]:
+    for count in range(len(items), -1, -1):
+        yield from combinations(items, count)

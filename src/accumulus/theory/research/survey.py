@@ -1,0 +1,284 @@
+"""Deciding every graph of the census, with the results in a file of JSON lines that a later run goes on with.
+
+The first line names the format, every other one is the result for one graph: its key, its edges, and what
+`accumulus.theory.research.circular.Verdict` holds. A line is written as soon as its graph is decided, so a kill at any
+moment loses the graphs in work, one for each process; half a line at the end of the file is cut off by the next run.
+Graphs that stay open are tried again by a run that allows more steps; their later line counts.
+
+Lines come in the order of the census from one process, in the order of completion from several; what they say is the
+same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+
+from accumulus.errors import AccumulusError, ArgumentError
+from accumulus.theory.research.census import ReducedGraph, random_reduced_graph, reduced_graphs
+from accumulus.theory.research.circular import decide
+
+__all__ = ["FEWEST_EDGES", "Progress", "Result", "Summary", "read_results", "sample", "survey"]
+
+#: The smallest reduced graph: a root, an intermediate, two terminals.
+FEWEST_EDGES: Final = 3
+_HEADER: Final = {"format": "accumulus research circular", "version": 1}
+_WINDOW: Final = 8
+_FIELDS: Final = {"graph", "edges", "minimum", "faces", "verdict", "program", "sequence", "steps", "limit"}
+
+Result = dict[str, Any]
+#: Called with the number of edges at work, graphs of that number done, in all, and circular graphs found.
+Progress = Callable[[int, int, int, int], object]
+
+
+@dataclass
+class Summary:
+    """What a survey has found.
+
+    Attributes:
+        max_edges: edges of the largest graphs asked for.
+        output: the file of results.
+        complete: whether every graph of the census up to there has a line.
+        decided: graphs decided by this run; the others were in the file before.
+        seconds: of this run.
+        by_edges: numbers of verdicts, by number of edges.
+        circular: keys of graphs whose least programs are all circular.
+        open: keys of graphs that stayed open.
+    """
+
+    max_edges: int
+    output: str
+    complete: bool = False
+    decided: int = 0
+    seconds: float = 0.0
+    by_edges: dict[int, Counter[str]] = field(default_factory=dict)
+    circular: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def count(self, result: Result) -> None:
+        """Take a result in."""
+        self.by_edges.setdefault(len(result["edges"]), Counter())[result["verdict"]] += 1
+        if result["verdict"] == "circular":
+            self.circular.append(result["graph"])
+        elif result["verdict"] == "open":
+            self.open.append(result["graph"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        rows = [
+            {"edges": edges, "graphs": sum(counts.values())}
+            | {verdict: counts[verdict] for verdict in ("acyclic", "circular", "open")}
+            for edges, counts in sorted(self.by_edges.items())
+        ]
+        return {
+            "max_edges": self.max_edges,
+            "complete": self.complete,
+            "graphs": sum(row["graphs"] for row in rows),
+            "by_edges": rows,
+            "circular": self.circular,
+            "open": self.open,
+            "decided": self.decided,
+            "seconds": round(self.seconds, 3),
+            "output": self.output,
+        }
+
+
+def survey(
+    max_edges: int,
+    output: str | os.PathLike[str],
+    *,
+    jobs: int = 1,
+    steps: int = 200_000,
+    progress: Progress | None = None,
+) -> Summary:
+    """Decide all reduced graphs up to a number of edges, but those that the file has already.
+
+    Args:
+        output: the file; made if it is not there.
+        jobs: processes.
+        steps: nodes of a search for one graph at most.
+        progress: called after every graph.
+
+    Returns:
+        the summary. Ctrl-C ends the run early, with `complete` false.
+
+    Raises:
+        ArgumentError: if a number is too small, or the file is not one of this kind.
+        OSError: if the file cannot be read or written.
+    """
+    _check("max_edges", max_edges, FEWEST_EDGES)
+    census = range(FEWEST_EDGES, max_edges + 1)
+    stages = ((edges, [graph.key for graph in reduced_graphs(edges)]) for edges in census)
+    return _run(Summary(max_edges, str(output)), stages, jobs, steps, progress)
+
+
+def sample(
+    edges: int,
+    graphs: int,
+    output: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    steps: int = 200_000,
+    progress: Progress | None = None,
+) -> Summary:
+    """The same for random reduced graphs of a number of edges, each once; for sizes that the census does not reach.
+
+    Args:
+        graphs: how many are drawn; what is drawn again is not decided again.
+        seed: of the drawing. Same seed, same graphs, whatever is in the file.
+    """
+    _check("edges", edges, 5)
+    _check("graphs", graphs, 1)
+    rng = random.Random(seed)
+    keys = list(dict.fromkeys(random_reduced_graph(edges, rng).key for _ in range(graphs)))
+    return _run(Summary(edges, str(output)), [(edges, keys)], jobs, steps, progress)
+
+
+def _run(
+    summary: Summary, stages: Iterable[tuple[int, list[str]]], jobs: int, steps: int, progress: Progress | None
+) -> Summary:
+    _check("jobs", jobs, 1)
+    _check("steps", steps, 1)
+    path = Path(summary.output)
+    start = time.perf_counter()
+    known = read_results(path, repair=True)
+    try:
+        with _opened(path) as file, closing(_Workers(jobs, steps)) as workers:
+            for edges, keys in stages:
+                waiting = []
+                for key in keys:
+                    if key in known and (known[key]["verdict"] != "open" or known[key]["limit"] >= steps):
+                        summary.count(known[key])
+                    else:
+                        waiting.append(key)
+                done = len(keys) - len(waiting)
+                for result in workers.decide(waiting):
+                    file.write(json.dumps(result, separators=(",", ":"), ensure_ascii=False) + "\n")
+                    file.flush()
+                    summary.count(result)
+                    summary.decided += 1
+                    done += 1
+                    if progress is not None:
+                        progress(edges, done, len(keys), len(summary.circular))
+            summary.complete = True
+    except KeyboardInterrupt:
+        pass
+    except BrokenProcessPool:
+        raise AccumulusError(
+            f"a process of the survey was killed; {path} has all results until then, and the same command goes on"
+        ) from None
+    summary.seconds = time.perf_counter() - start
+    return summary
+
+
+def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[str, Result]:
+    """The results in a file, by key of the graph; none if there is no file.
+
+    Args:
+        repair: cut off half a line at the end, which a killed run has left.
+
+    Raises:
+        ArgumentError: if the file is not one of results, naming the line.
+    """
+    path = Path(path)
+    if not path.exists():
+        return {}
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    lines = data[:whole].splitlines()
+    if not (_parsed(lines[0]) == _HEADER if lines else _started(data)):
+        raise ArgumentError(
+            f"{path} is not a file of results: expected {json.dumps(_HEADER)} in its first line. Name another file"
+        )
+    results: dict[str, Result] = {}
+    for number, line in enumerate(lines[1:], 2):
+        result = _parsed(line)
+        if not isinstance(result, dict) or not result.keys() >= _FIELDS:
+            raise ArgumentError(
+                f"{path}, line {number}: expected the result for one graph, a JSON object with {sorted(_FIELDS)}; "
+                "take the line out, and the next run makes it again"
+            )
+        results[result["graph"]] = result
+    if repair and whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+    return results
+
+
+def _started(data: bytes) -> bool:
+    """Whether this is the beginning of a header."""
+    return json.dumps(_HEADER).encode().startswith(data)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _opened(path: Path) -> IO[str]:
+    file = path.open("a", encoding="utf-8")
+    if file.tell() == 0:
+        file.write(json.dumps(_HEADER) + "\n")
+        file.flush()
+    return file
+
+
+def _check(what: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(f"{what} is {value!r}; expected a whole number of at least {least}")
+
+
+def _decided(key: str, steps: int) -> Result:
+    graph = ReducedGraph.parse(key)
+    found = decide(graph.graph(), steps)
+    return {"graph": key, "edges": graph.named_edges(), **found.to_dict(), "limit": steps}
+
+
+class _Workers:
+    """Decides graphs here, or in several processes."""
+
+    def __init__(self, jobs: int, steps: int) -> None:
+        self.jobs, self.steps = jobs, steps
+        self.pool = ProcessPoolExecutor(jobs, initializer=_leave_interrupts) if jobs > 1 else None
+
+    def decide(self, keys: Sequence[str]) -> Iterator[Result]:
+        """Results as they come."""
+        if self.pool is None:
+            for key in keys:
+                yield _decided(key, self.steps)
+            return
+        rest = iter(keys)
+        running: set[Future[Result]] = set()
+        while True:
+            for key in islice(rest, _WINDOW * self.jobs - len(running)):
+                running.add(self.pool.submit(_decided, key, self.steps))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+    def close(self) -> None:
+        """End the processes, once the graphs in work are through."""
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that writes the file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

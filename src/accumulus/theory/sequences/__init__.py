@@ -1,0 +1,1 @@
+"""Annealed sequences of vertices, edges and faces."""

@@ -1,0 +1,253 @@
+"""Simulated annealing over elimination sequences that mix vertices, edges and faces: the kernel's memory, its driver.
+
+The kernel (`accumulus.theory.compiled.mixed_kernel`) begins with a vertex order, or with the items of an earlier run.
+What it finds is handed back as an edge elimination, or as the faces that it took.
+
+Deterministic: what a run finds depends on its start, its seed and its number of moves, not on where it is cut
+into slices.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
+from accumulus.elimination.face import FaceElimination
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
+from accumulus.search.annealing import seed_of
+from accumulus.search.elimination import Cost, Elimination
+from accumulus.theory.compiled.faces_state import INNER, ROOT, TERMINAL
+from accumulus.theory.compiled.mixed_state import (
+    BACK,
+    FACE,
+    FRONT,
+    ID_BITS,
+    KIND_BITS,
+    NOTHING,
+    SHIFT,
+    STEP,
+    TABLE,
+    VERTEX,
+    MixedState,
+)
+
+__all__ = ["MOST_EDGES", "MixedAnnealing"]
+
+#: Edges, at most: beyond, kept states take too much memory and time.
+MOST_EDGES: Final = 600
+#: Items that are no vertices: for each vertex, and besides.
+_REFINEMENTS: Final = (0.25, 8)
+#: Labels beyond the edges of the graph that there is room for: for each edge, and besides.
+_ROOM: Final = (0.25, 32)
+#: Temperatures at the start and at the end of a run, in units of what a product costs on average, at least 1.
+_HOT: Final = 0.2
+_COLD: Final = 0.05
+#: Weight of the total that breaks ties.
+_TIE: Final = 0.05
+#: Products in a slice, a fraction of a millisecond; seconds for each product of a sequence that a move takes.
+_SLICE: Final = 1_000
+_PRODUCT: Final = 1e-7
+_SEED: Final = 2004
+_IDS: Final = (1 << ID_BITS) - 1
+_SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
+
+
+class MixedAnnealing:
+    """Annealing of the edge or face eliminations of one graph.
+
+    Args:
+        state: the graph, nothing eliminated; at least one intermediate and at most `MOST_EDGES` edges at these.
+        order: of the intermediates, to begin with.
+
+    Attributes:
+        count: items of a sequence.
+    """
+
+    def __init__(self, state: Elimination, order: Sequence[int]) -> None:
+        inner = set(state.intermediates)
+        self._lines = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
+        numbers: dict[int, int] = {}
+        for line in self._lines:
+            for v in line:
+                numbers.setdefault(v, len(numbers))
+        self._vertices = list(numbers)
+        ordered = [numbers[v] for v in order if v in inner]
+        assert len(self._lines) <= MOST_EDGES
+        refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
+        length = self.count = len(ordered) + refinements
+        words = -(-int(len(self._lines) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
+        graph, parts = _encoded(state, self._lines, numbers, words)
+        steps = -(-length // STEP)
+        snapshots = np.zeros((2 * steps, graph.size), np.int64)
+        snapshots[0] = graph
+        kinds = [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in numbers]
+        self._state = MixedState(
+            graph=graph,
+            **parts,
+            snapshots=snapshots,
+            costs=np.zeros(2 * steps, np.int64),
+            prints=np.zeros(2 * steps, np.int64),
+            kept=np.arange(steps),
+            tried=np.arange(steps, 2 * steps),
+            items=np.zeros(length, np.int64),
+            trial=np.zeros(length, np.int64),
+            best_items=np.zeros(length, np.int64),
+            touched=np.zeros(words, np.int64),
+            sizes=np.array([state.sizes[v] for v in numbers], np.int64),
+            kinds=np.array(kinds, np.int64),
+            logarithms=-np.log((np.arange(TABLE) + 0.5) / TABLE),
+            log=np.zeros((0, 3), np.int64),
+            random=np.ones(1, np.int64),
+            words=words,
+            length=length,
+            size=graph.size,
+            fma=state.objective.every_product,
+            best=np.iinfo(np.int64).max,
+            tie=_TIE,
+        )
+        self._run = kernel("theory.mixed")
+        self._products = 0
+        # refinements lie evenly between the vertices
+        start = [NOTHING] * length
+        for t, v in enumerate(ordered):
+            start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
+        self._set(start)
+
+    @property
+    def faces(self) -> bool:
+        """Whether single faces are searched, and not only edges."""
+        return bool(self._state.faces)
+
+    @faces.setter
+    def faces(self, wanted: bool) -> None:
+        self._state.faces = wanted
+
+    @property
+    def least(self) -> int:
+        """Cost of the best sequence so far."""
+        return self.best[0][0]
+
+    @property
+    def best(self) -> tuple[Cost, tuple[int, ...]]:
+        """Cost of the best sequence so far, and its items."""
+        total = self._state.best
+        return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
+
+    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
+        """Anneal once; yields the best cost of all runs after each slice.
+
+        Args:
+            start: items to begin with.
+            visits: moves that are tried.
+            heat: factor of the temperature at the start.
+        """
+        state = self._state
+        self._set(start)
+        scale = max(1.0, (state.total >> SHIFT) / max(1, self._products))
+        state.temperature = _HOT * heat * scale
+        state.cooling = (_COLD / (_HOT * heat)) ** (1 / max(1, visits))
+        state.random[0] = seed_of(*seed)
+        state.moves = visits
+        while state.moves > 0:
+            state.work = _SLICE
+            self._run(state.address)
+            yield self.least
+
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on a machine of today."""
+        return seconds / (_PRODUCT * self.count * (self._products + 10))
+
+    def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
+        """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
+        by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
+        return self._by_faces(graph) if by_faces else self._by_edges(graph)
+
+    def _set(self, items: Sequence[int]) -> None:
+        """Begin with a list of items."""
+        state = self._state
+        state.items[:] = items
+        state.started = state.moves = state.work = 0
+        self._run(state.address)
+        self._products = -state.work
+
+    def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
+        elimination = EdgeElimination(graph)
+        for item in self.best[1]:
+            kind, v, p, s = _parts(item)
+            if kind == VERTEX:
+                steps = edges_of_vertex(elimination, self._vertices[v])
+            elif kind in _SIDES:
+                ends = (v, s) if kind == FRONT else (p, v)
+                j, i = (self._vertices[end] for end in ends)
+                steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
+            else:
+                steps = []
+            for step in steps:
+                elimination.eliminate(*step)
+        return elimination.finish()
+
+    def _by_faces(self, graph: DifferentiationGraph) -> Accumulation:
+        state = self._state
+        self._set(self.best[1])
+        state.log, state.logged = np.zeros((self._products, 3), np.int64), 0
+        self._set(self.best[1])
+        taken = state.log[: state.logged].tolist()
+        state.logged = -1
+        elimination = FaceElimination(graph)
+        vertex = {(int(graph.sources[e]), int(graph.targets[e])): e for e in elimination.vertices()}
+        number = {k: vertex[line] for k, line in enumerate(self._lines)}
+        resolve = elimination.resolve
+        for i, j, k in taken:
+            made = elimination.eliminate(resolve(number[i]), resolve(number[j]))
+            if k >= 0:
+                number[k] = made
+        return elimination.finish()
+
+
+def _parts(item: int) -> tuple[int, int, int, int]:
+    """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
+    item, kind = item >> KIND_BITS, item & (1 << KIND_BITS) - 1
+    return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
+
+
+def _encoded(
+    state: Elimination, lines: Sequence[tuple[int, int]], numbers: Mapping[int, int], words: int
+) -> tuple[Integers, dict[str, Any]]:
+    """The line graph in one array, and the parts of it, by their names."""
+    labels, vertices = 64 * words, len(numbers)
+    shapes: dict[str, tuple[int, ...]] = {
+        "present": (words,),
+        **dict.fromkeys(("above", "beneath"), (labels, words)),
+        **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
+        **dict.fromkeys(("out", "into"), (vertices, words)),
+    }
+    graph = np.zeros(sum(map(prod, shapes.values())), np.uint64)
+    pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+    parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+    rng = random.Random(_SEED)
+
+    def put(row: NDArray[np.uint64], k: int) -> None:
+        row[k >> 6] |= np.uint64(1 << (k & 63))
+
+    places = {line: k for k, line in enumerate(lines)}
+    for (j, i), k in places.items():
+        put(parts["present"], k)
+        put(parts["out"][numbers[j]], k)
+        put(parts["into"][numbers[i]], k)
+        parts["starts"][k], parts["ends"][k] = numbers[j], numbers[i]
+        parts["levels"][k] = state.successors[j][i]
+        parts["values"][k] = rng.getrandbits(64) | 1
+        for s in state.successors[i]:
+            if (i, s) in places:
+                put(parts["beneath"][k], places[i, s])
+                put(parts["above"][places[i, s]], k)
+    return graph.view(np.int64), {name: part.view(np.int64) for name, part in parts.items()}
