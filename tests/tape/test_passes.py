@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accumulus.native.state import interpret
 from accumulus.tape import passes
-from accumulus.tape.compiled import passes_slots as slot
+from accumulus.tape.compiled import passes_kernel
+from accumulus.tape.compiled.passes_state import CODE, QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE, VERBATIM
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import commands, extended, rows_of, spread, topological
 from accumulus.tape.tape import Tape
@@ -55,7 +58,7 @@ def programs(draw):
         if k < before:
             values.append(tape.apply_code(row.code, [values[a] if a >= 0 else a for a in arguments]))
         else:
-            ways = [0, slot.SIGNED, *[slot.VERBATIM] * (row.arity < 3)]
+            ways = [0, SIGNED, *[VERBATIM] * (row.arity < 3)]
             code = row.code + draw(st.sampled_from(ways))
             rows.append((code, *arguments, *[0] * (3 - row.arity)))
             values.append(-1)
@@ -67,13 +70,29 @@ def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
     """What `extended` is to give, one builder after the other."""
     result, values = tape.copy(), list(given)
     for command, *arguments in rows.tolist():
-        result.signed_zeros, code = bool(command & slot.SIGNED), command & slot.CODE
+        result.signed_zeros, code = bool(command & SIGNED), command & CODE
         own = [values[a] if a >= 0 else a for a in arguments[: OPERATIONS[code].arity]]
-        if command & slot.VERBATIM:
+        if command & VERBATIM:
             values.append(result._record(code, *own, *[0] * (2 - len(own))))
         else:
             values.append(result.apply_code(code, own))
     return result, values
+
+
+def as_python(state, mode):
+    """What stands for `passes._perform`: the kernel, not compiled."""
+    state.mode = mode
+    return interpret(passes_kernel.perform, state)
+
+
+@given(programs())
+def test_machine_code_does_what_python_does(program):
+    tape, given_values, rows = program
+    expected, references = extended(tape, rows, given_values)
+    with mock.patch.object(passes, "_perform", as_python):
+        found, same = extended(tape, rows, given_values)
+    assert contents(found) == contents(expected)
+    assert same.tolist() == references.tolist()
 
 
 @settings(max_examples=300)
@@ -119,9 +138,19 @@ def test_values_are_all_references_of_the_tape_by_default():
 
 def test_an_argument_may_be_taken_as_it_is():
     tape = Tape(2)
-    found, references = extended(tape, commands(2, slot.TAKE, [1, tape.constant(4.0)]))
+    found, references = extended(tape, commands(2, TAKE, [1, tape.constant(4.0)]))
     assert found.operations == 0
     assert references.tolist() == [0, 1, 1, -1]
+
+
+@pytest.mark.parametrize("quotient", [QUOTIENT, SHARED_QUOTIENT])
+def test_a_quotient_by_a_number_whose_sign_is_written_down(quotient):
+    tape = Tape(1)
+    written, _ = extended(tape, commands(1, BY_NAME["negative"].code + VERBATIM, tape.constant(3.0)))
+    # of the variable, of the number itself, of another
+    found, references = extended(written, commands(3, quotient, [0, 1, written.constant(6.0)], 1))
+    found.outputs = references[-3:].tolist()
+    assert str(found) == "t1 = negative(3.0)\nt2 = multiply(-0.3333333333333333, x0)\nreturn t2, 1.0, -2.0"
 
 
 def test_rows_of_a_part_of_a_tape():
@@ -139,6 +168,8 @@ def test_marks_spread_in_the_order_of_edges(monkeypatch):
     assert spread(marks, start[::-1], to[::-1]).tolist() == [True, True, False, False, False]
     monkeypatch.setattr(passes, "CHUNK", 1)
     assert spread(marks, start, to).tolist() == [True, True, True, False, False]
+    monkeypatch.setattr(passes, "_perform", as_python)
+    assert spread(marks, start, to).tolist() == [True, True, True, False, False]
     assert marks.tolist() == [True, False, False, False, False]
 
 
@@ -155,3 +186,5 @@ def test_vertices_in_topological_order(count, pairs):
                 if not waiting[j]:
                     expected.append(j)
     assert topological(count, start, to).tolist() == expected
+    with mock.patch.object(passes, "_perform", as_python):
+        assert topological(count, start, to).tolist() == expected

@@ -13,7 +13,7 @@ when it is not (`interpret`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from inspect import get_annotations
 from struct import Struct
@@ -172,7 +172,7 @@ class _Place:
         if self.field.axes is not None:
             return state._arrays[self.name]
         words = state._words if self.field.kind is int else state._floats
-        return words[self.field.place].item()
+        return words.item(self.field.place)
 
     def __set__(self, state: State, value: Any) -> None:
         if self.field.axes is None:
@@ -203,19 +203,32 @@ class State(_Words):
         cls._defaults = {**cls._defaults, **{k: v for k, v in defaults.items() if not isinstance(v, _Place)}}
         for name, field in cls.fields.items():
             setattr(cls, name, _Place(name, field))
+        cls._required = cls.fields.keys() - cls._defaults.keys()
+        blank = object.__new__(cls)
+        blank._begin(np.zeros(len(cls.fields), np.int64), {})
+        for name, value in cls._defaults.items():
+            setattr(blank, name, value)
+        cls._blank = blank._words, blank._arrays
 
     _defaults: ClassVar[Mapping[str, Any]] = {}
+    #: Fields without defaults.
+    _required: ClassVar[Set[str]] = frozenset()
+    #: Words and arrays of the defaults: copied faster than set one by one.
+    _blank: ClassVar[tuple[Integers, dict[str, Any]]] = NOTHING, {}
 
     def __init__(self, **values: Any) -> None:
-        missing = self.fields.keys() - self._defaults.keys() - values.keys()
+        missing = self._required - values.keys()
         assert not missing, f"{sorted(missing)} of {type(self).__name__} are not given"
         assert values.keys() <= self.fields.keys(), f"{type(self).__name__} has no {values.keys() - self.fields.keys()}"
-        self._words: Integers = np.zeros(len(self.fields), np.int64)
-        self._floats: Floats = self._words.view(np.float64)
-        self._arrays: dict[str, Any] = {}
-        self.address: int = self._words.ctypes.data
-        for name, value in {**self._defaults, **values}.items():
+        words, arrays = self._blank
+        self._begin(words.copy(), arrays.copy())
+        for name, value in values.items():
             setattr(self, name, value)
+
+    def _begin(self, words: Integers, arrays: dict[str, Any]) -> None:
+        self._words, self._arrays = words, arrays
+        self._floats: Floats = words.view(np.float64)
+        self.address: int = words.ctypes.data
 
 
 class Undoable(State):

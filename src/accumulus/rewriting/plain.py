@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.compiled import passes_slots as slot
+from accumulus.tape.compiled.passes_state import QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE
 from accumulus.tape.live import as_written, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import Integers, extended, moved, rows_of
@@ -76,9 +76,9 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
     place[live] = ends
     arguments = moved(rows[:, 1:], place)
     written = np.empty((lengths.sum(), rows.shape[1]), np.int64)
-    written[ends - inputs, 0] = np.where(attached, slot.TAKE, codes)
+    written[ends - inputs, 0] = np.where(attached, TAKE, codes)
     written[ends - inputs, 1:] = arguments
-    divided = np.where(inverted[second[quotients]], slot.SHARED_QUOTIENT, slot.QUOTIENT)
+    divided = np.where(inverted[second[quotients]], SHARED_QUOTIENT, QUOTIENT)
     written[ends[quotients] - inputs, 0] = divided
     for kind, chain in enumerate(chains):
         chosen = powers[kinds == kind]
@@ -91,7 +91,7 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
                 written[starts - inputs + k, column] = value
 
     # none of what is rewritten above
-    written[ends - inputs, 0] += slot.SIGNED * signed_zeros(tape)[live]
+    written[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
 
     result, values = extended(base, written)
     result.outputs = moved(moved(tape.outputs, place), values).tolist()

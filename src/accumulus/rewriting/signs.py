@@ -20,7 +20,7 @@ from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import rewrite_slots
 from accumulus.rewriting.compiled import signs_state as kind
 from accumulus.rewriting.compiled.signs_state import COUNT, SORT, THRESHOLD_COUNT, TURN, SignsState
-from accumulus.tape.compiled import passes_slots
+from accumulus.tape.compiled.passes_state import SIGNED, VERBATIM
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import Integers, commands, extended, moved, rows_of
@@ -242,8 +242,8 @@ def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     """
     codes, rows = network.codes[order], network.arguments[order]
     kinds = _kinds(network, order)
-    ways = passes_slots.VERBATIM if verbatim else passes_slots.SIGNED * network.exact[order]
-    change = NEGATIVE + passes_slots.VERBATIM * verbatim
+    ways = VERBATIM if verbatim else SIGNED * network.exact[order]
+    change = NEGATIVE + VERBATIM * verbatim
     sums, choices, products = codes == ADD, codes == SELECT, kinds == kind.PRODUCT
     odd, even, others = kinds == kind.ODD, kinds == kind.EVEN, kinds == kind.OTHER
     nodes, turned = np.abs(rows), np.sign(rows)

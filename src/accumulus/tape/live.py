@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.compiled import passes_slots as slot
+from accumulus.tape.compiled.passes_state import SIGNED, TAKE
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
@@ -89,7 +89,7 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
 def signed_rows(tape: Tape, start: int = 0) -> Integers:
     """As `rows_of`, for `extended` to write the very same operations: where signs of zeros matter, they are kept."""
     rows = rows_of(tape, start)
-    rows[:, 0] += slot.SIGNED * signed_zeros(tape)[start:]
+    rows[:, 0] += SIGNED * signed_zeros(tape)[start:]
     return rows
 
 
@@ -110,7 +110,7 @@ def settled(tape: Tape) -> Tape:
         written[ends - inputs, 0] = rows[:, 0]
         written[ends - inputs, 1:] = moved(rows[:, 1:], without)
         codes, own = rows[signed, 0], firsts[signed] - inputs
-        written[own, 0] = codes + slot.SIGNED
+        written[own, 0] = codes + SIGNED
         written[own, 1:] = np.where(
             _HANDS_ON[codes], moved(rows[signed, 1:], with_signs), moved(rows[signed, 1:], without)
         )
@@ -129,7 +129,7 @@ def unattached(tape: Tape) -> tuple[Tape, Integers]:
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))
     rows = signed_rows(tape, tape.inputs)
-    rows[rows[:, 0] & (slot.SIGNED - 1) == _ATTACH, 0] = slot.TAKE
+    rows[rows[:, 0] & (SIGNED - 1) == _ATTACH, 0] = TAKE
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(tape.outputs, values).tolist()
     return result, values

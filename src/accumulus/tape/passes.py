@@ -10,9 +10,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
-from accumulus.tape.compiled import passes_slots as slot
+from accumulus.native.state import Floats, Integers, Records
+from accumulus.tape.compiled.passes_state import (
+    COMMUTATIVE,
+    EVEN,
+    FOLD,
+    FULL,
+    INDEX,
+    JUMPS,
+    ODD,
+    SORT,
+    SPREAD,
+    WRITE,
+    PassesState,
+    Row,
+)
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -20,13 +33,13 @@ __all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread", "to
 
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
-
-Integers = NDArray[np.int64]
+#: Words of a row: code and three arguments.
+WIDTH: Final = len(Row.fields)
 
 
 def rows_of(tape: Tape, start: int = 0) -> Integers:
     """Code and three arguments of each reference from `start` on, (n, 4); 0 where an operation takes fewer."""
-    rows = np.zeros((len(tape) - start, slot.WIDTH), np.int64)
+    rows = np.zeros((len(tape) - start, WIDTH), np.int64)
     rows[:, 0] = np.frombuffer(tape.codes, np.uint8)[start:]
     rows[:, 1] = np.frombuffer(tape.first, np.intc)[start:]
     rows[:, 2] = np.frombuffer(tape.second, np.intc)[start:]
@@ -46,7 +59,7 @@ def moved(references: Any, to: Integers) -> Integers:
 
 def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: Any = 0) -> Integers:
     """Rows for `extended`, (count, 4); each column an array of that length, or one number for all."""
-    rows = np.empty((count, slot.WIDTH), np.int64)
+    rows = np.empty((count, WIDTH), np.int64)
     for column, given in enumerate((code, first, second, third)):
         rows[:, column] = given
     return rows
@@ -59,7 +72,7 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
         tape: what is copied; its outputs are, too.
         rows: code of each operation and its three arguments, (n, 4): from 0 on positions among the values before it,
             below 0 constants of the tape. Codes beyond the table's: `TAKE`, `QUOTIENT` and `SHARED_QUOTIENT` of
-            `accumulus.tape.compiled.passes_slots`; plus its `SIGNED`, where zeros keep their sign.
+            `accumulus.tape.compiled.passes_state`; plus its `SIGNED`, where zeros keep their sign.
         given: references that are values before the first operation; by default all of the tape.
 
     Returns:
@@ -72,60 +85,79 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
 
 
 class _Writer:
-    """The kernel's block for one tape, grown when it is full."""
+    """The kernel's state for one tape, grown when it is full."""
 
     def __init__(self, tape: Tape, rows: Integers, given: Integers) -> None:
-        self._inputs, self._end = tape.inputs, len(rows)
-        block = self._block = Block(slot.SLOTS)
-        block.point(slot.PROPERTIES, _PROPERTIES)
-        block.point(slot.COMMANDS, np.ascontiguousarray(rows, np.int64))
-        self.values = block.point(slot.VALUES, np.empty(len(given) + len(rows), np.int64))
+        self.values = np.empty(len(given) + len(rows), np.int64)
         self.values[: len(given)] = given
-        block.integers[[slot.INPUTS, slot.LENGTH, slot.GIVEN]] = tape.inputs, len(tape), len(given)
-        block.integers[slot.CONSTANT_COUNT] = len(tape.constants)
+        self._commands = len(rows)
+        self._state = PassesState(
+            inputs=tape.inputs,
+            length=len(tape),
+            constant_count=len(tape.constants),
+            properties=_PROPERTIES,
+            commands=_records(rows),
+            values=self.values,
+            given=len(given),
+        )
         self._make_room(rows_of(tape), np.array(tape.constants, np.float64), len(rows))
 
     def run(self) -> None:
-        block, integers = self._block, self._block.integers
-        while integers[slot.AT] < self._end:
-            integers[slot.MODE] = slot.WRITE
-            integers[slot.END] = min(integers[slot.AT] + CHUNK, self._end)
-            ended = kernel("tape.passes")(block.address)
-            if ended == slot.FULL:
+        state = self._state
+        while state.at < self._commands:
+            state.end = min(state.at + CHUNK, self._commands)
+            ended = _perform(state, WRITE)
+            if ended == FULL:
                 rows, constants = self._filled()
                 self._make_room(rows, constants, len(rows) + len(constants))
-            elif ended == slot.FOLD:
-                operation = OPERATIONS[integers[slot.FOLD_CODE]]
-                places = -1 - integers[slot.FOLD_FIRST : slot.FOLD_FIRST + operation.arity]
+            elif ended == FOLD:
+                code, *arguments = state.rows.words[WIDTH * state.length :][:WIDTH].tolist()
+                operation = OPERATIONS[code]
                 # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
-                block.floats[slot.FOLD_VALUE] = operation.evaluate(*block.array(slot.CONSTANTS)[places])
-                integers[slot.FOLDED] = 1
+                numbers = (state.constants[-1 - reference] for reference in arguments[: operation.arity])
+                state.answer, state.answered = operation.evaluate(*numbers), 1
 
     def tape(self, outputs: list[int]) -> Tape:
         rows, constants = self._filled()
-        return Tape.of_rows(self._inputs, rows, constants.tolist(), outputs[:])
+        return Tape.of_rows(self._state.inputs, rows, constants.tolist(), outputs[:])
 
-    def _filled(self) -> tuple[Integers, NDArray[np.float64]]:
-        block = self._block
-        length, count = block.integers[[slot.LENGTH, slot.CONSTANT_COUNT]]
-        return block.array(slot.ROWS)[:length], block.array(slot.CONSTANTS)[:count]
+    def _filled(self) -> tuple[Integers, Floats]:
+        state = self._state
+        return state.rows.words.reshape(-1, WIDTH)[: state.length], state.constants[: state.constant_count]
 
-    def _make_room(self, rows: Integers, constants: NDArray[np.float64], more: int) -> None:
+    def _make_room(self, rows: Integers, constants: Floats, more: int) -> None:
         """Let there be room for more rows, and as many constants; and index what is there."""
-        block, integers = self._block, self._block.integers
-        for name, what, limit, table, bits in (
-            (slot.ROWS, rows, slot.ROW_LIMIT, slot.TABLE, slot.TABLE_BITS),
-            (slot.CONSTANTS, constants, slot.CONSTANT_LIMIT, slot.CONSTANT_TABLE, slot.CONSTANT_BITS),
-        ):
-            room = len(what) + (more if name == slot.ROWS else min(more, len(what) + 64)) + 64
-            array = np.empty((room, *what.shape[1:]), what.dtype)
-            array[: len(what)] = what
-            block.point(name, array)
-            integers[limit] = room
-            integers[bits] = (2 * room - 1).bit_length()
-            block.point(table, np.zeros(1 << int(integers[bits]), np.int64))
-        integers[slot.MODE] = slot.INDEX
-        kernel("tape.passes")(block.address)
+        state = self._state
+        state.row_limit = len(rows) + more + 64
+        state.constant_limit = len(constants) + min(more, len(constants) + 64) + 64
+        state.rows = _records(_grown(rows, state.row_limit))
+        state.constants = _grown(constants, state.constant_limit)
+        state.table_bits, state.constant_bits = _bits(state.row_limit), _bits(state.constant_limit)
+        state.table = np.zeros(1 << state.table_bits, np.int64)
+        state.constant_table = np.zeros(1 << state.constant_bits, np.int64)
+        _perform(state, INDEX)
+
+
+def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+    """An array of that length that begins with one."""
+    grown = np.empty((room, *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _bits(room: int) -> int:
+    """Logarithm of the length of a hash table of so many entries, at most half full."""
+    return (2 * room - 1).bit_length()
+
+
+def _records(rows: Integers) -> Records[Row]:
+    """Rows, (n, 4), as the kernel has them."""
+    return Records(Row, np.ascontiguousarray(rows, np.int64).reshape(-1))
+
+
+def _perform(state: PassesState, mode: int) -> int:
+    state.mode = mode
+    return kernel("tape.passes")(state.address)
 
 
 def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArray[np.bool_]:
@@ -135,15 +167,12 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
         marks: whether each vertex is marked before.
         start, to: vertices of the edges.
     """
-    block = Block(slot.SLOTS)
-    spread_to = block.point(slot.MARKS, marks.astype(np.int64))
+    state = PassesState(marks=marks.astype(np.int64))
     for k in range(0, len(start), CHUNK):
-        ends = [np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to)]
-        block.point(slot.FROM, ends[0])
-        block.point(slot.TO, ends[1])
-        block.integers[[slot.MODE, slot.COUNT]] = slot.SPREAD, len(ends[0])
-        kernel("tape.passes")(block.address)
-    return spread_to.astype(bool)
+        state.start, state.to = (np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to))
+        state.count = len(state.start)
+        _perform(state, SPREAD)
+    return state.marks.astype(bool)
 
 
 def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:
@@ -153,24 +182,27 @@ def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integer
         vertices: how many there are.
         start, to: vertices of the edges.
     """
-    block = Block(slot.SLOTS)
-    waiting = block.point(slot.WAITING, np.bincount(start, minlength=vertices))
+    waiting = np.bincount(start, minlength=vertices)
     ready = np.flatnonzero(waiting == 0)
-    order = block.point(slot.ORDER, np.empty(vertices, np.int64))
+    order = np.empty(vertices, np.int64)
     order[: len(ready)] = ready
-    block.point(slot.FIRST_EDGE, np.concatenate([[0], np.cumsum(np.bincount(to, minlength=vertices))]))
-    block.point(slot.FROM, start[np.argsort(to, kind="stable")].astype(np.int64))
-    block.integers[[slot.MODE, slot.ORDERED]] = slot.SORT, len(ready)
-    kernel("tape.passes")(block.address)
-    return order[: block.integers[slot.ORDERED]]
+    state = PassesState(
+        start=start[np.argsort(to, kind="stable")].astype(np.int64),
+        first_edge=np.concatenate([[0], np.cumsum(np.bincount(to, minlength=vertices))]),
+        waiting=waiting,
+        order=order,
+        ordered=len(ready),
+    )
+    _perform(state, SORT)
+    return order[: state.ordered]
 
 
 _PROPERTIES: Final = np.zeros(256, np.int64)
 for _row in OPERATIONS:
     _PROPERTIES[_row.code] = (
         _row.arity
-        | slot.COMMUTATIVE * _row.commutative
-        | slot.ODD * (_row.parity == "odd")
-        | slot.EVEN * (_row.parity == "even")
-        | slot.JUMPS * _row.jumps
+        | COMMUTATIVE * _row.commutative
+        | ODD * (_row.parity == "odd")
+        | EVEN * (_row.parity == "even")
+        | JUMPS * _row.jumps
     )
