@@ -29,9 +29,9 @@ from accumulus.search.plan import Plan
 from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
-    from accumulus import algebra
     from accumulus.graph import generators as graphs
     from accumulus.targets.llvm.measure import measured_weights as weights
+    from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
     from accumulus.theory.graphs.line import LineGraph
 
