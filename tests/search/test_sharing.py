@@ -15,8 +15,10 @@ from accumulus.elimination.cost import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
+from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.search import sharing
+from accumulus.search.compiled.sharing_kernel import anneal
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.search.pricing import cost_of_order
@@ -73,14 +75,19 @@ def test_what_the_function_computes_is_shared():
     agrees_on_differences(graph, [rng.permutation(graph.intermediates).tolist() for _ in range(20)])
 
 
-def test_conditions_are_kept_apart_from_values():
+def choices() -> DifferentiationGraph:
+    """Values under conditions, added and multiplied."""
     tape = Tape(3)
     x, y, z = range(3)
     below = tape.apply("less", x, y)
     first = tape.select(below, tape.multiply(x, y), tape.apply("exp", z))
     second = tape.select(below, first, tape.multiply(first, z))
     tape.outputs = [tape.multiply(second, tape.add(first, z)), second]
-    graph = linearize(tape).graph
+    return linearize(tape).graph
+
+
+def test_conditions_are_kept_apart_from_values():
+    graph = choices()
     modelled = model(graph)
     rng = np.random.default_rng(0)
     for _ in range(10):
@@ -94,6 +101,19 @@ def test_no_greedy_order_of_a_function_takes_fewer_operations(program, seed):
     found = plan(graph, objective="operations", iterations=100, time_limit=1e9, seed=seed)
     for method in ("forward", "reverse", "markowitz"):
         assert found.cost <= plan(graph, method, "operations").cost
+
+
+@pytest.mark.parametrize("graph", [rotation_chain(3), rotation_chain(12), choices()], ids=str)
+def test_machine_code_does_what_python_does(graph, monkeypatch):
+    monkeypatch.setattr(sharing, "SLICE", 1e6)  # Python's log of writes lasts for one call
+    start = Elimination(graph, Objective.OPERATIONS).intermediates
+    expected, search = model(graph), model(graph)
+    monkeypatch.setattr(search, "_run", lambda _: interpret(anneal, search._state))
+    assert list(search.run(start, 150, (3,))) == list(expected.run(start, 150, (3,)))
+    assert search.best == expected.best
+    for name in ("order", "passed", "rows", "values", "guards", "keys", "nodes"):
+        assert getattr(search._state, name).tolist() == getattr(expected._state, name).tolist()
+    assert (search._state.total, search._state.at) == (expected._state.total, expected._state.at)
 
 
 @pytest.mark.parametrize("slice_", [1, 7, 10**6])

@@ -12,7 +12,7 @@ from typing import Final
 
 from accumulus.elimination.guards import Guarded, guarded
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.compiled.sharing_slots import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
+from accumulus.search.compiled.sharing_state import CONDITIONS, DIFFERENCE, NODE_BITS, PRODUCT, SIGN_BIT, SUM
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 

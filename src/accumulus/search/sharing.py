@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from accumulus.graph.degrees import members
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
 from accumulus.search.annealing import seed_of
-from accumulus.search.compiled import sharing_slots as slot
+from accumulus.search.compiled.sharing_state import SPREAD, THRESHOLD_COUNT, SharingState
 from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 from accumulus.search.nodes import Nodes
@@ -58,16 +57,7 @@ class Sharing:
         count = self.count = len(self._vertices)
         every, words = len(bits.number), bits.rows.shape[2]
         nodes = Nodes(graph)
-        block = self._block = Block(slot.SLOTS)
-        base = block.point(slot.BASE, np.ascontiguousarray(bits.rows[:, [0, 3]]))
-        for name in (slot.ROWS, slot.SCRATCH):
-            block.point(name, np.empty_like(base))
-        for name in (slot.PASSED, slot.TRIED):
-            block.point(name, np.zeros(count, np.int64))
-        self._order = block.point(slot.ORDER, np.zeros(count, np.int64))
-        self._best_order = block.point(slot.BEST_ORDER, np.zeros(count, np.int64))
-        values = block.point(slot.VALUES, np.zeros((every, every), np.int64))
-        guards = block.point(slot.GUARDS, np.zeros((every, every), np.int64))
+        values, guards = np.zeros((2, every, every), np.int64)
         for e in graph.live_edges.nonzero()[0].tolist():
             place = self._number[int(graph.sources[e])], self._number[int(graph.targets[e])]
             value, guard = nodes.labels[e]
@@ -75,41 +65,62 @@ class Sharing:
             values[place] = nodes.add(old, value) if old else value
             guards[place] = guards[place] & guard if old else guard
         places = [self._number[root] * every + self._number[terminal] for root, terminal in _nonzeros(graph, state)]
-        block.point(slot.ENTRIES, np.array(places, np.int64))
         nodes_limit = nodes.count + 12 * products + 1_000
         log_limit = 16 * products + 1_000
         most_nodes = nodes_limit + 3 * len(places)  # entries may have to be closed
         key_bits = (2 * most_nodes).bit_length()
-        keys = block.point(slot.KEYS, np.zeros(1 << key_bits, np.int64))
-        _insert(nodes.keys, keys, block.point(slot.NODES, np.zeros(1 << key_bits, np.int64)), key_bits)
-        block.point(slot.CONSTANT, np.zeros(most_nodes, np.int64))[sorted(nodes.constants)] = 1
-        block.point(slot.LOG, np.zeros(2 * (log_limit + 3 * len(places)), np.int64))
-        middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
-        block.point(slot.THRESHOLDS, -np.log(middles))
-        integers = block.integers
-        integers[[slot.VERTICES, slot.ALL, slot.WORDS, slot.FIRST]] = count, every, words, nodes.count
-        integers[[slot.KEY_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = key_bits, nodes_limit, log_limit
-        integers[[slot.ENTRY_COUNT, slot.WINDOW]] = len(places), WINDOW
-        integers[slot.BEST] = UNCOUNTED
+        keys, numbers = np.zeros((2, 1 << key_bits), np.int64)
+        _insert(nodes.keys, keys, numbers, key_bits)
+        constant = np.zeros(most_nodes, np.int64)
+        constant[sorted(nodes.constants)] = 1
+        base = np.ascontiguousarray(bits.rows[:, [0, 3]])
+        self._state = SharingState(
+            base=base,
+            rows=np.empty_like(base),
+            scratch=np.empty_like(base),
+            vertices=count,
+            every=every,
+            words=words,
+            values=values,
+            guards=guards,
+            entries=np.array(places, np.int64),
+            entry_count=len(places),
+            order=np.zeros(count, np.int64),
+            best_order=np.zeros(count, np.int64),
+            passed=np.zeros(count, np.int64),
+            tried=np.zeros(count, np.int64),
+            keys=keys,
+            nodes=numbers,
+            key_bits=key_bits,
+            constant=constant,
+            first=nodes.count,
+            node_limit=nodes_limit,
+            log_limit=log_limit,
+            log=np.zeros(2 * (log_limit + 3 * len(places)), np.int64),
+            thresholds=-np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT),
+            random=np.zeros(1, np.int64),
+            window=WINDOW,
+            best=UNCOUNTED,
+        )
         self._run = kernel("search.sharing")
 
     @property
     def least(self) -> int:
         """Operations of the best order so far."""
-        return int(self._block.integers[slot.BEST])
+        return self._state.best
 
     @property
     def best(self) -> tuple[int, tuple[int, ...]]:
         """The best order of all runs so far, and its operations beyond those of the function and its partials."""
-        return self.least, tuple(self._vertices[k] for k in self._best_order.tolist())
+        return self.least, tuple(self._vertices[k] for k in self._state.best_order.tolist())
 
     def count_operations(self, order: Sequence[int]) -> int:
         """The operations of an order as the kernel counts them, UNCOUNTED if there is no room for them."""
-        integers = self._block.integers
-        self._order[:] = [self._number[v] for v in order if v in self._number]
-        integers[[slot.AT, slot.TOTAL, slot.VISITS]] = -1, UNCOUNTED, 1
-        self._run(self._block.address)
-        return int(integers[slot.TOTAL])
+        state = self._state
+        state.order[:] = [self._number[v] for v in order if v in self._number]
+        state.at, state.total, state.visits = -1, UNCOUNTED, 1
+        self._run(state.address)
+        return state.total
 
     def sweeps_in(self, seconds: float) -> float:
         """Sweeps that fit into that time on a machine of today."""
@@ -117,17 +128,17 @@ class Sharing:
 
     def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
         """Anneal once from an order; yields the least count of all runs after each slice."""
-        integers, floats = self._block.integers, self._block.floats
+        state = self._state
         if self.count_operations(start) == UNCOUNTED:
             return
-        integers[slot.RANDOM] = seed_of(*seed)
-        floats[slot.TEMPERATURE] = HOT * heat
-        floats[slot.COOLING] = (COLD / (HOT * heat)) ** (1 / max(1, visits))
+        state.random[0] = seed_of(*seed)
+        state.temperature = HOT * heat
+        state.cooling = (COLD / (HOT * heat)) ** (1 / max(1, visits))
         visits_of_slice = max(1, int(self.count * self.sweeps_in(SLICE)))
         while visits > 0:
-            integers[slot.VISITS] = min(visits_of_slice, visits)
+            state.visits = min(visits_of_slice, visits)
             visits -= visits_of_slice
-            yield self._run(self._block.address)
+            yield self._run(state.address)
 
 
 def _nonzeros(graph: DifferentiationGraph, state: Elimination) -> list[tuple[int, int]]:
@@ -144,7 +155,7 @@ def _nonzeros(graph: DifferentiationGraph, state: Elimination) -> list[tuple[int
 def _insert(keys: dict[int, int], table: NDArray[np.int64], values: NDArray[np.int64], bits: int) -> None:
     """Fill the kernel's hash table, as its `intern` does."""
     for key, value in keys.items():
-        place = (key * slot.SPREAD & (1 << 64) - 1) >> 64 - bits
+        place = (key * SPREAD & (1 << 64) - 1) >> 64 - bits
         while table[place]:
             place = (place + 1) & (1 << bits) - 1
         table[place], values[place] = key, value
