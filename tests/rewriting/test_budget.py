@@ -15,7 +15,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import optimise as optimiser
-from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.rewriting.compiled.rewrite_state import ANNEAL
 from accumulus.rewriting.costs import UNIT, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, optimise, preview
@@ -62,7 +62,7 @@ def tape():
 
 
 def tried(network: Network) -> int:
-    return int(network._values[slot.TRIED])
+    return network._state.tried
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -94,7 +94,7 @@ def test_annealing_ends_with_its_deadline_and_cold(tape):
     network = Network(tape, search_weights("operations"))
     network.anneal(10**9, UNIT * 0.35, UNIT * 0.08, 0.3, ticking(20.5))
     assert tried(network) < 10**8
-    assert network._block.floats[slot.TEMPERATURE] < UNIT * 0.35
+    assert network._state.temperature < UNIT * 0.35
     verify(tape, network.written())
     assert network.least <= network.cost
     assert network.least == Network(network.written(), search_weights("operations")).cost
@@ -147,7 +147,7 @@ def moves_of(tape: Tape, monkeypatch) -> tuple[float, int]:
 
         def _search(self, mode, *arguments):
             visits = super()._search(mode, *arguments)
-            self.visits += visits * (mode == slot.ANNEAL)
+            self.visits += visits * (mode == ANNEAL)
             return visits
 
     monkeypatch.setattr(optimiser, "Network", Counted)

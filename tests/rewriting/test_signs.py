@@ -15,8 +15,8 @@ from programs import RATIONAL, small_fraction
 from accumulus.native.state import interpret
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import signs
-from accumulus.rewriting.compiled import rewrite_slots as slot
 from accumulus.rewriting.compiled import signs_kernel
+from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
 from accumulus.rewriting.costs import UNIT, search_weights
 from accumulus.rewriting.network import Network
@@ -74,7 +74,7 @@ def needed(network: Definitions) -> list[int]:
 
     def visit(n: int) -> None:
         if n not in order:
-            if network.codes[n] not in (INPUT, slot.CONSTANT):
+            if network.codes[n] not in (INPUT, CONSTANT):
                 for a in network.arguments[n][: OPERATIONS[network.codes[n]].arity]:
                     visit(abs(a))
             order.append(n)
@@ -86,7 +86,7 @@ def needed(network: Definitions) -> list[int]:
 
 def fewest(network: Definitions) -> int:
     """The fewest changes of sign, by trying which nodes are computed as their negatives, and which are changed."""
-    order = [n for n in needed(network) if network.codes[n] != slot.CONSTANT]
+    order = [n for n in needed(network) if network.codes[n] != CONSTANT]
     operations = [n for n in order if network.codes[n] != INPUT]
     for number in range(len(order) + 1):
         for changed in map(set, itertools.combinations(order, number)):
@@ -101,7 +101,7 @@ def possible(network: Definitions, n: int | None, signs: dict[int, int], changed
     """Whether a node can be computed with its sign from its arguments as they are and as they were changed."""
 
     def offered(a: int) -> set[int]:
-        if network.codes[abs(a)] == slot.CONSTANT:
+        if network.codes[abs(a)] == CONSTANT:
             return {1, -1}
         sign = signs.get(abs(a), 1) * (1 if a > 0 else -1)
         return {sign, -sign} if abs(a) in changed else {sign}

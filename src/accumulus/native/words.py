@@ -118,6 +118,13 @@ def copy_many(to: Integers, source: Integers, count: int) -> None:
     to[:count] = source[:count]
 
 
+def _note(state: Any, target: Any, place: Any, before: Any) -> None:
+    """Log a write; what is there beyond the length of the log does not count any more."""
+    del state.undoing[state.logged :]
+    state.undoing.append((target, place, before))
+    state.logged += 1
+
+
 class _Logged:
     """A state through which writes are logged."""
 
@@ -130,8 +137,7 @@ class _Logged:
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.state
-        state.undoing.append((state.__dict__, name, getattr(state, name)))
-        state.logged += 1
+        _note(state, state.__dict__, name, getattr(state, name))
         setattr(state, name, value)
 
 
@@ -143,10 +149,8 @@ class _LoggedArray:
         return self.array[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        state, array = self.state, self.array
-        state.undoing.append((array, index, array[index]))
-        state.logged += 1
-        array[index] = value
+        _note(self.state, self.array, index, self.array[index])
+        self.array[index] = value
 
 
 @primitive
@@ -159,6 +163,7 @@ def logged(state: _U) -> _U:
 def undo(state: Undoable, length: int) -> None:
     """Take back all logged writes since the log had that length."""
     undoing = cast("Any", state).undoing
+    del undoing[state.logged :]
     while len(undoing) > length:
         target, place, before = undoing.pop()
         target[place] = before

@@ -10,9 +10,26 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import FOREVER, LOOK, Deadline
-from accumulus.native.block import Block
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.native.state import Integers, Records
+from accumulus.rewriting.compiled.rewrite_state import (
+    ANNEAL,
+    BUILD,
+    COMMUTATIVE,
+    EVEN,
+    FOR_LIFE,
+    KEEP,
+    ODD,
+    OUTPUT,
+    SWEEP,
+    TERM_COUNT,
+    THRESHOLD_COUNT,
+    TREE_SIZE,
+    Entry,
+    Operation,
+    RewriteState,
+    Term,
+)
 from accumulus.rewriting.costs import FUSED
 from accumulus.rewriting.signs import Definitions, write
 from accumulus.rewriting.zeros import with_signed_zeros
@@ -31,6 +48,7 @@ CHANCES: Final = 1024
 FIRST: Final = 4096
 FEWEST: Final = 256
 SHORTEST: Final = 1e-7
+_THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
 
 
 class Network:
@@ -50,50 +68,77 @@ class Network:
     def __init__(self, tape: Tape, weights: Mapping[str, int], *, kept_outputs: int = 0, seed: int = 0) -> None:
         self._tape = tape
         self._seeing = seeing_zero_signs(tape)
-        length, inputs, outputs = tape.operations, tape.inputs, len(tape.outputs)
-        nodes = 2 * (length + inputs + outputs + len(tape.constants)) + 4096
-        block = self._block = Block(slot.SLOTS)
-        for name in (slot.CODES, slot.SIGNS, slot.USES, slot.HEADS, slot.FROZEN, slot.QUEUED, slot.FREED, slot.FUSED):
-            block.point(name, np.zeros(nodes, np.int64))
-        for name in (slot.STACK, slot.QUEUE, slot.FREE, slot.BEST_CODES, slot.BEST_SIGNS):
-            block.point(name, np.zeros(nodes, np.int64))
-        for name in (slot.ARGUMENTS, slot.NEXTS, slot.PREVIOUS, slot.BEST_ARGUMENTS):
-            block.point(name, np.zeros(3 * nodes, np.int64))
-        block.point(slot.TOUCHED, np.zeros(4 * nodes, np.int64))
+        nodes = 2 * (tape.operations + tape.inputs + len(tape.outputs) + len(tape.constants)) + 4096
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
-        block.point(slot.TABLE, np.zeros(1 << table_bits, np.int64))
-        block.point(slot.LOG, np.zeros(2 * log, np.int64))
-        block.point(slot.TREES, np.zeros(slot.TREE_COUNT * slot.TREE_SIZE * slot.FIELDS, np.int64))
-        block.point(slot.TERMS, np.zeros(2 * slot.TERM_COUNT, np.int64))
-        block.point(slot.COEFFICIENTS, np.zeros(2 * slot.TERM_COUNT))
-        middles = (np.arange(slot.THRESHOLD_COUNT) + 0.5) / slot.THRESHOLD_COUNT
-        block.point(slot.THRESHOLDS, -np.log(middles))
-        self._describe_operations(weights)
-        self._hand_over(tape, kept_outputs)
-        values = self._values = block.integers
-        values[[slot.INPUTS, slot.LENGTH, slot.OUTPUT_COUNT]] = inputs, length, outputs
-        values[slot.CREDIT] = weights.get(FUSED, 0)
-        values[[slot.TABLE_BITS, slot.NODE_LIMIT, slot.LOG_LIMIT]] = table_bits, nodes, log
-        values[slot.RANDOM] = (0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1
+
+        def numbers(each: int = 1) -> Integers:
+            """So many numbers for each node."""
+            return np.zeros(each * nodes, np.int64)
+
+        prices, arities, properties = _operations(weights)
+        self._state = RewriteState(
+            mode=BUILD,
+            codes=numbers(),
+            arguments=np.zeros((nodes, 3), np.int64),
+            signs=numbers(),
+            uses=numbers(),
+            heads=numbers(),
+            nexts=numbers(3),
+            previous=numbers(3),
+            frozen=numbers(),
+            fused=numbers(),
+            queued=numbers(),
+            freed=numbers(),
+            node_limit=nodes,
+            weights=prices,
+            arities=arities,
+            properties=properties,
+            credit=weights.get(FUSED, 0),
+            table=np.zeros(1 << table_bits, np.int64),
+            table_bits=table_bits,
+            log=np.zeros(2 * log, np.int64),
+            log_limit=log,
+            stack=numbers(),
+            queue=numbers(),
+            free=numbers(),
+            touched=numbers(4),
+            tree=Records.zeros(Entry, TREE_SIZE),
+            part=Records.zeros(Entry, TREE_SIZE),
+            other=Records.zeros(Entry, TREE_SIZE),
+            found=Records.zeros(Term, TERM_COUNT),
+            waiting=Records.zeros(Term, TERM_COUNT),
+            best_codes=numbers(),
+            best_arguments=np.zeros((nodes, 3), np.int64),
+            best_signs=numbers(),
+            thresholds=_THRESHOLDS,
+            random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),
+            program=self._program(kept_outputs),
+            length=tape.operations,
+            inputs=tape.inputs,
+            meanings=np.zeros(len(tape) + 1, np.int64),
+            outputs=np.array([*tape.outputs, 0], np.int64),
+            output_count=len(tape.outputs),
+            numbers=np.array([*tape.constants, 0.0]),
+        )
         self._run = kernel("rewriting.rewrite")
         # moves a second, and how many are tried in one call
         self._pace, self._together = math.inf, FIRST
-        self._perform(slot.BUILD)
+        self._perform(BUILD)
 
     @property
     def size(self) -> int:
         """Numbers of nodes in use, and some that are free."""
-        return int(self._values[slot.NEXT])
+        return self._state.next
 
     @property
     def cost(self) -> int:
         """Of the network as it is, without changes of sign."""
-        return int(self._values[slot.COST])
+        return self._state.cost
 
     @property
     def least(self) -> int:
         """Cost of the best that was found, without changes of sign."""
-        return int(self._values[slot.BEST])
+        return self._state.best
 
     def sweep(self, visits: int, inline: float = 0.0, deadline: Deadline = FOREVER) -> None:
         """Try one move at each of so many nodes in turn, and keep those that win.
@@ -104,8 +149,8 @@ class Network:
             deadline: when to stop, whatever is left.
         """
         while visits > 0 and not deadline.passed:
-            visits -= self._search(slot.SWEEP, visits, inline)
-        self._perform(slot.KEEP)
+            visits -= self._search(SWEEP, visits, inline)
+        self._perform(KEEP)
 
     def anneal(self, visits: int, hot: float, cold: float, inline: float, deadline: Deadline = FOREVER) -> None:
         """Try moves at random nodes; at temperature T one that costs c more is kept with probability exp(-c/T).
@@ -116,31 +161,30 @@ class Network:
             inline: as for `sweep`.
             deadline: when to stop; where moves take so long that not all can be tried by then, it cools faster.
         """
-        floats = self._block.floats
-        floats[slot.TEMPERATURE] = hot
-        floats[slot.COOLING] = (cold / hot) ** (1 / max(1, visits))
+        state = self._state
+        state.temperature = hot
+        state.cooling = (cold / hot) ** (1 / max(1, visits))
         while visits > 0 and not deadline.passed:
             possible = max(1.0, self._pace * deadline.left)
             if possible < visits:
                 visits = int(possible)
-                floats[slot.COOLING] = (cold / floats[slot.TEMPERATURE]) ** (1 / visits)
-            visits -= self._search(slot.ANNEAL, visits, inline)
-        self._perform(slot.KEEP)
+                state.cooling = (cold / state.temperature) ** (1 / visits)
+            visits -= self._search(ANNEAL, visits, inline)
+        self._perform(KEEP)
 
     def written(self) -> Tape:
         """The best that was found, as a tape with the same inputs and outputs.
 
         That is the tape as it was where operations that see the signs of zeros differ by these alone.
         """
-        array, count = self._block.array, int(self._values[slot.BEST_NEXT])
-        rows = array(slot.BEST_ARGUMENTS)[: 3 * count]
-        first = int(self._values[slot.FIRST_OUTPUT])
-        arguments = rows.reshape(-1, 3)
+        state = self._state
+        count, first = state.best_next, state.first_output
+        arguments = state.best_arguments[:count]
         network = Definitions(
-            codes=array(slot.BEST_CODES)[:count],
-            signs=array(slot.BEST_SIGNS)[:count],
+            codes=state.best_codes[:count],
+            signs=state.best_signs[:count],
             arguments=arguments,
-            numbers=rows.view(np.float64)[::3],
+            numbers=arguments.view(np.float64)[:, 0],
             outputs=arguments[first : first + len(self._tape.outputs), 0],
             exact=np.zeros(count, bool),
         )
@@ -148,13 +192,13 @@ class Network:
             return write(network, self._tape)
         staying = np.frombuffer(needed(self._tape, self._seeing.tolist()), bool)[self._tape.inputs :]
         references = np.flatnonzero(staying) + self._tape.inputs
-        signed = with_signed_zeros(network, self._tape, references, array(slot.MEANINGS)[references])
+        signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
         return self._tape if signed is None else write(signed, self._tape)
 
     def _search(self, mode: int, visits: int, inline: float) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
         tried = min(visits, self._together)
-        self._values[[slot.INLINE, slot.VISITS]] = int(CHANCES * inline), tried
+        self._state.inline, self._state.visits = int(CHANCES * inline), tried
         start = time.perf_counter()
         self._perform(mode)
         self._pace = tried / max(time.perf_counter() - start, SHORTEST)
@@ -162,34 +206,30 @@ class Network:
         return tried
 
     def _perform(self, mode: int) -> None:
-        self._values[slot.MODE] = mode
-        self._run(self._block.address)
+        self._state.mode = mode
+        self._run(self._state.address)
 
-    def _describe_operations(self, weights: Mapping[str, int]) -> None:
-        block = self._block
-        prices = block.point(slot.WEIGHTS, np.zeros(256, np.int64))
-        arities = block.point(slot.ARITIES, np.zeros(256, np.int64))
-        properties = block.point(slot.PROPERTIES, np.zeros(256, np.int64))
-        for row in OPERATIONS:
-            prices[row.code] = weights.get(row.name, 0)
-            arities[row.code] = row.arity
-            properties[row.code] = (
-                slot.COMMUTATIVE * row.commutative
-                | slot.ODD * (row.parity == "odd")
-                | slot.EVEN * (row.parity == "even")
-            )
-        arities[slot.OUTPUT] = 1
+    def _program(self, kept_outputs: int) -> Records[Operation]:
+        """The operations of the tape, for the kernel to read."""
+        tape = self._tape
+        inputs = tape.inputs
+        program = Records.zeros(Operation, tape.operations)
+        program.column("code")[:] = np.frombuffer(tape.codes, np.uint8)[inputs:]
+        program.column("first")[:] = np.frombuffer(tape.first, np.int32)[inputs:]
+        program.column("second")[:] = np.frombuffer(tape.second, np.int32)[inputs:]
+        third, stays = program.column("third"), program.column("stays")
+        for reference, argument in tape.third.items():
+            third[reference - inputs] = argument
+        stays[:] = np.frombuffer(as_written(tape, kept_outputs), np.uint8)[inputs:]
+        stays[self._seeing - inputs] = FOR_LIFE
+        return program
 
-    def _hand_over(self, tape: Tape, kept_outputs: int) -> None:
-        block, inputs, length = self._block, tape.inputs, tape.operations
-        program = block.point(slot.PROGRAM, np.zeros((max(1, length), slot.PROGRAM_FIELDS), np.int64))
-        program[:length, 0] = np.frombuffer(tape.codes, np.uint8)[inputs:]
-        program[:length, 1] = np.frombuffer(tape.first, np.int32)[inputs:]
-        program[:length, 2] = np.frombuffer(tape.second, np.int32)[inputs:]
-        for reference, third in tape.third.items():
-            program[reference - inputs, 3] = third
-        program[:length, 4] = np.frombuffer(as_written(tape, kept_outputs), np.uint8)[inputs:]
-        program[self._seeing - inputs, 4] = slot.FOR_LIFE
-        block.point(slot.MEANINGS, np.zeros(len(tape) + 1, np.int64))
-        block.point(slot.OUTPUTS, np.array([*tape.outputs, 0], np.int64))
-        block.point(slot.NUMBERS, np.array([*tape.constants, 0.0]))
+
+def _operations(weights: Mapping[str, int]) -> Integers:
+    """Price, number of arguments and properties of each operation, by its code, (3, 256)."""
+    table = np.zeros((3, 256), np.int64)
+    for row in OPERATIONS:
+        properties = COMMUTATIVE * row.commutative | ODD * (row.parity == "odd") | EVEN * (row.parity == "even")
+        table[:, row.code] = weights.get(row.name, 0), row.arity, properties
+    table[1, OUTPUT] = 1
+    return table

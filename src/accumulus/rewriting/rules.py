@@ -156,7 +156,7 @@ _QUOTIENTS: Final = (
     *("divisor of a divisor", "factor that cancels"),
 )
 
-#: What each piece of the optimiser applies: functions of ``compiled/rewrite_kernel.py``, and modules.
+#: What each piece of the optimiser applies: functions of ``compiled/rewrite_*.py``, and modules.
 APPLIED: Final[Mapping[str, tuple[str, ...]]] = {
     "tape.py": (
         *_NEUTRAL,

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled import rewrite_slots
 from accumulus.rewriting.compiled import signs_state as kind
+from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.compiled.signs_state import COUNT, SORT, THRESHOLD_COUNT, TURN, SignsState
 from accumulus.tape.compiled.passes_state import SIGNED, VERBATIM
 from accumulus.tape.live import signed_zeros
@@ -35,7 +35,6 @@ MULTIPLY: Final = BY_NAME["multiply"].code
 DIVIDE: Final = BY_NAME["divide"].code
 NEGATIVE: Final = BY_NAME["negative"].code
 SELECT: Final = BY_NAME["select"].code
-CONSTANT: Final = rewrite_slots.CONSTANT
 #: By code: number of arguments, which of them are numbers, and what becomes of signs.
 _ARITY: Final = np.zeros(256, np.int64)
 _ARITY[: len(OPERATIONS)] = [row.arity for row in OPERATIONS]

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.rewriting.compiled import rewrite_slots as slot
+from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.signs import Definitions
 from accumulus.tape.live import seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -51,7 +51,7 @@ def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, value
 
     # one operation for each node, the first; the others get new nodes
     nodes = np.abs(value[own])
-    operations = np.flatnonzero(~np.isin(network.codes[nodes], (INPUT, slot.CONSTANT)))
+    operations = np.flatnonzero(~np.isin(network.codes[nodes], (INPUT, CONSTANT)))
     has_node = np.zeros(len(own), bool)
     has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
     if not has_node[np.isin(own, seeing_zero_signs(tape))].all():
@@ -63,7 +63,7 @@ def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, value
     added = more + len(tape.constants)
     result = replace(
         network,
-        codes=np.concatenate([network.codes, np.full(added, slot.CONSTANT)]),
+        codes=np.concatenate([network.codes, np.full(added, CONSTANT)]),
         signs=np.concatenate([network.signs, np.ones(added, np.int64)]),
         arguments=np.concatenate([network.arguments, np.zeros((added, 3), np.int64)]),
         numbers=np.concatenate([network.numbers, np.zeros(more), tape.constants]),
