@@ -28,7 +28,7 @@ SYMBOL: Final = "kernel"
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _DEFINITION: Final = re.compile(
     rf"^define [^@\n]*i32 @([\w.$]*(?:{'|'.join(ENTRIES)})[\w.$]*)"
-    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.(?:block|state)\)",
+    r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.state\)",
     re.MULTILINE,
 )
 
@@ -48,8 +48,7 @@ def llvm_code(subject: str) -> bytes:
 def code_of(function: Callable[[Any], int]) -> bytes:
     """LLVM bitcode of the function that a kernel is called by, and of all that it calls."""
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    annotation = get_type_hints(function)
-    kind = numba.types.int64 if "block" in annotation else lowering.type_of(annotation["state"])
+    kind = lowering.type_of(get_type_hints(function)["state"])
     dispatcher: Any = numba.njit(numba.types.int64(kind), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
     found = _DEFINITION.search(text)

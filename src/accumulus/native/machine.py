@@ -28,7 +28,7 @@ from accumulus.versions import processor, version_of
 
 __all__ = ["Kernel", "kernel", "prepare"]
 
-#: A kernel: a function of the address of its block. It runs without the GIL.
+#: A kernel: a function of the address of its state. It runs without the GIL.
 Kernel = Callable[[int], int]
 
 #: Seconds after which a line says what takes so long.
@@ -128,9 +128,9 @@ def _new_machine() -> Any:
 def _loaded(code: bytes) -> Kernel:
     function = _PROTOTYPE(_address(code))
 
-    def call(block: int) -> int:
+    def call(state: int) -> int:
         result, exception = ctypes.c_int64(), ctypes.c_void_p()
-        status = function(ctypes.byref(result), ctypes.byref(exception), block)
+        status = function(ctypes.byref(result), ctypes.byref(exception), state)
         assert status == 0, f"a search kernel stopped with status {status}"
         return result.value
 
