@@ -30,6 +30,8 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
     parts += map(version_of, packages)
     root = Path(__file__).parent
     for folder in folders:
+        # a package that was moved would no longer count, and what is kept would outlive its code
+        assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
         for place, _, files in sorted(os.walk(root / folder)):
             for file in sorted(files):
                 if file.endswith(".py"):

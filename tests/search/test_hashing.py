@@ -13,7 +13,8 @@ from hypothesis import given
 
 import accumulus as acc
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.kept.hashing import graph_hash, search_version
+from accumulus.search.kept.hashing import FOLDERS, graph_hash, search_version
+from accumulus.versions import code_version
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]
 SELF = graph_hash(DifferentiationGraph(EDGES))
@@ -103,8 +104,8 @@ def test_the_version_of_the_search_is_that_of_its_files(monkeypatch, tmp_path):
     from accumulus import versions
 
     assert search_version() == search_version()
-    for room in ("search", "tape"):
-        (tmp_path / room).mkdir()
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir()
     source = tmp_path / "search" / "kept" / "hashing.py"
     source.parent.mkdir()
     source.write_text("one")
@@ -119,3 +120,8 @@ def test_the_version_of_the_search_is_that_of_its_files(monkeypatch, tmp_path):
     Path(tmp_path / "tape" / "notes.txt").write_text("not code")
     assert fresh() == versions[-1]
     assert len(set(versions)) == 3
+
+
+def test_a_package_that_is_gone_is_missed():
+    with pytest.raises(AssertionError, match=r"no folder accumulate$"):
+        code_version((), ("tape", "accumulate"))

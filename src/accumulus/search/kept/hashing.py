@@ -24,10 +24,10 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.hashing import digest, tape_parts
 from accumulus.versions import code_version
 
-__all__ = ["graph_hash", "search_version"]
+__all__ = ["FOLDERS", "graph_hash", "search_version"]
 
-#: Rooms whose code decides what is found, and packages whose numbers do.
-_FOLDERS: Final = ("tape", "graph", "elimination", "search", "theory")
+#: Packages of this library whose code decides what is found, and others whose numbers do.
+FOLDERS: Final = ("tape", "graph", "elimination", "search", "theory")
 _PACKAGES: Final = ("accumulus", "llvmlite")
 
 
@@ -61,7 +61,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
 @cache
 def search_version() -> str:
     """A hash of what searches and counts: the source files, by size and time of change, and versions of packages."""
-    return digest([code_version(_PACKAGES, _FOLDERS).encode()])
+    return digest([code_version(_PACKAGES, FOLDERS).encode()])
 
 
 def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
