@@ -12,7 +12,9 @@ from accumulus.forks import Lock
 from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.identity import identity
 from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.location import name_of
 from accumulus.frontends.record import Recording, record
+from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.signature import positional
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
@@ -66,7 +68,7 @@ class Trace:
     """A recorded function: its tape, its graphs, and its compiled programs."""
 
     def __init__(self, f: Callable[..., Any], recording: Recording) -> None:
-        self.name = _name(f)
+        self.name = name_of(f)
         self.recording = recording
         self.tape = recording.tape
         self._linearizations: dict[tuple[int, ...], Linearization] = {}
@@ -167,10 +169,9 @@ class Derivative:
         *,
         scalar: bool = False,
     ) -> None:
-        if not callable(f):
-            raise ArgumentError(f"f is {f!r}; expected a function")
-        self.__name__ = f"{wanted}({_name(f)})"
-        self.__doc__ = f"Derivatives of {_name(f)}.\n\n{f.__doc__ or ''}"
+        recorder_of(f)  # refuses what nothing can record
+        self.__name__ = f"{wanted}({name_of(f)})"
+        self.__doc__ = f"Derivatives of {name_of(f)}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
         self._wanted: Wanted = wanted
         self._given_argnums = argnums if isinstance(argnums, int) else tuple(argnums)
@@ -206,7 +207,7 @@ class Derivative:
         self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
         self._objects, self._captured_objects = (), None
         self._lock = Lock()
-        self._captured = None if held is None else Captured(self.__wrapped__)
+        self._captured = None if held is None else Captured(self._holder)
         if self._captured is not None and self._captured.summary() != held:
             self._forget()
 
@@ -270,7 +271,7 @@ class Derivative:
     ) -> Any:
         """The long way of `batch`: a function of its own, so that a call that does not take it need not set it up."""
         self._renew()
-        name = _name(self.__wrapped__)
+        name = name_of(self.__wrapped__)
         static = self._static_positions(arguments)
         shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(arguments)]
         known = [program.recording.argument_shapes for program in [*self._programs.values()]]
@@ -301,11 +302,11 @@ class Derivative:
         return self._compiled(examples, "point")
 
     def _positional(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        return positional(self.__wrapped__, arguments, keywords, _name(self.__wrapped__))
+        return positional(self.__wrapped__, arguments, keywords, name_of(self.__wrapped__))
 
     def _compiled(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = ()) -> Program:
         self._renew()
-        static, name = self._static_positions(examples), _name(self.__wrapped__)
+        static, name = self._static_positions(examples), name_of(self.__wrapped__)
         key = tuple(_signature(example, f"argument {k} of {name}", k in static) for k, example in enumerate(examples))
         program = self._programs.get(key)
         if program is None:
@@ -374,14 +375,14 @@ class Derivative:
         return self._last
 
     def _build(self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...]) -> Program:
-        name = _name(self.__wrapped__)
+        name = name_of(self.__wrapped__)
         with Preparation(name, self._options) as preparation:
             with preparation.stage("trace"):
                 static = self._static_positions(examples)
-                captured = self._captured or Captured(self.__wrapped__)
+                captured = self._captured or Captured(self._holder)
                 objects = (*self._objects, *(x for x in examples if is_changeable(x)))
                 # with the function, whose code says which of their attributes matter
-                beside = Captured((self.__wrapped__, *objects)) if objects else None
+                beside = Captured((self._holder, *objects)) if objects else None
                 recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
                 captured.settle()
                 if beside is not None:
@@ -433,6 +434,11 @@ class Derivative:
             self._programs, self._captured = {}, None
             self._objects, self._captured_objects = (), None
             self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
+
+    @property
+    def _holder(self) -> object:
+        """What is watched in the place of `f`."""
+        return recorder_of(self.__wrapped__).holds(self.__wrapped__)
 
     def _static_positions(self, arguments: Sequence[Any]) -> frozenset[int]:
         return positions_of(self._static, len(arguments), "static_argnums")
@@ -617,7 +623,3 @@ def _first_point(argument: Any, axis: int | None) -> Any:
 def _is_leaf(recording: Recording) -> bool:
     leaf = object()
     return recording.unflatten([leaf]) is leaf
-
-
-def _name(f: Callable[..., Any]) -> str:
-    return str(getattr(f, "__name__", type(f).__name__))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from accumulus.frontends.elementwise import ELEMENTWISE, PAIRS, SPECIAL, Elementwise
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, SPECIAL, Elementwise
 
 ROWS = [(getattr(np, name), row) for name, row in ELEMENTWISE.items() if hasattr(np, name)]
 ROWS += [(getattr(special, name), row) for name, row in SPECIAL.items()]

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from numpy import zeros as made_here
 
 from accumulus.frontends import record
-from accumulus.frontends.arrays import TracedArray
+from accumulus.frontends.numpy.arrays import TracedArray
 
 POINT = [np.array([0.5, -1.25, 2.0, 3.5, -0.75])]
 TABLE = np.array([1.0, 2.0, 3.0])

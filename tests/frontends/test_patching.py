@@ -15,8 +15,8 @@ from agreement import assert_agrees
 
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.frontends.arrays import TracedArray
-from accumulus.frontends.creation import REPLACEMENTS
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.creation import REPLACEMENTS
 
 
 def state():

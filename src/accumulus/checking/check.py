@@ -13,6 +13,7 @@ from accumulus.checking.comparisons import compare_programs, compare_slopes
 from accumulus.checking.report import CheckReport, Finding
 from accumulus.checking.subject import Subject
 from accumulus.errors import ArgumentError, MismatchError
+from accumulus.frontends.location import name_of
 from accumulus.frontends.points import as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.options import OF_PLANS, Options
@@ -65,7 +66,7 @@ def check(
         raise ArgumentError(f"points is {points!r}; expected a whole number of at least 0")
     chosen = Options.of(**options)
     static = positions_of(static_argnums, len(arguments), "static_argnums")
-    name = str(getattr(f, "__name__", type(f).__name__))
+    name = name_of(f)
     try:
         recording = record(f, arguments, {}, static=static, check=True)
     except MismatchError as error:

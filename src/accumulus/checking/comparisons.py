@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from accumulus.checking.differences import Slopes, central_differences, complex_step
 from accumulus.checking.report import Finding
 from accumulus.checking.subject import Point, Subject, flat
+from accumulus.frontends.agreement import compare, run
 from accumulus.frontends.trees import flatten
-from accumulus.frontends.verify import compare, run
 from accumulus.programs.program import Program
 from accumulus.tape.error_bounds import UNIT
 

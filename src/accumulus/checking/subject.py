@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.frontends.agreement import run
 from accumulus.frontends.location import argument_name
 from accumulus.frontends.points import as_inputs
 from accumulus.frontends.record import Recording
 from accumulus.frontends.trees import flatten
-from accumulus.frontends.verify import run
 from accumulus.programs.program import Program
 from accumulus.tape.error_bounds import evaluate_with_bounds
 

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.jitted import dispatchers
-from accumulus.frontends.location import LIBRARIES, is_library_code
+from accumulus.frontends.location import LIBRARIES, dispatchers, is_library_code
 
 __all__ = ["Captured", "is_changeable"]
 

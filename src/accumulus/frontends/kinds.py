@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.scalars import Traced
 
-__all__ = ["shape_of"]
+__all__ = ["StandIn", "shape_of"]
 
 #: Arrays with the arithmetic of plain ones. Other subclasses compute something else, or hold more than numbers.
 ARRAYS = (np.ndarray, np.memmap)
 #: The largest whole number that is a finite number in double precision.
 LARGEST = int(np.finfo(np.float64).max)
+
+
+class StandIn:
+    """What a front end hands to a function in the place of a number or an array while it records it."""
+
+    __slots__ = ()
 
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
@@ -31,7 +36,7 @@ def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
     >>> shape_of(np.zeros((2, 3)), "x"), shape_of(1.0, "x"), shape_of("forward", "x")
     ((2, 3), (), None)
     """
-    if isinstance(argument, Traced):
+    if isinstance(argument, StandIn):
         raise ArgumentError(
             f"{name} belongs to another recording: a function that is recorded cannot ask for derivatives by values "
             "that are traced. Record the function that computes both."

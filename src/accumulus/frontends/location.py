@@ -22,17 +22,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.errors import TraceError
-from accumulus.frontends.state import ACTIVE
-
 __all__ = [
     "LIBRARIES",
     "Place",
     "argument_name",
     "described",
+    "dispatchers",
     "in_library",
     "is_library_code",
-    "swallowed",
+    "name_of",
+    "user_entries",
     "user_place",
     "user_traceback",
 ]
@@ -72,6 +71,17 @@ class Place:
         return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
 
 
+def dispatchers() -> frozenset[type]:
+    """The types of functions compiled by ``numba.njit``, which are the user's code; none if Numba is not loaded."""
+    registry = sys.modules.get("numba.core.registry")
+    return frozenset() if registry is None else frozenset({registry.CPUDispatcher})
+
+
+def name_of(function: object) -> str:
+    """A function's name."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def described(function: Callable[..., Any]) -> str:
     """A function's name, with file and line where it has any."""
     code = getattr(function, "__code__", None)
@@ -109,29 +119,16 @@ def user_place() -> Place | None:
     return None if frame is None else _place(frame, "" if library.startswith("accumulus") else library)
 
 
-def swallowed(error: Exception) -> TraceError | None:
-    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, if there is one."""
-    module = type(error).__module__
-    if ACTIVE.refusal is None or not (
-        isinstance(error, TypeError | ValueError | IndexError)
-        or module.startswith("_")
-        or module.partition(".")[0] in LIBRARIES
-    ):
-        return None
-    refusal, line = ACTIVE.refusal
-    places = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in _entries(error.__traceback__)]
-    return refusal if places and places[-1] == line else None
-
-
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """`traceback` reduced to the frames of the user's code."""
     kept: TracebackType | None = None
-    for entry in reversed(list(_entries(traceback))):
+    for entry in reversed(list(user_entries(traceback))):
         kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return kept
 
 
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+def user_entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """The entries of `traceback` in the user's code, outermost first."""
     while traceback is not None:
         if not in_library(traceback.tb_frame):
             yield traceback

@@ -7,29 +7,26 @@ what was constant from being known, the first recording counts.
 The recording is what the function did in that one run: global variables, files and static arguments enter it with the
 values that they had then, and branches on them as they went then. What would need the values of the traced arguments is
 a `TraceError`; so is a recording that computes something else than the function does on numbers
-(`accumulus.frontends.verify`).
+(`accumulus.frontends.agreement`).
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends.arrays import TracedArray
+from accumulus.frontends.active import ACTIVE, recording_on, swallowed
+from accumulus.frontends.agreement import verify
 from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import argument_name, described, swallowed, user_traceback
-from accumulus.frontends.operands import References, references_of
-from accumulus.frontends.patching import patched, replaced
-from accumulus.frontends.scalars import Traced, TracedScalar
-from accumulus.frontends.state import ACTIVE, recording_on
+from accumulus.frontends.location import argument_name, described, name_of, user_traceback
+from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.frontends.verify import verify
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.tape import Tape
 
@@ -91,7 +88,7 @@ def record(
         keywords: passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
-            `accumulus.frontends.verify`.
+            `accumulus.frontends.agreement`.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -120,12 +117,11 @@ def record(
         size = 0 if shape is None else int(np.prod(shape))
         slices.append(slice(count, count + size))
         count += size
-    recording, refusal = _recorded(function, arguments, keywords, shapes, tuple(slices), Tape(count))
+    recorded = partial(_recorded, recorder_of(function), function, arguments, keywords, shapes, tuple(slices))
+    recording, refusal = recorded(Tape(count))
     if refusal is None and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape))):
         with suppress(TraceError):
-            signed, caught = _recorded(
-                function, arguments, keywords, shapes, tuple(slices), Tape(count, signed_zeros=True)
-            )
+            signed, caught = recorded(Tape(count, signed_zeros=True))
             if caught is None:
                 recording = replace(signed, tape=settled(signed.tape))
     agrees = check and verify(function, arguments, keywords, recording, refusal)
@@ -139,7 +135,8 @@ def record(
 
 
 def _recorded(
-    function: Callable[..., Any],
+    recorder: Recorder,
+    function: Any,
     arguments: Sequence[object],
     keywords: Mapping[str, object],
     shapes: tuple[tuple[int, ...] | None, ...],
@@ -147,71 +144,56 @@ def _recorded(
     tape: Tape,
 ) -> tuple[Recording, TraceError | None]:
     """The function on an empty tape, and the last error of the recorder that it caught, if any."""
-    traced = [
-        replaced(argument) if shape is None else _traced(tape, argument, place, shape)
-        for argument, shape, place in zip(arguments, shapes, slices, strict=True)
-    ]
-    result, refusal = _run(function, tape, traced, {name: replaced(value) for name, value in keywords.items()})
-    structure, leaves = flatten(result)
-    outputs = [_references(function, tape, path, leaf) for path, leaf in leaves]
-    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), refusal
-
-
-def _run(
-    function: Callable[..., Any], tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> tuple[Any, TraceError | None]:
-    """What the function returned, and the last error of the recorder that it caught, if any."""
-    refusal: TraceError
-    with patched(function), recording_on(tape):
+    inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
+    refusal: TraceError | None = None
+    with recording_on(tape, recorder.place):
         try:
-            result = replaced(function)(*arguments, **keywords)
-            return result, None if ACTIVE.refusal is None else ACTIVE.refusal[0]
+            result = recorder.run(function, tape, arguments, inputs, keywords)
+            caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
         except TraceError as error:
             refusal = error
         except Exception as error:
-            found = swallowed(error)
-            if found is None:
-                error.add_note(
-                    f"{getattr(function, '__name__', 'the function')} was being recorded with {_described(arguments)}."
-                )
+            refusal = swallowed(error)
+            if refusal is None:
+                error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:
                     error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
-            refusal = found
-    raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
+    if refusal is not None:
+        raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
+    structure, leaves = flatten(result)
+    outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]
+    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
+    return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), caught
 
 
-def _described(arguments: Sequence[Any]) -> str:
-    """What a function is recorded with, for a note on its own error."""
-    texts = [
-        f"a traced array of shape {argument.shape}"
-        if isinstance(argument, TracedArray)
-        else "a traced number"
-        if isinstance(argument, TracedScalar)
-        else f"{type(argument).__name__} {argument!r}"
-        for argument in arguments
-    ]
-    return ", ".join(texts) if texts else "no arguments"
-
-
-def _traced(tape: Tape, argument: Any, place: slice, shape: tuple[int, ...]) -> Traced:
-    if not isinstance(argument, np.ndarray):
-        return TracedScalar(tape, place.start)
+def _inputs(place: slice, shape: tuple[int, ...]) -> References:
     references = np.arange(place.start, place.stop, dtype=np.int64).reshape(shape)
     references.flags.writeable = False  # and so are all views of it
-    return TracedArray(tape, references)
+    return references
 
 
-def _references(function: Callable[..., Any], tape: Tape, path: str, leaf: Any) -> References:
+def _outputs(recorder: Recorder, function: Any, tape: Tape, path: str, leaf: Any) -> References:
     """References of one leaf of the result."""
-    if isinstance(leaf, Traced | numbers.Real | np.bool_) and not isinstance(leaf, np.complexfloating):
-        return references_of(tape, leaf)
-    if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "fiubO":
-        return references_of(tape, leaf)
+    references = recorder.references(tape, leaf)
+    if references is not None:
+        return references
     what = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
         f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, "
         "arrays of them, or lists, tuples and dicts of those."
         + (" Is a return statement missing?" if leaf is None and not path else "")
     )
+
+
+def _examples(arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None]) -> str:
+    """What a function is recorded with, for a note on its own error."""
+    texts = [
+        f"{type(argument).__name__} {argument!r}"
+        if shape is None
+        else f"a traced array of shape {shape}"
+        if isinstance(argument, np.ndarray)
+        else "a traced number"
+        for argument, shape in zip(arguments, shapes, strict=True)
+    ]
+    return ", ".join(texts) if texts else "no arguments"

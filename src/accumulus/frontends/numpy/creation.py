@@ -2,8 +2,8 @@
 
 They make arrays of floats that accept traced items, so that a function which fills an array item by item works as it
 is. The other array functions have replacements too, for lists of traced values, which NumPy does not dispatch on:
-``np.linalg.norm([x, y])``. NumPy itself is not changed; `accumulus.frontends.patching` puts the replacements where the
-user's code finds them.
+``np.linalg.norm([x, y])``. NumPy itself is not changed; `accumulus.frontends.numpy.patching` puts the replacements
+where the user's code finds them.
 
 A replacement does what the original does unless the running thread is recording and the caller is the user's code.
 Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends import functions, linalg, products, reductions, structure  # noqa: F401  # fill the table
-from accumulus.frontends.arrays import TracedArray, as_constant
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.location import in_library
-from accumulus.frontends.operands import Operand, concrete, depends, entries_of, of_kind
-from accumulus.frontends.refusals import check_dtype, refuse
-from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, function_name
-from accumulus.frontends.state import ACTIVE
+from accumulus.frontends.numpy import along_axes, linalg, moving, products, various  # noqa: F401  # fill the table
+from accumulus.frontends.numpy.arrays import TracedArray, as_constant
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, of_kind
+from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name
 from accumulus.tape.tape import Tape
 
 __all__ = ["REPLACEMENTS"]

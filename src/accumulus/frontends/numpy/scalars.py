@@ -1,7 +1,7 @@
 """What the user's function gets in place of numbers: a reference to a tape with Python's operators.
 
 Operators on real scalars call the tape directly, about a microsecond each; everything else comes through NumPy's
-protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.registry`.
+protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.numpy.table`.
 
 Kinds are real (``float64``; single numbers of narrower types count as such) and boolean. A boolean in arithmetic is
 ``select(b, 1, 0)``.
@@ -17,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from accumulus.frontends.operands import Operand, concrete, depends
-from accumulus.frontends.refusals import no_decision, no_number, refuse
-from accumulus.frontends.registry import PROTOCOLS
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.operands import Operand, concrete, depends
+from accumulus.frontends.numpy.refusals import no_decision, no_number
+from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.tape.tape import Tape
 
 __all__ = ["Traced", "TracedBoolean", "TracedScalar", "make_scalar"]

@@ -6,19 +6,12 @@ Numba is not imported for that: if it is not loaded, there are none.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from accumulus.frontends.state import ACTIVE
+from accumulus.frontends.active import ACTIVE
 
-__all__ = ["dispatchers", "interpreted"]
-
-
-def dispatchers() -> frozenset[type]:
-    """The types of functions compiled by ``numba.njit``."""
-    registry = sys.modules.get("numba.core.registry")
-    return frozenset() if registry is None else frozenset({registry.CPUDispatcher})
+__all__ = ["interpreted"]
 
 
 @functools.lru_cache(maxsize=256)

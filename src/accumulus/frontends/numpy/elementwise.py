@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.arrays import make
-from accumulus.frontends.operands import entries_of, map_references, of_kind
-from accumulus.frontends.refusals import refuse
-from accumulus.frontends.scalars import Traced, TracedBoolean, TracedScalar
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import make
+from accumulus.frontends.numpy.operands import entries_of, map_references, of_kind
+from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
 from accumulus.tape.tape import Tape
 

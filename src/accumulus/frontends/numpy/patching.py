@@ -1,4 +1,4 @@
-"""Putting the replacements of `accumulus.frontends.creation` where the user's code finds them, for one recording.
+"""Putting the replacements of `accumulus.frontends.numpy.creation` where the user's code finds them, for one recording.
 
 NumPy itself stays as it is: compiled extensions call ``numpy.empty`` and trust what they get. What is replaced are the
 names by which the user's code reaches it: the globals of loaded Python modules that hold NumPy, or one of its
@@ -29,10 +29,10 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from accumulus.forks import held_in_forks
-from accumulus.frontends.creation import REPLACEMENTS
-from accumulus.frontends.jitted import dispatchers, interpreted
-from accumulus.frontends.location import LIBRARIES, is_library_code
-from accumulus.frontends.state import ACTIVE
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.location import LIBRARIES, dispatchers, is_library_code
+from accumulus.frontends.numpy.creation import REPLACEMENTS
+from accumulus.frontends.numpy.jitted import interpreted
 
 __all__ = ["patched", "replaced"]
 

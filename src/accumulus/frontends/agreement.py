@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import MismatchError, TraceError
+from accumulus.frontends.active import recording_on
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
-from accumulus.frontends.state import recording_on
+from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
 from accumulus.tape.evaluate import evaluate
@@ -106,7 +107,7 @@ def run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mappin
 def _run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Outcome:
     copies = [argument.copy() if type(argument) is np.ndarray else argument for argument in arguments]
     with np.errstate(all="ignore"), recording_on(None):
-        structure, leaves = flatten(function(*copies, **keywords))
+        structure, leaves = flatten(recorder_of(function).evaluate(function, copies, keywords))
         return Outcome(structure, [(path, _numbers(leaf)) for path, leaf in leaves])
 
 

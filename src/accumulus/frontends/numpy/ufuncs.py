@@ -14,12 +14,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.arrays import TracedArray, as_constant, make
-from accumulus.frontends.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
-from accumulus.frontends.operands import Operand, References, concrete, depends, entries_of, of_kind, references_of
-from accumulus.frontends.refusals import FILLING, check_dtype, refuse
-from accumulus.frontends.registry import FUNCTIONS, PROTOCOLS, unsupported
-from accumulus.frontends.scalars import TracedScalar, make_scalar
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
+from accumulus.frontends.numpy.operands import (
+    Operand,
+    References,
+    concrete,
+    depends,
+    entries_of,
+    of_kind,
+    references_of,
+)
+from accumulus.frontends.numpy.refusals import FILLING, check_dtype
+from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
+from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, unsupported
 from accumulus.tape.tape import Tape
 
 __all__ = ["accumulate", "fold"]

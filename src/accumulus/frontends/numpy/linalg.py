@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from accumulus.frontends.arrays import TracedArray, as_array, make
-from accumulus.frontends.operands import References, concrete, depends, references_of
-from accumulus.frontends.refusals import refuse
-from accumulus.frontends.registry import implements
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
 __all__ = ["det", "inv", "norm", "solve"]

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.arrays import TracedArray
-from accumulus.frontends.operands import Operand, concrete, depends, entries_of, references_of
-from accumulus.frontends.refusals import FILLING, check_dtype, refuse
-from accumulus.frontends.registry import function_name, implements
-from accumulus.frontends.scalars import make_scalar
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, references_of
+from accumulus.frontends.numpy.refusals import FILLING, check_dtype
+from accumulus.frontends.numpy.scalars import make_scalar
+from accumulus.frontends.numpy.table import function_name, implements
 from accumulus.tape.tape import Tape
 
 __all__ = ["MOVING", "ZERO_FILLING"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from accumulus.frontends.operands import Entries, References
+from accumulus.frontends.numpy.operands import Entries, References
 from accumulus.tape.tape import Tape
 
 __all__ = ["Labelled", "contract"]

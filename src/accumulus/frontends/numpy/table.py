@@ -1,7 +1,7 @@
 """Tables from NumPy's functions to what records them, filled by the modules that implement them.
 
 `FUNCTIONS` has a row for each array function, `PROTOCOLS` one for each way in which NumPy hands a call over; the rows
-of universal functions are in `accumulus.frontends.elementwise`.
+of universal functions are in `accumulus.frontends.numpy.elementwise`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.refusals import refuse
+from accumulus.frontends.active import refuse
 from accumulus.tape.tape import Tape
 
-__all__ = ["FUNCTIONS", "PROTOCOLS", "ArrayFunction", "function_name", "implements", "supported", "unsupported"]
+__all__ = ["FUNCTIONS", "PROTOCOLS", "ArrayFunction", "function_name", "implements", "unsupported"]
 
 
 @dataclass(frozen=True)
@@ -112,15 +112,6 @@ _REASONS: Final = {
     }.items()
     for name in names.split()
 }
-
-
-def supported() -> list[str]:
-    """Names of the array functions that are recorded, apart from NumPy's elementwise universal functions.
-
-    >>> supported()[:3]
-    ['np.all', 'np.amax', 'np.amin']
-    """
-    return sorted(map(function_name, FUNCTIONS))
 
 
 def unsupported(function: Callable[..., Any]) -> str:

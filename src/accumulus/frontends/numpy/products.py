@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.arrays import TracedArray, as_array, make
-from accumulus.frontends.contractions import Labelled, contract
-from accumulus.frontends.elementwise import ELEMENTWISE
-from accumulus.frontends.operands import depends, references_of
-from accumulus.frontends.reductions import check_options
-from accumulus.frontends.refusals import refuse
-from accumulus.frontends.registry import implements
-from accumulus.frontends.ufuncs import fold
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.along_axes import check_options
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.contractions import Labelled, contract
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE
+from accumulus.frontends.numpy.operands import depends, references_of
+from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.numpy.ufuncs import fold
 from accumulus.tape.tape import Tape
 
 __all__ = ["einsum", "matmul"]

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.refusals import refuse
+from accumulus.frontends.active import refuse
+from accumulus.frontends.kinds import StandIn
+from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -29,11 +31,10 @@ __all__ = [
     "references_of",
 ]
 
-References = NDArray[np.int64]
 Entries = int | References
 
 
-class Operand:
+class Operand(StandIn):
     """What traced scalars and arrays are to this module."""
 
     __slots__ = ()

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.arrays import TracedArray, as_array
-from accumulus.frontends.elementwise import ELEMENTWISE
-from accumulus.frontends.operands import references_of
-from accumulus.frontends.refusals import check_dtype, refuse
-from accumulus.frontends.registry import function_name, implements
-from accumulus.frontends.ufuncs import accumulate, fold
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE
+from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.table import function_name, implements
+from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
 
 __all__ = ["check_options", "mean"]

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from accumulus.frontends.operands import (
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.operands import (
     Entries,
     References,
     concrete,
@@ -24,9 +25,9 @@ from accumulus.frontends.operands import (
     map_references,
     references_of,
 )
-from accumulus.frontends.refusals import check_dtype, no_number, refuse
-from accumulus.frontends.registry import PROTOCOLS
-from accumulus.frontends.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
+from accumulus.frontends.numpy.refusals import check_dtype, no_number
+from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
+from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.tape.tape import Tape
 
 __all__ = ["TracedArray", "as_array", "as_constant", "make"]

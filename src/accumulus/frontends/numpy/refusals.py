@@ -1,4 +1,4 @@
-"""The errors for what cannot be recorded: each names the user's line, what happened there and what to write instead."""
+"""The errors for what NumPy cannot do with traced values: what happened at the user's line, what to write instead."""
 
 from __future__ import annotations
 
@@ -8,24 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.errors import TraceError
+from accumulus.frontends.active import refuse
 from accumulus.frontends.location import LIBRARIES, user_place
-from accumulus.frontends.state import ACTIVE
 
-__all__ = ["FILLING", "check_dtype", "no_decision", "no_number", "refuse"]
+__all__ = ["FILLING", "check_dtype", "no_decision", "no_number"]
 
 FILLING: Final = (
     "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
     "outside of the function, or by a method of such an array, or of integers or single precision, which NumPy would "
     "round. np.array(M, float) of such an array M makes one that can be filled, as do np.zeros and the like."
 )
-
-
-def refuse(message: str) -> TraceError:
-    """The error that names the user's line, quotes it and says `message`."""
-    place = user_place()
-    error = TraceError(message if place is None else f"{place}{message}")
-    ACTIVE.refusal = error, None if place is None else (place.file, place.line)
-    return error
 
 
 def check_dtype(dtype: Any, what: str) -> None:

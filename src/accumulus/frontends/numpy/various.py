@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from accumulus.frontends.arrays import TracedArray, as_array, make
-from accumulus.frontends.operands import (
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.along_axes import check_options
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
     entries_of,
@@ -17,9 +19,8 @@ from accumulus.frontends.operands import (
     of_kind,
     references_of,
 )
-from accumulus.frontends.reductions import check_options
-from accumulus.frontends.refusals import check_dtype, refuse
-from accumulus.frontends.registry import implements, unsupported
+from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.table import implements, unsupported
 from accumulus.tape.tape import Tape
 
 __all__ = ["where"]

@@ -1,0 +1,63 @@
+"""Which tape, if any, the running thread records on, and what it could not record.
+
+Creation functions such as ``np.zeros`` take no traced argument from which they could tell, so the tape is kept by
+thread. Recordings nest: a function may itself record another one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from accumulus.errors import TraceError
+from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
+from accumulus.tape.tape import Tape
+
+__all__ = ["ACTIVE", "recording_on", "refuse", "swallowed"]
+
+
+class _Active(threading.local):
+    tape: Tape | None = None
+    #: Where the code stands that is being recorded.
+    place: Callable[[], Place | None] = staticmethod(user_place)
+    #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
+    #: and so may the user's code.
+    refusal: tuple[TraceError, tuple[str, int] | None] | None = None
+
+
+ACTIVE: Final = _Active()
+
+
+@contextmanager
+def recording_on(tape: Tape | None, place: Callable[[], Place | None] = user_place) -> Iterator[None]:
+    """Let this thread record on `tape`, or not record if it is None; `place` says where the recorded code stands."""
+    before = ACTIVE.tape, ACTIVE.place, ACTIVE.refusal
+    ACTIVE.tape, ACTIVE.place, ACTIVE.refusal = tape, place, None
+    try:
+        yield
+    finally:
+        ACTIVE.tape, ACTIVE.place, ACTIVE.refusal = before
+
+
+def refuse(message: str) -> TraceError:
+    """The error that names the user's line, quotes it and says `message`."""
+    place = ACTIVE.place()
+    error = TraceError(message if place is None else f"{place}{message}")
+    ACTIVE.refusal = error, None if place is None else (place.file, place.line)
+    return error
+
+
+def swallowed(error: Exception) -> TraceError | None:
+    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, if there is one."""
+    module = type(error).__module__
+    if ACTIVE.refusal is None or not (
+        isinstance(error, TypeError | ValueError | IndexError)
+        or module.startswith("_")
+        or module.partition(".")[0] in LIBRARIES
+    ):
+        return None
+    refusal, line = ACTIVE.refusal
+    places = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in user_entries(error.__traceback__)]
+    return refusal if places and places[-1] == line else None

@@ -1,0 +1,106 @@
+"""The interface between a front end and what all of them share, and the table of front ends.
+
+A front end writes functions of one kind onto a tape: Python functions of NumPy arrays; or what another library makes,
+such as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All else is above it, and the
+same for all: which arguments are numbers (`kinds`), keywords and structures (`signature`, `trees`), one recording or
+two for the signs of zeros (`record`), the comparison with the function on numbers (`agreement`), what the function
+holds besides its arguments (`captured`), and errors that name a line (`active`, `location`).
+
+A recorder is given references for whole arguments and hands back references for whole results, arrays of both. What is
+between is its own: one that knows of whole array operations emits them as such, wherever the tape has them.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.location import Place, user_place
+from accumulus.tape.tape import Tape
+
+__all__ = ["FRONT_ENDS", "Recorder", "References", "recorder_of"]
+
+#: References to a tape, in the shape of the array that they stand for.
+References = NDArray[np.int64]
+
+
+class Recorder(ABC):
+    """A front end: what it takes, and how that gets onto a tape."""
+
+    @abstractmethod
+    def takes(self, function: object) -> bool:
+        """Whether `function` is of the kind that this front end records."""
+
+    @abstractmethod
+    def run(
+        self,
+        function: Any,
+        tape: Tape,
+        arguments: Sequence[Any],
+        inputs: Sequence[References | None],
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """Write what `function` computes onto `tape`.
+
+        Args:
+            arguments: examples, of which the values of numeric ones do not matter.
+            inputs: the tape's inputs that each numeric argument stands for, read-only and in its shape, () for a
+                number; None for an argument that is passed on as it is, as a constant.
+            keywords: passed on as they are.
+
+        Returns:
+            The result, in the structure that `evaluate` returns. Its leaves are what `references` takes.
+
+        Raises:
+            TraceError: made by `accumulus.frontends.active.refuse`, for what cannot be recorded.
+            Exception: what the function itself raises.
+        """
+
+    @abstractmethod
+    def references(self, tape: Tape, leaf: Any) -> References | None:
+        """References of one leaf of a result of `run`; None if it does not stand for real numbers."""
+
+    def evaluate(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """The result on numbers, by other means than those of `run`: recordings are compared with it."""
+        return function(*arguments, **keywords)
+
+    def holds(self, function: Any) -> object:
+        """What is watched for changes after the recording (`accumulus.frontends.captured`): a Python object."""
+        return function
+
+    def place(self) -> Place | None:
+        """Where in the user's code what is being recorded stands, for errors."""
+        return user_place()
+
+
+#: The library whose objects a front end takes → its module, which has a `RECORDER` and is imported once that library
+#: is. The first that takes a function records it; the last takes every Python function.
+FRONT_ENDS: Final[dict[str, str]] = {
+    "numpy": "accumulus.frontends.numpy.tracer",
+}
+
+
+def recorder_of(function: object) -> Recorder:
+    """What records `function`.
+
+    Raises:
+        ArgumentError: if nothing does.
+    """
+    for library, module in FRONT_ENDS.items():
+        if library in sys.modules and (recorder := _recorder(module)).takes(function):
+            return recorder
+    raise ArgumentError(f"f is {function!r:.200}; expected a function")
+
+
+@cache
+def _recorder(module: str) -> Recorder:
+    recorder: Recorder = import_module(module).RECORDER
+    return recorder
