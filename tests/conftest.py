@@ -52,6 +52,12 @@ def pytest_configure(config):
         config.option.hypothesis_seed = str(random.randrange(10**9)) if fuzzing else "0"
 
 
+@pytest.fixture
+def graph_folder():
+    """Where the public test graphs are."""
+    return Path(__file__).parent / "data" / "graphs"
+
+
 def pytest_terminal_summary(terminalreporter, config):
     seed = config.option.hypothesis_seed
     terminalreporter.write_line(f"Hypothesis seed {seed}: repeat with pytest --hypothesis-seed={seed}")

@@ -6,7 +6,6 @@ accumulus or of the user's file, 2 a command that makes no sense, 130 stopped wi
 
 import accumulus.cli.cache  # registers its command
 import accumulus.cli.generate  # registers its command
-import accumulus.cli.research  # registers its commands
 import accumulus.cli.weights  # noqa: F401  # registers its command
 from accumulus.cli.commands import app, main
 

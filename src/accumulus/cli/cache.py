@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
-from accumulus.cli.commands import AsJson, _note, _print, _print_json, app, reported
+from accumulus.cli.commands import AsJson, _note, app, reported
+from accumulus.show.output import write, write_json
 from accumulus.show.tables import amount, table, text
 
 __all__ = ["cache"]
@@ -28,9 +29,9 @@ def cache(
     where, how, found = str(directory()), state(), contents()
     if as_json:
         kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in found.items()}
-        _print_json({"directory": where, "state": how, "kinds": kinds})
+        write_json({"directory": where, "state": how, "kinds": kinds})
         return
     rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
-    _print(Group(text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
+    write(Group(text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
     if how != "usable":
         _note(how, style="red")

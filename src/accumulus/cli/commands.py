@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 import unicodedata
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
@@ -20,7 +20,8 @@ from accumulus.cli.jobs import processes
 from accumulus.cli.progress import Watch
 from accumulus.cli.subject import Subject, load
 from accumulus.errors import AccumulusError, TimeLimitWarning
-from accumulus.show.tables import duration, key_values, plain_text
+from accumulus.show.output import write, write_json
+from accumulus.show.tables import duration, key_values
 from accumulus.show.tables import text as words
 from accumulus.text import printable
 
@@ -36,10 +37,24 @@ INTERRUPTED: Final = 130
 #: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1
 P = ParamSpec("P")
+#: Commands that live elsewhere: the module with their Typer application as `app`, imported when they are asked for.
+ELSEWHERE: Final = {"research": "accumulus.theory.research.commands"}
 
 
 class Commands(TyperGroup):
     """All commands; what they are given is text that can be shown."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of all commands."""
+        return [*super().list_commands(ctx), *ELSEWHERE]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, None if there is none."""
+        if cmd_name not in ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        command = typer.main.get_command(import_module(ELSEWHERE[cmd_name]).app)
+        command.invoke = reported(command.invoke)  # type: ignore[method-assign]
+        return command
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
         """Run a command; an argument that would drive the terminal is refused, since any message may quote it."""
@@ -157,9 +172,9 @@ def plan(
         written = expressions_of(found)
         sys.stdout.write(printable(f"{written.latex() if latex else written}\n", keep="\n"))
     elif as_json:
-        _print_json(_report(what, found).to_dict())
+        write_json(_report(what, found).to_dict())
     else:
-        _print(_report(what, found))
+        write(_report(what, found))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -208,7 +223,7 @@ def compare(
     best = min(candidates, key=lambda candidate: candidate.cost(objective))
     if as_json:
         rows = [candidate.to_dict() for candidate in candidates]
-        _print_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
+        write_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
         reason = words(f"Fewest {objective}: {chosen_because(best, others, objective)}")
@@ -218,7 +233,7 @@ def compare(
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
             parts.append(words(f"{limit} {listed}.", style="dim"))
-        _print(Group(*parts))
+        write(Group(*parts))
     if interrupted:
         raise KeyboardInterrupt
 
@@ -277,9 +292,9 @@ def check(
     with user_code(path):
         report = hold(f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points)
     if as_json:
-        _print_json(report.to_dict())
+        write_json(report.to_dict())
     else:
-        _print(report)
+        write(report)
     if not report.passed:
         raise typer.Exit(1)
 
@@ -292,9 +307,9 @@ def methods(as_json: AsJson = False) -> None:
 
     descriptions = registered()
     if as_json:
-        _print_json(descriptions)
+        write_json(descriptions)
     else:
-        _print(key_values(descriptions.items()))
+        write(key_values(descriptions.items()))
 
 
 def _options(method: str, objective: str, time_limit: float, seed: int, effort: str) -> dict[str, Any]:
@@ -341,17 +356,6 @@ def _report(what: Subject, found: Plan) -> Report:
     program = what.trace.compile(found, values=True)
     program.seconds = {**stages, **program.seconds}
     return Report.of(program)
-
-
-def _print(renderable: RenderableType) -> None:
-    if sys.stdout.isatty():
-        Console().print(renderable)
-    else:
-        print(plain_text(renderable))
-
-
-def _print_json(data: object) -> None:
-    sys.stdout.write(json.dumps(data, indent=1) + "\n")
 
 
 def _note(text: str, style: str | None = None) -> None:

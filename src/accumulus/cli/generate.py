@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from accumulus.cli.commands import _note, _print, app, reported
+from accumulus.cli.commands import _note, app, reported
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
+from accumulus.show.output import write
 from accumulus.show.tables import key_values
 
 __all__ = ["generate"]
@@ -39,7 +40,7 @@ def generate(
     from accumulus.graph.generators import generators, get
 
     if name is None:
-        _print(key_values(generators().items()))
+        write(key_values(generators().items()))
         return
     arguments = dict(_argument(text) for text in settings or [])
     if seed is not None:

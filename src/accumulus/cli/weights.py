@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Group
 
-from accumulus.cli.commands import AsJson, _note, _print, _print_json, app, reported
+from accumulus.cli.commands import AsJson, _note, app, reported
+from accumulus.show.output import write, write_json
 from accumulus.show.tables import amount, table, text
 
 if TYPE_CHECKING:
@@ -32,11 +33,11 @@ def weights(
         _note("measuring; this takes a few seconds, once on this machine")
     found = measured_weights(again)
     if as_json:
-        _print_json(found.to_dict())
+        write_json(found.to_dict())
     else:
         fused = "is one fused instruction" if found.fused else "are two instructions: there is no fused one here"
         head = text(f"Weights of operations, {found.source}: {found.machine}", style="bold")
-        _print(Group(head, "", weights_table(found), "", text(f"A product and the sum that it goes into {fused}.")))
+        write(Group(head, "", weights_table(found), "", text(f"A product and the sum that it goes into {fused}.")))
 
 
 def weights_table(found: Weights) -> Table:

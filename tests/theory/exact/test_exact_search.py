@@ -38,7 +38,7 @@ from accumulus.theory.exact.proof import Proof
 from accumulus.theory.exact.reductions import parts
 from accumulus.theory.exact.subsets import SubsetSearch
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 FOR_EVER = 1e9
 #: Half a second of a search; a few graphs of seven vertices would take hours.

@@ -22,7 +22,7 @@ from accumulus.theory.research.faces import FaceState
 from accumulus.theory.research.survey import read_results, sample
 
 #: Results up to seven edges, as the documentation says how to make.
-KEPT = Path(__file__).parents[1] / "data" / "circular.jsonl"
+KEPT = Path(__file__).parents[2] / "data" / "circular.jsonl"
 LION = DifferentiationGraph([("a", 1), ("b", 1), (1, 2), (1, "5"), (2, "5"), (2, "3a"), (2, "3b"), (2, "4")])
 
 

@@ -1,4 +1,8 @@
-"""``accumulus research``: instruments for open questions of the theory."""
+"""``accumulus research``: instruments for open questions of the theory.
+
+The command line knows this module by name only (`accumulus.cli.commands`), and imports it when it is called. There
+errors and Ctrl-C become messages and exit codes.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console, Group
 
-from accumulus.cli.commands import _print, _print_json, app, reported
-from accumulus.cli.subject import load
+from accumulus.graph.files import READABLE, load_graph
+from accumulus.show.output import write, write_json
 from accumulus.show.tables import amount, counted, duration, table, text
 
 if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary
 
-__all__ = ["research"]
+__all__ = ["app"]
 
-research = typer.Typer(name="research", help="Instruments for open questions of the theory.", no_args_is_help=True)
-app.add_typer(research)
+app = typer.Typer(name="research", help="Instruments for open questions of the theory.", no_args_is_help=True)
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", dir_okay=False, help="JSON lines; a run goes on where the file ends.")
@@ -29,13 +32,12 @@ Steps = Annotated[int, typer.Option(help="Nodes of the search for one graph at m
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
-@research.callback()
+@app.callback()
 def _research() -> None:
     """Instruments for open questions of the theory."""
 
 
-@research.command()
-@reported
+@app.command()
 def circular(
     max_edges: Annotated[int, typer.Option(help="Edges of the largest graphs.", show_default=False)],
     output: Output = Path("circular.jsonl"),
@@ -55,8 +57,7 @@ def circular(
     _finish(summary, as_json)
 
 
-@research.command()
-@reported
+@app.command()
 def sample(
     edges: Annotated[int, typer.Option(help="Edges of every graph.", show_default=False)],
     graphs: Annotated[int, typer.Option(help="How many are drawn.")] = 1000,
@@ -74,8 +75,7 @@ def sample(
     _finish(summary, as_json)
 
 
-@research.command()
-@reported
+@app.command()
 def decide(
     graph: Annotated[
         Path, typer.Argument(metavar="GRAPH", help="graph.json, or another graph file", show_default=False)
@@ -86,12 +86,16 @@ def decide(
     """Decide the same for one graph. All of its labels count as variables."""
     from accumulus.theory.research.circular import decide as decide_graph
 
-    if graph.suffix == ".py":
-        raise typer.BadParameter(f"{str(graph)!r} is no graph file; 'accumulus plan' is for functions")
-    given = load(str(graph), []).graph
+    if graph.suffix.lower() not in READABLE:
+        raise typer.BadParameter(
+            f"{str(graph)!r} is no graph file; expected a name that ends in {' or '.join(READABLE)}"
+        )
+    if not graph.is_file():
+        raise typer.BadParameter(f"there is no file {str(graph)!r}")
+    given = load_graph(graph)
     found = decide_graph(given, steps)
     if as_json:
-        _print_json({"name": given.name, **found.to_dict()})
+        write_json({"name": given.name, **found.to_dict()})
         return
     lines = [
         f"{given.name}: {found.verdict}",
@@ -100,7 +104,7 @@ def decide(
         "",
         *found.program.split("; "),
     ]
-    _print(text("\n".join(lines)))
+    write(text("\n".join(lines)))
 
 
 def _bounds(bounds: tuple[int, int]) -> str:
@@ -109,9 +113,9 @@ def _bounds(bounds: tuple[int, int]) -> str:
 
 def _finish(summary: Summary, as_json: bool) -> None:
     if as_json:
-        _print_json(summary.to_dict())
+        write_json(summary.to_dict())
     else:
-        _print(_report(summary))
+        write(_report(summary))
     if not summary.complete:
         raise KeyboardInterrupt
 
