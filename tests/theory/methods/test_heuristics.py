@@ -15,7 +15,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.registry import get
-from accumulus.theory.methods import heuristics
+from accumulus.theory.methods import choices, heuristics
 from accumulus.theory.methods.heuristics import HEURISTICS
 
 ROWS = {row.name: row for row in HEURISTICS}
@@ -57,13 +57,13 @@ def test_scores_of_vertices_are_what_the_elimination_changes(graph, data):
         "momr": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        assert heuristics._Vertices(graph, ROWS[name].score).score(None, (k,))[0] == value, name
+        assert choices.VertexChoices(graph, ROWS[name].score).score(None, (k,))[0] == value, name
 
 
 @given(graph=graphs(), data=st.data())
 def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
-    choices = heuristics._Edges(graph, ROWS["markowitz-edge"].score)
-    steps = [step for _, step in choices.scores(choices.start(graph))]
+    markowitz = choices.EdgeChoices(graph, ROWS["markowitz-edge"].score)
+    steps = list(markowitz.all(markowitz.start()))
     if not steps:
         return
     j, i, side = step = data.draw(st.sampled_from(steps))
@@ -78,25 +78,26 @@ def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
         "momr-edge": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        choices = heuristics._Edges(graph, ROWS[name].score)
-        assert choices.score(choices.start(graph), step)[0] == value, name
+        edges = choices.EdgeChoices(graph, ROWS[name].score)
+        assert edges.score(edges.start(), step)[0] == value, name
 
 
 @given(graph=graphs())
 def test_degrees_of_faces_are_those_of_vertices_at_first(graph):
-    choices = heuristics._FaceDegrees(graph)
-    found = {k: score[0] for score, (k,) in choices.scores(choices.start(graph))}
+    faces = choices.FaceDegrees(graph)
+    state = faces.start()
+    found = {step[0]: faces.score(state, step)[0] for step in faces.all(state)}
     assert found == {k: degree for k, degree in degrees(EdgeElimination(graph)).items() if degree}
 
 
 @given(graph=graphs(), data=st.data())
 def test_maximal_reduction_counts_faces(graph, data):
-    choices = heuristics.FaceChoices()
-    state = choices.start(graph)
+    by_number = choices.FaceChoices(graph)
+    state = by_number.start()
     faces = state.faces()
     if faces:
         face = data.draw(st.sampled_from(faces))
-        change = choices.score(state, face)
+        change = by_number.score(state, face)
         state.eliminate(*face)
         # what is isolated or merged in consequence goes beyond the score
         assert len(state.faces()) - len(faces) <= change

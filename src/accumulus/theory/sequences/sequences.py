@@ -3,11 +3,9 @@
 Every vertex order is an edge sequence, every edge sequence a face sequence. So both begin with the best order of the
 method `vertex`, `face` runs `edge`, too, and neither is ever worse than that.
 
-Under "fma" and "multiplications", sequences that mix vertices, edges and faces are annealed
-(`accumulus.theory.sequences.mixed`), every second run from the order, the others from the best so far, until that
-stalls. Under "operations", where the emitted tape is what counts, sequences of up to `_REPAIRED` products are cut and
-finished anew (`accumulus.theory.methods.greedy.Repair`), and the tapes counted; longer ones are annealed by their
-multiplications, and only the best is counted.
+Sequences that mix vertices, edges and faces are annealed (`accumulus.theory.sequences.mixed`), every second run from
+the order, the others from the best so far, until that stalls. Under "operations", where the emitted tape is counted,
+they are annealed by their multiplications, and only the best is counted.
 
 Single edges and faces pay on small graphs, and on few others: then it takes minutes to find out. So at the default
 effort, sequences of more than `most` products are not touched, and nothing is where a bound says that it is the best.
@@ -20,7 +18,7 @@ import math
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
@@ -46,24 +44,18 @@ class _Effort:
 
     Attributes:
         most: products of a sequence that is touched, at most.
-        annealing: under "fma" and "multiplications"; visits are moves.
-        rounds: of repairs under "operations", for each product.
-        work: of these repairs, at most, in score evaluations; one takes one or two microseconds.
+        annealing: visits are moves.
     """
 
     most: float
     annealing: Schedule
-    rounds: int
-    work: int
 
 
 _EFFORTS: Final = {
-    "fast": _Effort(16, Schedule(200, growth=1.0, patience=-1), 2, 1_000),
-    "balanced": _Effort(32, Schedule(1_000, growth=1.0, patience=1), 15, 60_000),
-    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, patience=9), 200, 2_000_000),
+    "fast": _Effort(16, Schedule(200, growth=1.0, patience=-1)),
+    "balanced": _Effort(32, Schedule(1_000, growth=1.0, patience=1)),
+    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, patience=9)),
 }
-#: Products of a sequence that is repaired, at most.
-_REPAIRED: Final = 100
 #: Part of the time that edges may take, where faces follow.
 _EDGES: Final = 0.25
 
@@ -126,10 +118,8 @@ def _is_least(found: Found, objective: Objective, deadline: Deadline) -> bool:
     return bound is not None and found.cost(counted) <= bound
 
 
-def _search_from(start: Found, options: Options, deadline: Deadline) -> _Annealed | _Repaired | None:
-    """The search that fits the objective; None for what is too large for it."""
-    if options.objective.on_tape and start.accumulation.steps.is_product.count(1) <= _REPAIRED:
-        return _Repaired(start, options)
+def _search_from(start: Found, options: Options, deadline: Deadline) -> _Annealed | None:
+    """The search from an order; None for what is too large for it."""
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
     with deadline.paused():
@@ -160,35 +150,3 @@ class _Annealed:
     def found(self, level: Level) -> Found:
         """The best so far."""
         return Found(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))
-
-
-class _Repaired:
-    """Repairs of edges, and of faces, each beginning with the vertex order."""
-
-    def __init__(self, start: Found, options: Options) -> None:
-        self._start, self._options = start, options
-        self._best = start.accumulation
-
-    def steps(self, level: Level, seconds: float) -> Generator[int]:
-        """Repair; yields the best cost after each round."""
-        from accumulus.elimination.edge import edges_of_vertices
-        from accumulus.elimination.face import faces_of_edges
-        from accumulus.theory.methods.greedy import Repair
-
-        start, options = self._start, self._options
-        assert start.order is not None
-        edges = edges_of_vertices(start.graph, start.order)
-        sequence: list[Any] = list(edges) if level == "edge" else list(faces_of_edges(start.graph, edges))
-        effort = _EFFORTS[options.effort]
-        rounds = effort.rounds * start.accumulation.steps.is_product.count(1)
-        if options.iterations is not None:
-            rounds = min(rounds, options.iterations)
-        repair = Repair(start.graph, level, (start.accumulation, sequence), options.objective)
-        try:
-            yield from repair.run(rounds, effort.work, options.seed)
-        finally:
-            self._best = repair.best
-
-    def found(self, level: Level) -> Found:
-        """The best so far."""
-        return Found(self._start.graph, level, _accumulation=self._best)
