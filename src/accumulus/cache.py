@@ -73,17 +73,12 @@ def directory() -> Path:
     given = os.environ.get("ACCUMULUS_CACHE")
     if given:
         return Path(given).absolute()
+    from platformdirs import user_cache_path
+
     try:
-        home = Path.home()
-    except RuntimeError as error:  # the user has none
+        return user_cache_path("accumulus", appauthor=False)
+    except RuntimeError as error:  # the user has no home
         raise OSError(str(error)) from None
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "accumulus" / "cache"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "accumulus"
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    # as the specification of these directories says, one that is not absolute is ignored
-    return (Path(given) if os.path.isabs(given) else home / ".cache") / "accumulus"
 
 
 def load(kind: Kind, key: str) -> bytes | None:

@@ -120,7 +120,7 @@ REFUSED = {
     "two graphs": (wrapped("")[: -len("</graphml>")] + "<graph/></graphml>", "more than one graph"),
     "nested": (wrapped('<node id="a"><graph/></node>'), "more than one graph"),
     "hyperedge": (wrapped("<hyperedge/>"), "holds a hyperedge"),
-    "no direction": (wrapped(NODES + EDGE, 'edgedefault="undirected"'), r"edge \('a', 'b'\) has no direction"),
+    "no direction": (wrapped(NODES + EDGE, 'edgedefault="undirected"'), "its edges have no direction"),
     "edge without direction": (
         wrapped(NODES + '<edge source="a" target="b" directed="false"/>'),
         r"edge \('a', 'b'\) has no direction",
@@ -130,10 +130,10 @@ REFUSED = {
     "no id": (wrapped("<node/>"), "<node> without 'id'"),
     "no target": (wrapped('<edge source="a"/>'), "<edge> without 'target'"),
     "no key": (wrapped('<node id="a"><data>1</data></node>'), "<data> without 'key'"),
-    "unknown key": (wrapped('<node id="a"><data key="k">1</data></node>'), "has the key 'k', which is not declared"),
+    "unknown key": (wrapped('<node id="a"><data key="k">1</data></node>'), "no key k"),
     "root": (
         wrapped('<node id="a"><data key="d">top</data></node>', keys=KEY.format("node", "root", "int")),
-        "'root' is 'top'; expected a number of type int",
+        "an attribute is 'top'; expected a number of type int",
     ),
     "name": (
         wrapped('<node id="a"><data key="d">true</data></node>', keys=KEY.format("node", "integer", "boolean")),
@@ -141,10 +141,11 @@ REFUSED = {
     ),
     "number of too many digits": (
         wrapped(f'<node id="a"><data key="d">{"1" * 5000}</data></node>', keys=KEY.format("node", "root", "int")),
-        "'root' is .*; expected a number of type int",
+        "an attribute is .*; expected a number of type int",
     ),
     "nested too deeply": ("<a>" * 10**5, "it starts with <a>"),
-    "nested too deeply inside": ("<graphml>" + "<a>" * 10**5, "is not an XML file"),
+    "nested too deeply inside": ("<graphml>" + "<a>" * 10**5, "its elements are nested 100 deep"),
+    "another namespace": (wrapped("").replace("<graphml>", '<graphml xmlns="urn:x">'), "no graph"),
     "kind": (
         wrapped(
             NODES + '<edge source="a" target="b"><data key="d">zero</data></edge>',

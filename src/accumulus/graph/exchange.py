@@ -7,46 +7,41 @@ What a graph is made of travels as attributes, the same in NetworkX and in Graph
 * of an edge: `label`, its symbol; `kind`, one of "one", "minus_one", "constant" and "variable"; `value`, of a constant
   that is known. A graph from elsewhere needs none of them.
 
-NetworkX is imported when a graph is handed to it, and never for reading one. References to a tape do not travel.
+NetworkX is imported when a graph is made for it, and never for reading one. References to a tape do not travel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Hashable, Iterable, Mapping
 from reprlib import repr as shortened
 from typing import Any
 
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
-__all__ = [
-    "edge_attributes",
-    "from_networkx",
-    "graph_attributes",
-    "graph_from",
-    "to_networkx",
-    "vertex_attributes",
-]
+__all__ = ["from_networkx", "to_networkx"]
 
 _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 
 
 def to_networkx(graph: DifferentiationGraph) -> Any:
-    """The graph as a ``networkx.MultiDiGraph``, its vertices by name, the number of each edge as its key.
+    """The graph as a ``networkx.MultiDiGraph``, its vertices by name, the number of each edge as its key."""
+    import networkx
 
-    Raises:
-        ArgumentError: if NetworkX is not installed.
-    """
-    try:
-        networkx = import_module("networkx")
-    except ModuleNotFoundError:
-        raise ArgumentError("to_networkx needs NetworkX; install it: pip install 'accumulus[networkx]'") from None
-    made = networkx.MultiDiGraph(name=graph.name, **graph_attributes(graph))
-    for name, attributes in zip(graph.vertices, vertex_attributes(graph), strict=True):
-        made.add_node(name, **attributes)
+    made = networkx.MultiDiGraph(name=graph.name, roots=len(graph.roots), terminals=len(graph.terminals))
+    for name, size in zip(graph.vertices, graph.sizes.tolist(), strict=True):
+        made.add_node(name, **({} if size == 1 else {"size": size}))
+    for what, ends in (("root", graph.roots), ("terminal", graph.terminals)):
+        for position, v in enumerate(ends):
+            made.nodes[graph.vertices[v]][what] = position
     for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        made.add_edge(graph.vertices[j], graph.vertices[i], key=e, **edge_attributes(graph, e))
+        attributes: dict[str, str | float] = {"kind": Kind(int(graph.kinds[e])).name.lower()}
+        symbol = graph.symbols[e]
+        if symbol is not None:
+            attributes["label"] = symbol
+        if e in graph.constants:
+            attributes["value"] = graph.constants[e]
+        made.add_edge(graph.vertices[j], graph.vertices[i], key=e, **attributes)
     return made
 
 
@@ -56,7 +51,8 @@ def from_networkx(
     """A graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
-        given: the digraph; an edge attribute `label` may be a symbol or a number.
+        given: the digraph; an edge attribute `label` may be a symbol or a number. Edges are numbered by their keys
+            where these are their numbers, as `to_networkx` gives them.
         roots, terminals: names; by default those that the vertices' attributes say, else those without incoming and
             without outgoing edges.
 
@@ -68,66 +64,26 @@ def from_networkx(
         raise ArgumentError(f"from_networkx was given a {type(given).__name__}; expected a networkx.DiGraph")
     if not given.is_directed():
         raise GraphError("the edges of this NetworkX graph have no direction; expected a DiGraph or MultiDiGraph")
-    return graph_from(
-        list(given.nodes(data=True)),
-        list(given.edges(data=True)),
-        None if roots is None else list(roots),
-        None if terminals is None else list(terminals),
-        str(given.graph.get("name", "")),
-        given.graph,
-    )
-
-
-def graph_attributes(graph: DifferentiationGraph) -> dict[str, int]:
-    """What there is to say about a graph, as attributes."""
-    return {"roots": len(graph.roots), "terminals": len(graph.terminals)}
-
-
-def vertex_attributes(graph: DifferentiationGraph) -> list[dict[str, int]]:
-    """What there is to say about each vertex, as attributes."""
-    found: list[dict[str, int]] = [{} if size == 1 else {"size": size} for size in graph.sizes.tolist()]
-    for what, ends in (("root", graph.roots), ("terminal", graph.terminals)):
-        for position, v in enumerate(ends):
-            found[v][what] = position
-    return found
-
-
-def edge_attributes(graph: DifferentiationGraph, edge: int) -> dict[str, str | float]:
-    """What there is to say about an edge, as attributes."""
-    attributes: dict[str, str | float] = {"kind": Kind(int(graph.kinds[edge])).name.lower()}
-    symbol = graph.symbols[edge]
-    if symbol is not None:
-        attributes["label"] = symbol
-    if edge in graph.constants:
-        attributes["value"] = graph.constants[edge]
-    return attributes
-
-
-def graph_from(
-    vertices: Sequence[tuple[Hashable, Mapping[str, Any]]],
-    edges: Sequence[tuple[Hashable, Hashable, Mapping[str, Any]]],
-    roots: list[Hashable] | None = None,
-    terminals: list[Hashable] | None = None,
-    name: str = "",
-    attributes: Mapping[str, Any] | None = None,
-) -> DifferentiationGraph:
-    """A graph from names and attributes; the last ones are those of the graph itself.
-
-    Raises:
-        GraphError: for an attribute that is malformed, and whatever else makes it no differentiation graph.
-    """
+    name = given.graph.get("name", "")
     if not isinstance(name, str):
         raise GraphError(f"the name of the graph is {shortened(name)}; expected text")
-    made = [(j, i, _label(about, (j, i))) for j, i, about in edges]
+    edges = [(j, i, _label(about, (j, i))) for j, i, about in given.edges(data=True)]
+    if given.is_multigraph():
+        keys = [key for *_, key in given.edges(keys=True)]
+        if set(keys) == set(range(len(edges))):
+            edges = [edge for _, edge in sorted(zip(keys, edges, strict=True), key=lambda pair: pair[0])]
+    vertices = list(given.nodes(data=True))
     ends = {"root": roots, "terminal": terminals}
-    for what, given in ends.items():
+    for what, names in ends.items():
         marked = [(about[what], k, v) for k, (v, about) in enumerate(vertices) if what in about]
         for position, _, v in marked:
             if type(position) is not int or position < 0:
                 raise GraphError(
                     f"vertex {v!r} has the {what} {shortened(position)}; expected its position, a whole number from 0"
                 )
-        if given is None and (marked or (attributes or {}).get(f"{what}s") == 0):
+        if names is not None:
+            ends[what] = list(names)
+        elif marked or given.graph.get(f"{what}s") == 0:
             ends[what] = [v for *_, v in sorted(marked, key=lambda mark: mark[:2])]
     touched = {v for edge in edges for v in edge[:2]}.union(ends["root"] or (), ends["terminal"] or ())
     loose = next((v for v, _ in vertices if v not in touched), None)
@@ -137,8 +93,8 @@ def graph_from(
     sizes = {v: about.get("size", 1) for v, about in vertices}
     for v, size in sizes.items():
         if type(size) is not int:
-            raise GraphError(f"vertex {v!r} has the size {size!r}; expected a whole number")
-    return DifferentiationGraph(made, ends["root"], ends["terminal"], sizes=sizes, name=name)
+            raise GraphError(f"vertex {v!r} has the size {shortened(size)}; expected a whole number")
+    return DifferentiationGraph(edges, ends["root"], ends["terminal"], sizes=sizes, name=name)
 
 
 def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> Any:

@@ -1,49 +1,40 @@
 """Graphs as GraphML files (Brandes, Eiglsperger, Herman, Himsolt and Marshall, GraphML Progress Report, 2001).
 
-Attributes are those of `accumulus.graph.exchange`, and `integer` for a vertex whose name is a number; files of other
-programs need none of them. Node ids are the vertices' names.
+NetworkX reads and writes them, with the attributes of `accumulus.graph.exchange`, and `integer` for a vertex whose name
+is a number; files of other programs need none of them. Node ids are the vertices' names.
 
-A file is data and nothing else: it is parsed by expat, and one with a document type is refused before anything that it
-declares is looked at, so that no entity is ever expanded and nothing outside the file is read.
+NetworkX trusts a file, so `_check` runs over it first. It refuses a document type before anything that it declares
+is looked at: no entity is ever expanded, and nothing outside the file is read. It also refuses elements nested
+without end, and what NetworkX would overlook.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections import Counter
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 from xml.parsers import expat
-from xml.sax.saxutils import escape, quoteattr
 
 from accumulus.errors import GraphError
-from accumulus.graph.exchange import edge_attributes, graph_attributes, graph_from, vertex_attributes
+from accumulus.graph.exchange import from_networkx, to_networkx
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.parsed import read_bytes
 
 __all__ = ["read_graphml", "write_graphml"]
 
-#: Attributes by what they belong to, with their GraphML types.
-_KEYS: Final = {
-    "graph": {"name": "string", "roots": "int", "terminals": "int"},
-    "node": {"root": "int", "terminal": "int", "size": "int", "integer": "boolean"},
-    "edge": {"label": "string", "kind": "string", "value": "double"},
-}
-#: What the text of an attribute may be, by its type: what Python takes besides (1_000, other digits) is refused.
-_FORMS: Final = {
-    "int": re.compile(r"[+-]?[0-9]{1,4000}"),
-    "double": re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan"),
-    "boolean": re.compile(r"true|false|1|0", re.IGNORECASE),
-}
-_WORDS: Final = {"int": "number", "double": "number", "boolean": "word"}
-_SAME_FORM: Final = {"long": "int", "float": "double"}
+#: Elements inside of each other; those of graph editors stay below twenty.
+_DEEPEST: Final = 100
+#: Numbers as text: what Python takes besides (1_000, other digits) is refused.
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
+_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan")
 _WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")
-_ALL_KEYS: Final = frozenset(name for names in _KEYS.values() for name in names)
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -54,30 +45,25 @@ def write_graphml(graph: DifferentiationGraph, path: str | PathLike[str]) -> Non
         GraphError: if two vertices have the same name as text, or a name cannot be written in XML.
         OSError: if the file cannot be written.
     """
-    for text, times in Counter(map(str, graph.vertices)).items():
+    import networkx
+
+    names = list(map(str, graph.vertices))
+    for text, times in Counter(names).items():
         if times > 1:
             raise GraphError(
                 f"{times} vertices are called {text!r} as text; rename all but one before writing the graph"
             )
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
-    ]
-    for owner, keys in _KEYS.items():
-        for key, kind in keys.items():
-            lines.append(f'  <key id="{owner}-{key}" for="{owner}" attr.name="{key}" attr.type="{kind}"/>')
-    lines.append('  <graph edgedefault="directed">')
-    lines += _data("graph", {"name": graph.name, **graph_attributes(graph)})
-    for name, about in zip(graph.vertices, vertex_attributes(graph), strict=True):
-        attributes: dict[str, Any] = dict(about)
-        if isinstance(name, int) and not isinstance(name, bool):
-            attributes["integer"] = "true"
-        lines += _element("node", f"id={_attribute(str(name))}", attributes)
-    for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        ends = f"source={_attribute(str(graph.vertices[j]))} target={_attribute(str(graph.vertices[i]))}"
-        lines += _element("edge", ends, edge_attributes(graph, e))
-    lines += ["  </graph>", "</graphml>", ""]
-    Path(path).write_text("\n".join(lines), encoding="utf-8", newline="\n")
+    for text in (graph.name, *names, *filter(None, graph.symbols)):
+        if _NOT_XML.search(text):
+            raise GraphError(f"{text!r} holds a character that XML cannot; rename it before writing the graph")
+    made = to_networkx(graph)
+    for vertex in graph.vertices:
+        if isinstance(vertex, int) and not isinstance(vertex, bool):
+            made.nodes[vertex]["integer"] = True
+    written = BytesIO()
+    networkx.write_graphml_xml(made, written)
+    # as it stands it would be read as the end of a line
+    Path(path).write_bytes(written.getvalue().replace(b"\r", b"&#13;") + b"\n")
 
 
 def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
@@ -85,181 +71,115 @@ def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
 
     Raises:
         GraphError: if the file is not GraphML, has a document type, more than one graph, nested graphs, hyperedges or
-            edges without direction, or does not hold an acyclic graph; the message names the line.
+            edges without direction, or does not hold an acyclic graph.
         OSError: if the file cannot be read.
     """
-    reader = _Reader()
+    content = read_bytes(path, GraphError)
     try:
-        reader.parser.Parse(read_bytes(path, GraphError), True)
-        return reader.graph()
+        _check(content)
+        return from_networkx(_read(content))
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for an encoding
         raise GraphError(f"{path} is not an XML file: {error}") from None
 
 
-def _element(kind: str, attributes: str, data: dict[str, Any]) -> list[str]:
-    if not data:
-        return [f"    <{kind} {attributes}/>"]
-    return [f"    <{kind} {attributes}>", *_data(kind, data), f"    </{kind}>"]
+def _check(content: bytes) -> None:
+    """Refuse what would do harm, and what NetworkX does not look at."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    #: For each element that is open, the keys of its data.
+    keys: list[set[str]] = []
+    nodes: set[str] = set()
+    edges: list[tuple[str, str]] = []
+    graphs = 0
 
+    def refuse(message: str) -> None:
+        raise GraphError(f"line {parser.CurrentLineNumber}: {message}")
 
-def _data(kind: str, data: Mapping[str, object]) -> list[str]:
-    return [f'      <data key="{kind}-{key}">{_text(value)}</data>' for key, value in data.items()]
+    def document_type(*_: object) -> None:
+        refuse("it has a document type; remove it, GraphML needs none")
 
-
-def _text(value: object) -> str:
-    text = repr(value) if isinstance(value, float) else str(value)
-    return escape(_writable(text), {"\r": "&#13;"})
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_writable(text))
-
-
-def _writable(text: str) -> str:
-    if _NOT_XML.search(text):
-        raise GraphError(f"{text!r} holds a character that XML cannot; rename it before writing the graph")
-    return text
-
-
-@dataclass(slots=True)
-class _Item:
-    """A node, an edge, or the graph, while it is read."""
-
-    names: tuple[str, ...]
-    attributes: dict[str, Any] = field(default_factory=dict)
-
-
-class _Reader:
-    """Takes down what the parser meets."""
-
-    def __init__(self) -> None:
-        self.parser = expat.ParserCreate(namespace_separator=" ")
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
-        self.open: list[str] = []
-        self.keys: dict[str, tuple[str, str, str]] = {}
-        self.defaults: dict[tuple[str, str], Any] = {}
-        self.nodes: dict[str, _Item] = {}
-        self.edges: list[_Item] = []
-        self.about = _Item(())
-        self.item: _Item | None = None
-        self.key = ""
-        self.text: list[str] | None = None
-        self.directed = True
-        self.name: str | None = None
-
-    def graph(self) -> DifferentiationGraph:
-        if self.name is None:
-            raise GraphError("it holds no graph; expected a <graph> inside of <graphml>")
-        names: dict[str, Hashable] = {}
-        vertices = []
-        node_defaults, edge_defaults = self._defaults("node"), self._defaults("edge")
-        for text, node in self.nodes.items():
-            attributes = node_defaults | node.attributes
-            whole = attributes.pop("integer", False)
-            if whole and not _WHOLE_NAME.fullmatch(text):
-                raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
-            names[text] = int(text) if whole else text
-            vertices.append((names[text], attributes))
-        edges = []
-        for edge in self.edges:
-            for end in edge.names:
-                if end not in names:
-                    raise GraphError(f"edge {edge.names!r} names {end!r}, which is not a node of the file")
-            j, i = edge.names
-            edges.append((names[j], names[i], edge_defaults | edge.attributes))
-        about = self.about.attributes
-        return graph_from(vertices, edges, name=about.get("name", self.name), attributes=about)
-
-    def _defaults(self, owner: str) -> dict[str, Any]:
-        return {name: value for (kind, name), value in self.defaults.items() if kind in (owner, "all")}
-
-    def _doctype(self, *_: object) -> None:
-        raise self._error("it has a document type; remove it, GraphML needs none")
-
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal graphs
         tag = tag.rpartition(" ")[2]
-        self.open.append(tag)
-        depth = len(self.open)
-        if depth == 1 and tag != "graphml":
-            raise self._error(f"it starts with <{tag}>; expected <graphml>")
-        if tag == "key":
-            owner, name = attributes.get("for", "all"), attributes.get("attr.name", "")
-            self.keys[attributes.get("id", "")] = owner, name, attributes.get("attr.type", "string")
-            self.key = attributes.get("id", "")
-        elif tag == "graph":
-            if depth != 2 or self.name is not None:
-                raise self._error("it holds more than one graph; expected one")
-            self.name = attributes.get("id", "")
-            self.directed = attributes.get("edgedefault", "directed") == "directed"
-            self.item = self.about
-        elif tag == "hyperedge":
-            raise self._error("it holds a hyperedge; expected edges between two vertices")
-        elif tag == "node":
-            (text,) = self._required(tag, attributes, "id")
-            if text in self.nodes:
-                raise self._error(f"node {text!r} is there twice")
-            self.item = self.nodes[text] = _Item((text,))
-        elif tag == "edge":
-            ends = self._required(tag, attributes, "source", "target")
-            if attributes.get("directed", str(self.directed)).lower() != "true":
-                raise self._error(f"edge {ends!r} has no direction; expected edges from the dependent vertices")
-            self.item = _Item(ends)
-            self.edges.append(self.item)
-        elif tag == "data":
-            (self.key,) = self._required(tag, attributes, "key")
-            self.text = []
-        elif tag == "default":
-            self.text = []
-
-    def _end(self, tag: str) -> None:
-        tag = self.open.pop()
-        if tag in ("data", "default") and self.text is not None:
-            text, self.text = "".join(self.text), None
-            if self.key not in self.keys:
-                raise self._error(f"<{tag}> has the key {self.key!r}, which is not declared")
-            owner, name, kind = self.keys[self.key]
-            if name not in _KEYS.get(owner, _ALL_KEYS if owner == "all" else ()):
-                return
-            value = self._converted(text, kind, name)
-            if tag == "default":
-                self.defaults[owner, name] = value
-            elif self.item is not None:
-                if name in self.item.attributes:
-                    raise self._error(f"{name!r} is there twice; expected once for each node, edge or graph")
-                self.item.attributes[name] = value
-        elif tag in ("node", "edge"):
-            self.item = self.about
-
-    def _characters(self, text: str) -> None:
-        if self.text is not None:
-            self.text.append(text)
-
-    def _required(self, tag: str, attributes: dict[str, str], *names: str) -> tuple[str, ...]:
-        for name in names:
+        for name in {"node": ["id"], "edge": ["source", "target"], "data": ["key"]}.get(tag, ()):
             if name not in attributes:
-                raise self._error(f"<{tag}> without {name!r}")
-        return tuple(attributes[name] for name in names)
+                refuse(f"<{tag}> without {name!r}")
+        if not keys and tag != "graphml":
+            refuse(f"it starts with <{tag}>; expected <graphml>")
+        elif len(keys) == _DEEPEST:
+            refuse(f"its elements are nested {_DEEPEST} deep; expected no more than a graph needs")
+        elif tag == "graph":
+            graphs += 1
+            if graphs > 1 or len(keys) > 1:
+                refuse("it holds more than one graph; expected one")
+            if attributes.get("edgedefault") != "directed":
+                refuse('its edges have no direction; expected edgedefault="directed"')
+        elif tag == "hyperedge":
+            refuse("it holds a hyperedge; expected edges between two vertices")
+        elif tag == "node":
+            if attributes["id"] in nodes:
+                refuse(f"node {attributes['id']!r} is there twice")
+            nodes.add(attributes["id"])
+        elif tag == "edge":
+            edges.append((attributes["source"], attributes["target"]))
+            if attributes.get("directed", "true").lower() != "true":
+                refuse(f"edge {edges[-1]!r} has no direction; expected edges from the dependent vertices")
+        elif tag == "data":
+            if attributes["key"] in keys[-1]:
+                refuse(f"the key {attributes['key']!r} is there twice; expected once for each node, edge or graph")
+            keys[-1].add(attributes["key"])
+        keys.append(set())
 
-    def _converted(self, text: str, kind: str, name: str) -> Any:
-        kind = _SAME_FORM.get(kind, kind)
-        if kind not in _FORMS:
-            return text
-        text = text.strip()
-        if _FORMS[kind].fullmatch(text):
-            if kind == "int":
-                return int(text)
-            if kind == "boolean":
-                return text.lower() in ("true", "1")
-            value = float(text)
-            if math.isfinite(value) or not text[-1].isdigit():
-                return value
-        raise self._error(f"{name!r} is {shortened(text)}; expected a {_WORDS[kind]} of type {kind}")
+    def end(_: str) -> None:
+        keys.pop()
 
-    def _error(self, message: str) -> GraphError:
-        return GraphError(f"line {self.parser.CurrentLineNumber}: {message}")
+    parser.StartDoctypeDeclHandler, parser.StartElementHandler, parser.EndElementHandler = document_type, start, end
+    parser.Parse(content, True)
+    if not graphs:
+        raise GraphError("it holds no graph; expected a <graph> inside of <graphml>")
+    for ends in edges:
+        for name in ends:
+            if name not in nodes:
+                raise GraphError(f"edge {ends!r} names {name!r}, which is not a node of the file")
+
+
+def _read(content: bytes) -> Any:
+    """The file as a digraph of NetworkX, whose vertices are numbers where the file says so."""
+    import networkx
+    from networkx.readwrite.graphml import GraphMLReader
+
+    reader = GraphMLReader(force_multigraph=True)
+    reader.python_type |= dict.fromkeys(("int", "long", "integer"), _whole)
+    reader.python_type |= dict.fromkeys(("float", "double"), _real)
+    content = content.replace(b"<graphml>", f'<graphml xmlns="{reader.NS_GRAPHML}">'.encode(), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ports, and attributes without types
+        try:
+            given = next(reader(string=content))
+        except (networkx.NetworkXError, KeyError, AttributeError, StopIteration) as error:
+            raise GraphError(f"NetworkX finds no graph in it: {error}") from None
+    defaults = {kind: given.graph.get(f"{kind}_default", {}) for kind in ("node", "edge")}
+    names: dict[str, Hashable] = {}
+    for text, attributes in given.nodes(data=True):
+        attributes.update(defaults["node"] | attributes)
+        whole = attributes.pop("integer", False)
+        if whole and not _WHOLE_NAME.fullmatch(text):
+            raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
+        names[text] = int(text) if whole else text
+    for *_, attributes in given.edges(data=True):
+        attributes.update(defaults["edge"] | attributes)
+    return networkx.relabel_nodes(given, names)
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text.strip()):
+        raise GraphError(f"an attribute is {shortened(text)}; expected a number of type int")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    # a number too large for a float64 becomes infinite without a word
+    if _REAL.fullmatch(text.strip()) and (math.isfinite(value := float(text)) or not text.strip()[-1].isdigit()):
+        return value
+    raise GraphError(f"an attribute is {shortened(text)}; expected a number of type double")
