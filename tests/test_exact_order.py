@@ -31,7 +31,6 @@ EPSILON_SPLIT = 134217729.0  # 2²⁷ + 1
 #: How programs are made; none of it may change a bit.
 OPTIONS = [
     {},
-    {"objective": "time"},
     {"optimise": False},
     {"effort": "thorough", "time_limit": 0.2},
     {"method": "reverse"},
@@ -146,12 +145,11 @@ def assert_equal(found, wanted):
     np.testing.assert_array_equal(found, wanted, strict=True)
 
 
-@pytest.mark.parametrize("objective", ["operations", "time"])
 @every_function
-def test_values_are_those_of_numpy_to_the_last_bit(f, objective):
+def test_values_are_those_of_numpy_to_the_last_bit(f):
     X = sample()
     wanted = np.array([f(x) for x in X])
-    derivative = acc.value_and_jacobian(f, exact_order=True, cache=False, method="markowitz", objective=objective)
+    derivative = acc.value_and_jacobian(f, exact_order=True, cache=False, method="markowitz")
     assert_equal(derivative.batch(X)[0], wanted)
     assert_equal(np.array([derivative(x)[0] for x in X[:SINGLE]]), wanted[:SINGLE])
 
@@ -307,9 +305,8 @@ def finite(program, points):
 @given(
     program=programs(ROUNDED, constants=NUMBERS),
     points=st.lists(COORDINATES, min_size=1, max_size=5),
-    objective=st.sampled_from(["operations", "time"]),
 )
-def test_random_programs_are_rounded_as_numpy_rounds_them(program, points, objective):
+def test_random_programs_are_rounded_as_numpy_rounds_them(program, points):
     points = finite(program, points)
     if not points:
         return
@@ -320,7 +317,7 @@ def test_random_programs_are_rounded_as_numpy_rounds_them(program, points, objec
     X = np.array(points)
     with np.errstate(all="ignore"):
         wanted = np.array([f(x) for x in X])
-    derivative = acc.value_and_jacobian(f, exact_order=True, method="reverse", objective=objective, cache=False)
+    derivative = acc.value_and_jacobian(f, exact_order=True, method="reverse", cache=False)
     assert_equal(derivative.batch(X)[0], wanted)
     assert_equal(np.array([derivative(x)[0] for x in X]), wanted)
 

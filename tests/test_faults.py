@@ -110,7 +110,7 @@ def test_a_plan_that_was_changed_is_not_compiled():
 
 def test_the_options_of_a_plan_reach_its_program():
     trace = acc.trace(lambda x: x / x[0] + np.sin(x), np.ones(3))
-    plan = acc.plan(trace.linearize(), objective="time", seed=3)
+    plan = acc.plan(trace.linearize(), objective="fma", seed=3)
     program = trace.compile(plan, exact_order=True, check_finite=True, optimise=False)
     assert str(plan.objective) == str(program.options.objective)
     assert (program.options.seed, program.options.exact_order, program.options.check_finite) == (3, True, True)

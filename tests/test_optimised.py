@@ -8,7 +8,6 @@ import pytest
 import accumulus as acc
 from accumulus.elimination.emit import emit
 from accumulus.rewriting.plain import plain
-from accumulus.tape.weights import weights
 
 
 def camera(x):
@@ -34,9 +33,7 @@ def plainly():
     return acc.value_and_jacobian(camera, optimise=False)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"objective": "time"}, {"exact_order": True}, {"effort": "fast"}, {"target": "numpy"}]
-)
+@pytest.mark.parametrize("options", [{}, {"exact_order": True}, {"effort": "fast"}, {"target": "numpy"}])
 def test_fewer_operations_and_the_same_numbers(options, points, plainly):
     optimised = acc.value_and_jacobian(camera, **options)
     same_search = acc.value_and_jacobian(camera, optimise=False, **options)
@@ -49,14 +46,6 @@ def test_without_the_optimiser_the_program_is_the_plan_s_own(plainly):
     program = plainly.compile(POINT)
     assert program.operations == plain(emit(program.plan.accumulation)).operations
     assert "rewritten" not in str(program.report())
-
-
-def test_time_is_what_is_minimised(plainly):
-    program = acc.value_and_jacobian(camera, objective="time").compile(POINT)
-    assert program.plan.objective == "time"
-    assert program.plan.cost == weights().cost(plain(emit(program.plan.accumulation)))
-    assert weights().cost(program.tape) < weights().cost(plainly.compile(POINT).tape)
-    assert "ps a point" in str(program.report())
 
 
 def test_the_report_says_what_was_won():
@@ -78,15 +67,8 @@ def test_functions_alone_are_rewritten_too(points):
         acc.optimise(camera)
     with pytest.raises(acc.errors.UnknownNameError, match="hurried"):
         acc.optimise(tape, effort="hurried")
-    with pytest.raises(acc.errors.UnknownNameError, match="memory"):
-        acc.optimise(tape, "memory")
     with pytest.raises(acc.errors.ArgumentError, match="the tape has 2 outputs"):
         acc.optimise(tape, kept_outputs=3)
-
-
-def test_weights_are_there_under_their_name():
-    assert callable(acc.weights)
-    assert "weights" in dir(acc)
 
 
 def test_what_cannot_be_verified_is_not_used(monkeypatch):

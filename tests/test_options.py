@@ -21,7 +21,7 @@ def ignore(told):
 #: A value that is not the default, for every option.
 OTHERS = {
     "method": "vertex",
-    "objective": "time",
+    "objective": "fma",
     "time_limit": 0.5,
     "effort": "fast",
     "seed": 7,
@@ -81,20 +81,20 @@ def test_what_is_given_beside_a_plan_is_kept(name):
     assert getattr(made.options, name) == OTHERS[name]
 
 
-def test_a_program_is_rewritten_for_what_its_plan_was_found_for(monkeypatch):
+def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
     asked = []
     optimise = programs.optimise
 
-    def watched(tape, objective, **options):
-        asked.append((objective, options["effort"], options["seed"]))
-        return optimise(tape, objective, **options)
+    def watched(tape, **options):
+        asked.append((options["effort"], options["seed"]))
+        return optimise(tape, **options)
 
     monkeypatch.setattr(programs, "optimise", watched)
     trace = acc.trace(swirl, np.ones(3))
-    plan = acc.plan(trace.linearize(), objective="time", effort="fast", seed=3)
+    plan = acc.plan(trace.linearize(), effort="fast", seed=3)
     trace.compile(plan)
-    trace.compile(plan, objective="operations", seed=4)
-    assert asked == [("time", "fast", 3), ("operations", "fast", 4)]
+    trace.compile(plan, seed=4)
+    assert asked == [("fast", 3), ("fast", 4)]
 
 
 def test_a_recalled_plan_keeps_what_it_was_asked_with():
@@ -154,8 +154,13 @@ def test_values_out_of_range(name, value):
         Options.of(**{name: value})
 
 
+def test_the_objective_that_was_removed_says_what_to_use():
+    with pytest.raises(UnknownNameError, match=r"'time' was removed.* Use 'operations'"):
+        Options.of(objective="time")
+
+
 def test_objectives_are_their_names():
-    assert [str(objective) for objective in Objective] == ["fma", "multiplications", "operations", "time"]
-    assert Options(objective="time").objective is Objective.TIME
-    assert [objective.ranked(1, 2) for objective in Objective] == [(1, 2), (2, 1), (2, 1), (2, 1)]
+    assert [str(objective) for objective in Objective] == ["fma", "multiplications", "operations"]
+    assert Options(objective="fma").objective is Objective.FMA
+    assert [objective.ranked(1, 2) for objective in Objective] == [(1, 2), (2, 1), (2, 1)]
     assert set(OF_PLANS) < set(OTHERS)

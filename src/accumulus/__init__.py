@@ -30,7 +30,6 @@ from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
     from accumulus.graph import generators as graphs
-    from accumulus.targets.llvm.measure import measured_weights as weights
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
     from accumulus.theory.graphs.line import LineGraph
@@ -64,7 +63,6 @@ __all__ = [
     "save_plan",
     "trace",
     "value_and_jacobian",
-    "weights",
 ]
 
 __version__ = _version("accumulus")
@@ -76,16 +74,14 @@ _LATER = {
     "algebra": "accumulus.theory.algebra",
     "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
-    "weights": "accumulus.targets.llvm.measure:measured_weights",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place, _, attribute = _LATER[name].partition(":")
-    module = _import_module(place)
-    return getattr(module, attribute or name, module)
+    module = _import_module(_LATER[name])
+    return getattr(module, name, module)
 
 
 def __dir__() -> list[str]:

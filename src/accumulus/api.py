@@ -99,7 +99,7 @@ class Trace:
             output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
             values: whether the function's values are returned, too, before the Jacobian.
             options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed
-                and time limit: what was planned for "time" is rewritten for "time".
+                and time limit.
 
         Raises:
             ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one; or if
@@ -482,8 +482,7 @@ def jacobian(
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
-        objective: "operations" (of the compiled program), "time" (picoseconds that these take, by weights measured on
-            this machine), "multiplications" or "fma".
+        objective: "operations" (of the compiled program), "multiplications" or "fma".
         time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve.
             0 gives the best greedy plan. What has to be done anyway is not counted: recording, writing down, verifying,
             compiling.

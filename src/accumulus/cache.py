@@ -35,7 +35,7 @@ from accumulus.errors import CacheWarning
 __all__ = ["LIMIT", "Kind", "clear", "contents", "directory", "load", "state", "store"]
 
 #: What is kept; each has a folder of its own.
-Kind = Literal["kernels", "plans", "programs", "tapes", "weights"]
+Kind = Literal["kernels", "plans", "programs", "tapes"]
 
 #: Of the files, not of what is in them. A change that an older version would misread raises it.
 FORMAT: Final = 1

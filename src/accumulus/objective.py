@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final
 
-from accumulus.errors import unknown_name
+from accumulus.errors import UnknownNameError, unknown_name
 
-__all__ = ["Objective", "TapeObjective"]
+__all__ = ["TIME_WAS_REMOVED", "Objective"]
 
-#: What the tape's optimiser can minimise.
-TapeObjective = Literal["operations", "time"]
+#: What is said to whoever asks for an objective that earlier versions had.
+TIME_WAS_REMOVED: Final = (
+    "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "
+    "compiled functions minimise"
+)
 
 
 class Objective(StrEnum):
     """A cost to minimise; equal to its name, and written as it.
 
-    >>> Objective.of("time").on_tape
+    >>> Objective.of("operations").on_tape
     True
     >>> Objective.FMA == "fma"
     True
@@ -28,8 +31,6 @@ class Objective(StrEnum):
     MULTIPLICATIONS = "multiplications"
     #: Operations of the emitted tape.
     OPERATIONS = "operations"
-    #: What the operations of the emitted tape take on this machine, in picoseconds a point.
-    TIME = "time"
 
     @classmethod
     def of(cls, name: str) -> Objective:
@@ -41,17 +42,14 @@ class Objective(StrEnum):
         try:
             return cls(name)
         except ValueError:
+            if name == "time":
+                raise UnknownNameError(TIME_WAS_REMOVED) from None
             raise unknown_name("objective", name, [known.value for known in cls]) from None
 
     @property
     def on_tape(self) -> bool:
         """Whether it is counted on the emitted tape, where equal operations are one and values count, too."""
-        return self in (Objective.OPERATIONS, Objective.TIME)
-
-    @property
-    def of_tape(self) -> TapeObjective:
-        """What the tape's optimiser minimises for it."""
-        return "time" if self is Objective.TIME else "operations"
+        return self is Objective.OPERATIONS
 
     @property
     def of_eliminations(self) -> Objective:

@@ -95,9 +95,9 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
         clock.time += 100.0
         return emit(accumulation)
 
-    def optimised(tape, objective, **options):
+    def optimised(tape, **options):
         left["optimise"] = options["deadline"].left if "deadline" in options else options["time_limit"]
-        return optimise(tape, objective, **options)
+        return optimise(tape, **options)
 
     monkeypatch.setattr(programs, "find_plan", planned)
     monkeypatch.setattr(programs, "emit", emitted)

@@ -16,12 +16,12 @@ from accumulus.graph.linearize import linearize
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.compiled.rewrite_state import ANNEAL
-from accumulus.rewriting.costs import UNIT, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, optimise, preview
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.verify import Verification, verify
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import IN_SEARCH, UNIT
 
 
 def ticking(seconds: float) -> Deadline:
@@ -83,7 +83,7 @@ def test_what_is_found_by_then_is_right_and_no_worse(tape, effort, seconds):
 
 def test_sweeps_end_with_their_deadline(tape):
     for seconds, chunks in ((0, 0), (1.5, 1), (5.5, 5)):
-        network = Network(tape, search_weights("operations"))
+        network = Network(tape, IN_SEARCH)
         network.sweep(10**9, deadline=ticking(seconds))
         most = network_module.FIRST * (2**chunks - 1)
         assert (0 < tried(network) <= most) if chunks else tried(network) == 0
@@ -91,13 +91,13 @@ def test_sweeps_end_with_their_deadline(tape):
 
 
 def test_annealing_ends_with_its_deadline_and_cold(tape):
-    network = Network(tape, search_weights("operations"))
+    network = Network(tape, IN_SEARCH)
     network.anneal(10**9, UNIT * 0.35, UNIT * 0.08, 0.3, ticking(20.5))
     assert tried(network) < 10**8
     assert network._state.temperature < UNIT * 0.35
     verify(tape, network.written())
     assert network.least <= network.cost
-    assert network.least == Network(network.written(), search_weights("operations")).cost
+    assert network.least == Network(network.written(), IN_SEARCH).cost
 
 
 def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
@@ -105,7 +105,7 @@ def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
     for together in (64, 4096, 10**6):
         monkeypatch.setattr(network_module, "FIRST", together)
         monkeypatch.setattr(network_module, "FEWEST", together)
-        network = Network(tape, search_weights("operations"), seed=3)
+        network = Network(tape, IN_SEARCH, seed=3)
         network.sweep(3 * network.size)
         network.anneal(20_000, UNIT * 0.35, UNIT * 0.08, 0.3)
         network.sweep(3 * network.size)
@@ -167,12 +167,11 @@ def test_large_programs_are_annealed_while_that_wins(monkeypatch):
 
 
 def test_previews_end_with_their_deadline(tape):
-    everything = preview(tape, "operations")
-    nothing = preview(tape, "operations", deadline=Deadline(0.0))
+    everything = preview(tape)
+    nothing = preview(tape, deadline=Deadline(0.0))
     assert everything < nothing
     assert nothing <= search_cost(tape)
-    assert cost_of(tape, "operations") == tape.operations
 
 
 def search_cost(tape: Tape) -> int:
-    return Network(tape, search_weights("operations")).cost
+    return Network(tape, IN_SEARCH).cost

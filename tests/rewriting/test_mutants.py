@@ -21,10 +21,10 @@ from strategies import tapes
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting.compiled.rewrite_state import RewriteState
-from accumulus.rewriting.costs import UNIT, search_weights
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.verify import verify
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import IN_SEARCH, UNIT
 
 ALGEBRA = ("add", "subtract", "multiply", "divide", "negative", "sqrt", "sin", "cos", "less", "select")
 
@@ -84,7 +84,7 @@ def networks(sources: Mapping[str, str] | None, programs: Sequence[str] = TEXTS,
             kept = 1 if (number + seed) % 2 else 0
             other = crowded if sources and seed else dict
             with running(sources and other(sources), PATIENCE, check, other(SOURCES)):
-                network = interpreted.Network(tape, search_weights("operations"), kept_outputs=kept, seed=seed)
+                network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept, seed=seed)
             verify(tape, network.written())
             yield "build"
             before = network.cost
@@ -134,7 +134,7 @@ def test_interpreted_and_compiled_kernels_agree_word_by_word(tape, seed, kept):
     kept = min(kept, len(tape.outputs))
     for sources in (SOURCES, None):
         with running(sources, after=check):
-            network = interpreted.Network(tape, search_weights("operations"), kept_outputs=kept, seed=seed)
+            network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept, seed=seed)
         network.sweep(2 * network.size, 0.05)
         network.anneal(600, UNIT * 0.8, UNIT * 0.2, 0.1)
         states.append(state(network))

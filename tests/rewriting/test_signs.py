@@ -18,13 +18,13 @@ from accumulus.rewriting import signs
 from accumulus.rewriting.compiled import signs_kernel
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
-from accumulus.rewriting.costs import UNIT, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.signs import Definitions, with_few_changes, write
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import IN_SEARCH, UNIT
 
 ADD, MULTIPLY, DIVIDE, SELECT = (BY_NAME[name].code for name in ("add", "multiply", "divide", "select"))
 INPUT, NEGATIVE = BY_NAME["input"].code, BY_NAME["negative"].code
@@ -58,7 +58,7 @@ def random_tape(rng: random.Random, operations: int, names=NAMES) -> Tape:
 def definitions(tape: Tape, visits: int = 0, seed: int = 0) -> Definitions:
     """The network of a tape, as it is handed to `write`."""
     with mock.patch.object(network_module, "write", side_effect=lambda found, _: found):
-        network = Network(tape, search_weights("operations"), seed=seed)
+        network = Network(tape, IN_SEARCH, seed=seed)
         if visits:
             network.anneal(visits, 1e6 * UNIT, 1e6 * UNIT, 0.1)
         return network.written()

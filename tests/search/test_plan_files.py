@@ -171,6 +171,7 @@ MALFORMED = [
     (["method"], 3, "'method' is 3"),
     (["objective"], "price", "'objective' is 'price'; expected 'fma' or"),
     (["objective"], [], "'objective' is"),
+    (["objective"], "time", "'time' was removed.* Use 'operations'.* make the plan again"),
     (["cost"], "3", "'cost' is '3'"),
     (["cost"], 1, "'cost' is 1, but the plan costs 6 fma"),
     (["cost"], None, "'cost' is None"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import kernel as llvm_kernel
 from accumulus.targets.llvm.kernel import LLVMKernel
 from accumulus.targets.llvm.program import Variant
-from accumulus.targets.llvm.tuning import Tuning, latency, tune
+from accumulus.targets.llvm.tuning import Tuning, tune
 from accumulus.targets.schedule import Group, groups, order, order_by_urgency
 
 DTYPES = ("float64", "float32")
@@ -407,7 +406,7 @@ def test_the_order_of_urgency_is_an_order(data):
     program = data.draw(programs())
     results = groups(program.tape, program.segments, 1)
     usual = order(program.tape, results)
-    urgent = list(order_by_urgency(program.tape, results, partial(latency, program.tape)))
+    urgent = list(order_by_urgency(program.tape, results))
     assert [step for step in urgent if isinstance(step, Group)] == results
     assert sorted(step for step in urgent if not isinstance(step, Group)) == sorted(
         step for step in usual if not isinstance(step, Group)

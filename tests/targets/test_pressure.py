@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from accumulus.targets.llvm import program as llvm_program
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.kernel import LLVMKernel
 from accumulus.targets.llvm.program import PART_SIZE, Variant, pressure_of
-from accumulus.targets.llvm.tuning import LONGEST_ORDERED, latency, tune, values_in_registers
+from accumulus.targets.llvm.tuning import LONGEST_ORDERED, tune, values_in_registers
 from accumulus.targets.pressure import Exchange, Pressure, most_alive, pressure
 from accumulus.targets.schedule import Group, groups, handed_on, order, order_by_registers, parts
 
@@ -137,7 +136,7 @@ def test_functions_hand_on_through_memory():
 def test_the_order_by_registers_is_an_order(program, registers):
     tape = program.tape
     results, usual = steps_of(program)
-    other = list(order_by_registers(tape, results, registers, partial(latency, tape)))
+    other = list(order_by_registers(tape, results, registers))
     assert [step for step in other if isinstance(step, Group)] == results
     operations = [step for step in other if not isinstance(step, Group)]
     assert sorted(operations) == sorted(step for step in usual if not isinstance(step, Group))
@@ -147,7 +146,7 @@ def test_the_order_by_registers_is_an_order(program, registers):
         assert all(reference is None or reference < 0 or reference in known for reference in used)
         if not isinstance(step, Group):
             known.add(step)
-    assert other == list(order_by_registers(tape, results, registers, partial(latency, tape)))
+    assert other == list(order_by_registers(tape, results, registers))
 
 
 @given(program=programs(max_operations=40))
@@ -225,7 +224,7 @@ def test_programs_in_any_given_order(data):
     program = data.draw(programs())
     tape = program.tape
     results = groups(tape, program.segments, 1)
-    steps = tuple(order_by_registers(tape, results, data.draw(st.integers(1, 6)), partial(latency, tape)))
+    steps = tuple(order_by_registers(tape, results, data.draw(st.integers(1, 6))))
     variant = Variant(host().vector_bytes // 8, contract=False)
     X = np.random.default_rng(0).uniform(-2, 2, (9, tape.inputs))
     usual, other = (

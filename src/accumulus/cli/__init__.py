@@ -1,12 +1,11 @@
-"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``, ``weights``, ``cache``.
+"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``, ``cache``.
 
 Standard output carries what was asked for, the error stream everything else. Exit codes: 0 done, 1 an error of
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
 import accumulus.cli.cache  # registers its command
-import accumulus.cli.generate  # registers its command
-import accumulus.cli.weights  # noqa: F401  # registers its command
+import accumulus.cli.generate  # noqa: F401  # registers its command
 from accumulus.cli.commands import app, main
 
 __all__ = ["app", "main"]

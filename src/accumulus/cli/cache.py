@@ -20,7 +20,7 @@ def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is kept.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say where plans, kernels and measured weights are kept, and how large they are."""
+    """Say where plans and compiled code are kept, and how large they are."""
     from accumulus.cache import clear as drop
     from accumulus.cache import contents, directory, state
 

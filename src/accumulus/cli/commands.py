@@ -89,9 +89,7 @@ Shapes = Annotated[
     ),
 ]
 Method = Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")]
-ObjectiveName = Annotated[
-    str, typer.Option("--objective", help="What to minimise: operations, time, multiplications, fma.")
-]
+ObjectiveName = Annotated[str, typer.Option("--objective", help="What to minimise: operations, multiplications, fma.")]
 TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
 Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
 Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]

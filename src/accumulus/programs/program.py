@@ -155,16 +155,15 @@ class Program:
 
     def _rewritten(self, tape: Tape, kept_outputs: int, deadline: Deadline) -> Tape:
         """The tape as the optimiser makes it, now or before."""
-        options, objective = self.options, self.options.objective.of_tape
+        options = self.options
         with deadline.paused():
-            key = key_of(tape, objective, options.effort, options.time_limit, options.seed, kept_outputs)
-            known = recall(key, tape, objective, kept_outputs) if self._keeps else None
+            key = key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs)
+            known = recall(key, tape, kept_outputs) if self._keeps else None
         if known is not None:
             self.from_cache.append("optimise")
             return known
         made = optimise(
             tape,
-            objective,
             effort=options.effort,
             deadline=deadline,
             seed=options.seed,

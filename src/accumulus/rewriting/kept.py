@@ -12,29 +12,23 @@ from functools import cache
 
 from accumulus import cache as kept
 from accumulus.errors import VerificationError
-from accumulus.objective import TapeObjective
-from accumulus.rewriting.costs import cost_of
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.verify import verify
 from accumulus.tape.bytes import from_bytes, to_bytes
 from accumulus.tape.hashing import digest, tape_parts
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import weights
 from accumulus.versions import code_version
 
 __all__ = ["key_of", "recall", "remember"]
 
 
-def key_of(tape: Tape, objective: TapeObjective, effort: str, time_limit: float, seed: int, kept_outputs: int) -> str:
+def key_of(tape: Tape, effort: str, time_limit: float, seed: int, kept_outputs: int) -> str:
     """The hash under which the tape is kept that `accumulus.rewriting.optimise` makes with these options."""
-    given = {"objective": objective, "effort": effort, "time_limit": float(time_limit), "seed": int(seed)}
-    # what was measured on the machine decides
-    measured = weights().to_dict() if objective == "time" else None
-    options = json.dumps([given, kept_outputs, measured], sort_keys=True)
+    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs])
     return digest([_version(), *tape_parts(tape), options.encode()])
 
 
-def recall(key: str, tape: Tape, objective: TapeObjective, kept_outputs: int) -> Tape | None:
+def recall(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
     """The tape that is kept under the key, verified; None if there is none, or none that is right and pays."""
     content = kept.load("tapes", key)
     if content is None:
@@ -44,7 +38,7 @@ def recall(key: str, tape: Tape, objective: TapeObjective, kept_outputs: int) ->
         verify(start, found, kept_outputs=kept_outputs)
     except (ValueError, VerificationError):
         return None
-    return found if cost_of(found, objective) <= cost_of(start, objective) else None
+    return found if found.operations <= start.operations else None
 
 
 def remember(key: str, tape: Tape) -> None:

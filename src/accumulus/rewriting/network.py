@@ -30,12 +30,12 @@ from accumulus.rewriting.compiled.rewrite_state import (
     RewriteState,
     Term,
 )
-from accumulus.rewriting.costs import FUSED
 from accumulus.rewriting.signs import Definitions, write
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import FUSED
 
 __all__ = ["Network"]
 

@@ -9,12 +9,12 @@ from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
-from accumulus.rewriting.costs import UNIT, TapeObjective, cost_of, search_weights
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.signs import with_few_changes
 from accumulus.rewriting.verify import Verification
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import IN_SEARCH, UNIT
 
 __all__ = ["EFFORTS", "optimise", "preview"]
 
@@ -50,7 +50,6 @@ WRITTEN: Final = 14.0
 
 def optimise(
     tape: Tape,
-    objective: TapeObjective = "operations",
     *,
     effort: str = "balanced",
     time_limit: float = 1.0,
@@ -58,14 +57,13 @@ def optimise(
     kept_outputs: int = 0,
     deadline: Deadline | None = None,
 ) -> Tape:
-    """A tape with the same inputs and outputs and fewer, or cheaper, operations; never one that costs more.
+    """A tape with the same inputs and outputs, and never more operations.
 
     The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
     verified against the tape that it was made from.
 
     Args:
         tape: any tape.
-        objective: "operations", or "time" by this machine's weights, see `accumulus.tape.weights`.
         effort: "fast" tries each operation in turn until nothing is won, in near-linear time; "balanced" then anneals
             for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
             rounds, until several in a row win nothing.
@@ -81,7 +79,7 @@ def optimise(
 
     Raises:
         ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
-        UnknownNameError: for an unknown objective or effort.
+        UnknownNameError: for an unknown effort.
 
     >>> tape = Tape(3)
     >>> tape.outputs = [tape.add(tape.multiply(0, 1), tape.multiply(0, 2))]
@@ -103,7 +101,7 @@ def optimise(
     before = time.perf_counter()
     with deadline.paused():
         start = plain(tape, kept_outputs)
-    search = _Search(start, objective, kept_outputs, seed, deadline, time.perf_counter() - before)
+    search = _Search(start, kept_outputs, seed, deadline, time.perf_counter() - before)
     if search.least == 0 or not search.begin():
         return start
     moves = 0 if effort == "fast" else MOVES * search.size
@@ -129,14 +127,11 @@ class _Search:
         took: seconds that one pass over the tape takes, about.
     """
 
-    def __init__(
-        self, start: Tape, objective: TapeObjective, kept_outputs: int, seed: int, deadline: Deadline, took: float
-    ) -> None:
-        self.best, self.least = start, cost_of(start, objective)
+    def __init__(self, start: Tape, kept_outputs: int, seed: int, deadline: Deadline, took: float) -> None:
+        self.best, self.least = start, start.operations
         self.size = start.operations + start.inputs
-        self._start, self._objective, self._kept_outputs = start, objective, kept_outputs
+        self._start, self._kept_outputs = start, kept_outputs
         self._seed, self._deadline, self._took = seed, deadline, took
-        self._weights = search_weights(objective)
         #: Seconds that are left to what follows the last round.
         self._ended = WRITTEN * took
 
@@ -167,18 +162,17 @@ class _Search:
         if left <= MADE * self._took:
             return False
         until = self._deadline.within(left)
-        network = Network(tape, self._weights, kept_outputs=self._kept_outputs, seed=self._seed)
+        network = Network(tape, IN_SEARCH, kept_outputs=self._kept_outputs, seed=self._seed)
         _sweep(network, until)
         if moves and _anneal(network, moves, hot, until):
             _sweep(network, until)
         self._seed += 1
         found = plain(network.written(), self._kept_outputs)
-        # as it is it costs less where a value is needed with both signs, or where sums and products fuse
-        found = min(found, with_few_changes(found), key=lambda tape: cost_of(tape, self._objective))
-        cost = cost_of(found, self._objective)
-        if cost >= self.least:
+        # as it is it has fewer where a value is needed with both signs
+        found = min(found, with_few_changes(found), key=lambda tape: tape.operations)
+        if found.operations >= self.least:
             return False
-        self.best, self.least = found, cost
+        self.best, self.least = found, found.operations
         return True
 
     def go_on(self, moves: int) -> None:
@@ -192,9 +186,9 @@ class _Search:
             patience = PATIENCE if won else patience - 1
 
 
-def preview(tape: Tape, objective: TapeObjective, seed: int = 0, deadline: Deadline = FOREVER) -> int:
+def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER) -> int:
     """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own."""
-    network = Network(plain(tape), search_weights(objective), seed=seed)
+    network = Network(plain(tape), IN_SEARCH, seed=seed)
     _sweep(network, deadline)
     network.anneal(PREVIEW * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
     _sweep(network, deadline)

@@ -46,8 +46,8 @@ def plan(
     Args:
         graph: a differentiation graph.
         method: one of `accumulus.methods()`.
-        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), "operations" (of the
-            tape that the plan emits), or "time" (that these take on this machine, by measured weights).
+        objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or
+            "operations" (of the tape that the plan emits).
         time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
         seed: same seed, same plan, unless the time limit ends the search.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".

@@ -31,10 +31,9 @@ def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: De
     products = best.accumulation.steps.is_product.count(1)
     if products > _LARGEST or deadline.passed:
         return best
-    objective = options.objective.of_tape
     quick = replace(options.alone, objective=Objective.MULTIPLICATIONS, effort="fast")
     before = deadline.left
-    least = preview(emit(best.accumulation), objective, options.seed, deadline)
+    least = preview(emit(best.accumulation), options.seed, deadline)
     took = before - deadline.left
     for name in _OTHERS:
         # another takes about as long, and one that is cut short says nothing
@@ -46,7 +45,7 @@ def cheapest_program(graph: DifferentiationGraph, options: Options, deadline: De
             break
         if found.accumulation.steps.is_product.count(1) > _WORSE * products or took > deadline.left:
             continue
-        cost = preview(emit(found.accumulation), objective, options.seed, deadline)
+        cost = preview(emit(found.accumulation), options.seed, deadline)
         if cost < least and not deadline.passed:
             best, least = replace(found, _accumulation=found.accumulation, method=name), cost
     return best

@@ -89,7 +89,7 @@ class Plan:
         """Check against the graph that this plan computes its Jacobian, and is what it says of itself.
 
         What it computes is checked as `Accumulation.verify` says; its cost is counted again, unless it is that of an
-        emitted program, which differs from machine to machine.
+        emitted program, which would take longer than the rest.
 
         Raises:
             VerificationError: if it does not, or is not.

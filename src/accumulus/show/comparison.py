@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.errors import TimeLimitWarning
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
 from accumulus.search.find import plan
 from accumulus.search.plan import Plan
 from accumulus.show.tables import amount, change, duration, table
@@ -34,14 +33,13 @@ LARGEST_SWEEP: Final = 2_000_000
 class Candidate:
     """One method's plan for a graph: its costs, and the seconds in which it was found.
 
-    Operations and time (picoseconds a point) are those of the plan's tape before it is rewritten.
+    Operations are those of the plan's tape before it is rewritten.
     """
 
     method: str
     fma: int
     multiplications: int
     operations: int
-    time: int = 0
     seconds: float = 0.0
     lower_bound: int | None = None
 
@@ -108,8 +106,7 @@ def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: st
         if other.method != chosen.method:
             names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
     phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
-    unit = "ps a point" if objective == Objective.TIME else objective
-    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {unit}", *phrases])
+    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {objective}", *phrases])
     if chosen.lower_bound is None:
         return f"{sentence}."
     if chosen.lower_bound >= cost:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import typical
+from accumulus.tape.weights import SECONDS, time_of
 
 __all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments"]
 
@@ -118,9 +118,9 @@ class Kernel(ABC):
 
     @cached_property
     def point_seconds(self) -> float:
-        """How long a point of a batch takes, by typical weights of operations and entries; right within a few times."""
+        """How long a point of a batch takes, by typical times of operations and entries; right within a few times."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
-        return 1e-12 * typical().cost(self._tape) + MOVING * entries
+        return SECONDS * time_of(self._tape) + MOVING * entries
 
     def threads_for(self, count: int, threads: int) -> int:
         """How many threads a batch of so many points is worth, of those that there are."""

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import LATENCY
 from accumulus.targets.kernel import Segment
 
 __all__ = ["Group", "Part", "groups", "handed_on", "order", "order_by_registers", "order_by_urgency", "parts"]
@@ -118,13 +119,9 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
 
 
 def order_by_urgency(
-    tape: Tape, plan: Sequence[Group], latency: Callable[[int], int], partners: Mapping[int, int] | None = None
+    tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
-    """As `order`; of the operations whose arguments are there, the one that the longest chain starts with is next.
-
-    Args:
-        latency: of the operation at a reference, until its result can be used.
-    """
+    """As `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
     partners = {} if partners is None else partners
     needed = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
     users: dict[int, list[int]] = {reference: [] for reference in needed}
@@ -136,7 +133,7 @@ def order_by_urgency(
             users[argument].append(reference)
     chain: dict[int, int] = {}
     for reference in reversed(needed):
-        chain[reference] = latency(reference) + max((chain[user] for user in users[reference]), default=0)
+        chain[reference] = LATENCY[tape.codes[reference]] + max((chain[user] for user in users[reference]), default=0)
 
     ready = [(-chain[reference], reference) for reference in needed if not missing[reference]]
     heapq.heapify(ready)
@@ -159,7 +156,6 @@ def order_by_registers(
     tape: Tape,
     plan: Sequence[Group],
     registers: int,
-    latency: Callable[[int], int],
     partners: Mapping[int, int] | None = None,
 ) -> Iterator[int | Group]:
     """As `order`, but by how many values are alive; time near-linear.
@@ -174,7 +170,6 @@ def order_by_registers(
 
     Args:
         registers: how many values may be alive before those that end come first.
-        latency: of the operation at a reference, until its result can be used.
     """
     partners = {} if partners is None else partners
     inputs = tape.inputs
@@ -189,7 +184,7 @@ def order_by_registers(
             users[a].append(k)
     chain = [0] * count
     for k in range(count - 1, -1, -1):
-        chain[k] = latency(references[k]) + max([chain[user] for user in users[k]], default=0)
+        chain[k] = LATENCY[tape.codes[references[k]]] + max([chain[user] for user in users[k]], default=0)
 
     # arguments that are not there yet; uses that are still to come; values that end with an operation
     missing = [len(places) for places in arguments]

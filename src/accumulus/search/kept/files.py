@@ -24,7 +24,7 @@ from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.parsed import parsed_json
-from accumulus.objective import Objective
+from accumulus.objective import TIME_WAS_REMOVED, Objective
 from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of, verify
@@ -122,6 +122,8 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     if not isinstance(method, str) or not method:
         raise PlanError(f"'method' is {shortened(method)}; expected a name")
     names = [known.value for known in Objective]
+    if objective == "time":
+        raise PlanError(f"{TIME_WAS_REMOVED}, and make the plan again")
     if objective not in names:
         raise PlanError(f"'objective' is {shortened(objective)}; expected {' or '.join(map(repr, names))}")
     cost, bound, seed = data.get("cost"), data.get("lower_bound"), data.get("seed")

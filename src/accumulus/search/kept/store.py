@@ -20,12 +20,10 @@ from typing import Final
 from accumulus.cache import load, store
 from accumulus.errors import PlanError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.objective import Objective
 from accumulus.options import OF_PLANS, Options
 from accumulus.search.kept.files import VERSION, read_found, written_found
 from accumulus.search.kept.hashing import graph_hash, search_version
 from accumulus.search.plan import Plan
-from accumulus.tape.weights import weights
 
 __all__ = ["SWITCH", "is_on", "key_of", "recall", "remember"]
 
@@ -47,8 +45,6 @@ def key_of(graph: DifferentiationGraph, options: Options) -> str:
     given["time_limit"] = float(options.time_limit)
     # numbers of NumPy are written as the numbers that they are
     given = {name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
-    if options.objective is Objective.TIME:  # what was measured on the machine decides
-        given["weights"] = json.dumps(weights().to_dict(), sort_keys=True)
     everything = json.dumps([VERSION, search_version(), graph_hash(graph), given], sort_keys=True)
     return hashlib.blake2b(everything.encode(), digest_size=16).hexdigest()
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,7 +30,7 @@ from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.loops import loops
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
-from accumulus.targets.llvm.tuning import LONGEST, latency, tune, values_in_registers
+from accumulus.targets.llvm.tuning import LONGEST, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.pressure import Exchange, Pressure, pressure
 from accumulus.targets.runs import Runs, width
@@ -115,7 +114,7 @@ class Variant:
         if not tuning.crowded:
             return variant
         registers = values_in_registers(variant.lanes, variant.size) - SPARE
-        steps = tuple(order_by_registers(tape, results, registers, partial(latency, tape), partners))
+        steps = tuple(order_by_registers(tape, results, registers, partners))
         usual = list(order(tape, results, partners))
         pays = handed_on(tape, steps, PART_SIZE) <= WORTH_IT * handed_on(tape, usual, PART_SIZE)
         return replace(variant, steps=steps) if pays else variant
@@ -295,7 +294,7 @@ def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[lis
     if variant.steps is not None:
         steps = variant.steps
     elif variant.urgent:
-        steps = list(order_by_urgency(tape, results, partial(latency, tape), _partners(tape)))
+        steps = list(order_by_urgency(tape, results, _partners(tape)))
     else:
         steps = list(order(tape, results, _partners(tape)))
     uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT

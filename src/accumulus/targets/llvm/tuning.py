@@ -22,29 +22,22 @@ Runge-Kutta steps of a ring of ten variables, 5 on a walking model; compiling to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import LATENCY, time_of
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 from accumulus.targets.pressure import most_alive
 from accumulus.targets.schedule import groups, order, order_by_urgency
 
-__all__ = ["LONGEST", "Tuning", "latency", "runs_in_one_lane", "tune", "values_in_registers"]
+__all__ = ["LONGEST", "Tuning", "runs_in_one_lane", "tune", "values_in_registers"]
 
-#: Cycles until a result can be used, of operations that take longer than the usual ones.
-LATENCY: Final = 4
-LATENCIES: Final[Mapping[str, int]] = {"divide": 16, "sqrt": 25}
-CALL_LATENCY: Final = 80
-#: For how many usual instructions' time an operation keeps the processor busy, where it is not one.
-TIMES: Final[Mapping[str, int]] = {"divide": 18, "sqrt": 30}
-CALL_TIME: Final = 25
 #: The longest chain as a part of all other work, from which on blocks are twice as wide, and operations urgent.
 WIDE_FROM: Final = 0.72
 #: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
@@ -82,9 +75,9 @@ def tune(tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool =
     live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
     if len(live) > LONGEST:
         return Tuning(lanes, False, len(live) <= LONGEST_ORDERED and _is_crowded(tape, segments, lanes, dtype))
-    time, chain, called = _times(tape, live)
+    chain, called = _chain(tape, live)
     moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
-    work = time / 2
+    work = time_of(tape) / 2
     shuffles = (lanes.bit_length() - 1) * moved / 2
     stores = sum(segment.length for segment in segments)
     busy = work + shuffles + stores
@@ -95,7 +88,7 @@ def tune(tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool =
         if transposed and not wide and chain > WIDE_TRANSPOSED_FROM * (work + moved - tape.inputs):
             wide = 2 * most_alive(tape, list(order(tape, results))) <= registers
         if wide:
-            in_turn = list(order_by_urgency(tape, results, partial(latency, tape)))
+            in_turn = list(order_by_urgency(tape, results))
             return Tuning(2 * lanes, most_alive(tape, in_turn) <= registers)
     few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
     if machine.vector_bytes == 64 and not (called or transposed) and few_zeros and shuffles > NARROW_FROM * work:
@@ -125,28 +118,13 @@ def _written_out(called: set[str], dtype: str) -> bool:
     return not called or (dtype == "float64" and host().fused and called <= VECTOR_FUNCTIONS.keys())
 
 
-def latency(tape: Tape, reference: int) -> int:
-    """Cycles until the result of the operation at `reference` can be used, roughly."""
-    row = OPERATIONS[tape.codes[reference]]
-    return CALL_LATENCY if row.llvm.startswith("@") else LATENCIES.get(row.name, LATENCY)
-
-
-def _times(tape: Tape, live: Sequence[int]) -> tuple[int, int, set[str]]:
-    """Time of all instructions, of the longest chain, and the elementary functions that the program calls."""
+def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
+    """Cycles of the longest chain of operations, and the elementary functions that the program calls."""
     ready: dict[int, int] = {}
     called: set[str] = set()
-    angles: set[int] = set()
-    trigonometric = {BY_NAME["sin"].code, BY_NAME["cos"].code}
-    total = 0
     for reference in live:
         row = OPERATIONS[tape.codes[reference]]
-        before = max(ready.get(argument, 0) for argument in tape.arguments(reference))
-        ready[reference] = before + latency(tape, reference)
-        if not row.llvm.startswith("@"):
-            total += TIMES.get(row.name, 1)
-        elif row.code not in trigonometric or tape.first[reference] not in angles:
-            total += CALL_TIME
-        called.update([row.llvm[1:]] if row.llvm.startswith("@") else [])
-        if row.code in trigonometric:  # sine and cosine of one angle are one call
-            angles.add(tape.first[reference])
-    return total, max(ready.values(), default=0), called
+        ready[reference] = LATENCY[row.code] + max(ready.get(argument, 0) for argument in tape.arguments(reference))
+        if row.llvm.startswith("@"):
+            called.add(row.llvm[1:])
+    return max(ready.values(), default=0), called
