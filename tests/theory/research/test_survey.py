@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from accumulus.cli import app
-from accumulus.elimination.face import eliminate_faces
+from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph
@@ -18,7 +19,6 @@ from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.research import circular, survey
 from accumulus.theory.research.census import ReducedGraph, reduced_graphs
 from accumulus.theory.research.circular import decide
-from accumulus.theory.research.faces import FaceState
 from accumulus.theory.research.survey import read_results, sample
 
 #: Results up to seven edges, as the documentation says how to make.
@@ -64,28 +64,36 @@ def test_verdicts_where_faces_need_more_or_nothing_is_known(monkeypatch):
     assert found.minimum[0] <= 11 <= found.minimum[1]
     assert found.faces[0] <= 11 <= found.faces[1]
 
-    def longest(graph, restarts=1, at_least=0):
-        state, sequence = FaceState.of(graph), []
-        while state.faces():
-            sequence.append(max(state.faces(), key=lambda face: len(state.eliminate(*face).faces())))
-            state = state.eliminate(*sequence[-1])
-        return sequence
-
     def refuse(*_):
         raise circular.ExpressionError("circular")
 
     # a graph whose shortest sequence has more faces than its least program products is not known: pretend
-    monkeypatch.setattr(circular, "greedy_faces", longest)
     monkeypatch.setattr(circular, "elimination_sequence", refuse)
     assert decide(LION).verdict == "acyclic"
-    length = len(longest(LION))
+    faces = longest(LION)
+    length = len(faces)
     assert length > 11
-    monkeypatch.setattr(circular, "face_optimum", lambda *_, **__: (length, None))
+    monkeypatch.setattr(circular, "shortest_faces", lambda *_, **__: (length, faces))
     found = decide(LION)
     assert (found.minimum, found.faces, found.verdict) == ((11, 11), (length, length), "circular")
-    monkeypatch.setattr(circular, "face_optimum", lambda *_, **__: (11, None))
+    monkeypatch.setattr(circular, "shortest_faces", lambda *_, **__: (11, faces))
     found = decide(LION)
     assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, length), "open")
+
+
+def longest(graph):
+    """Faces that always leave the most."""
+    elimination, sequence = FaceElimination(graph), []
+    while faces := elimination.faces():
+
+        def left(face):
+            trial = deepcopy(elimination)
+            trial.eliminate(*face)
+            return len(trial.faces())
+
+        sequence.append(max(faces, key=left))
+        elimination.eliminate(*sequence[-1])
+    return sequence
 
 
 def test_a_run_goes_on_wherever_it_was_killed(tmp_path):

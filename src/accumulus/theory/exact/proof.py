@@ -108,6 +108,12 @@ class Proof:
         """Whether no elimination is cheaper than the best that is known."""
         return all(part.proven(level) for part in self._parts)
 
+    def raise_bound(self, level: Level, bound: int) -> None:
+        """Take note that no elimination of the whole graph costs less than `bound`."""
+        for part in self._parts:
+            # the others cost no more than what is known
+            part.raise_bound(level, bound - self.cost(level) + part.cost[level])
+
     def bracket(self, seconds: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
         """Raise the bounds of all levels by the cheapest bracketing of each part.
 
@@ -174,10 +180,17 @@ class Proof:
             for part in self._parts:
                 self._eliminate_part(edges, part)
             return edges.finish()
+        return self._by_faces().elimination.finish()
+
+    def faces(self) -> list[tuple[int, int]]:
+        """The best face elimination that is known, for `accumulus.elimination.face.eliminate_faces`."""
+        return self._by_faces().sequence
+
+    def _by_faces(self) -> _Faces:
         faces = _Faces(self.graph)
         for part in self._parts:
             faces.eliminate_part(part)
-        return faces.elimination.finish()
+        return faces
 
     def _keep(self, part: _Part, level: Literal["edge", "face"], search: LineSearch) -> None:
         part.improve(level, search.cost)
@@ -215,6 +228,8 @@ class _Faces:
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.elimination = FaceElimination(graph)
+        #: What was eliminated.
+        self.sequence: list[tuple[int, int]] = []
         #: Ends of each vertex of the line graph; the vertices by where they end and where they start.
         self._ends: dict[int, tuple[int, int]] = {}
         self._into: dict[int, dict[int, int]] = {}
@@ -252,7 +267,7 @@ class _Faces:
             number[slot] = v
         resolve = self.elimination.resolve
         for i, j, k in search.steps:
-            number[k] = self.elimination.eliminate(resolve(number[i]), resolve(number[j]))
+            number[k] = self._eliminate(resolve(number[i]), resolve(number[j]))
 
     def _eliminate_edge(self, j: int, i: int, side: Side) -> None:
         faces, e = self.elimination, self._at(j, i)
@@ -262,4 +277,8 @@ class _Faces:
         else:
             pairs = [(e, s, j, self._ends[s][1]) for s in faces.successors[e]]
         for first, second, start, end in pairs:
-            self._put(faces.eliminate(first, second), start, end)
+            self._put(self._eliminate(first, second), start, end)
+
+    def _eliminate(self, i: int, j: int) -> int:
+        self.sequence.append((i, j))
+        return self.elimination.eliminate(i, j)

@@ -8,23 +8,27 @@ on its own; a shortest sequence is turned into its expressions, whose dependenci
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import ExpressionError, VerificationError
+from accumulus.graph.derive import derive
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.objective import Objective
+from accumulus.options import Options
+from accumulus.search.registry import get
 from accumulus.theory.algebra.dependencies import elimination_dependencies
 from accumulus.theory.algebra.sequence import elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.research.faces import Face, face_optimum, greedy_faces
+from accumulus.theory.exact.proof import Proof
 from accumulus.theory.research.minimum import true_minimum
 
-__all__ = ["Verdict", "decide"]
+__all__ = ["Verdict", "decide", "shortest_faces"]
 
-_RESTARTS: Final = 200
+Face = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +74,11 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
     ((11, 11), (11, 11), 'acyclic')
     """
     least = true_minimum(graph, steps=steps)
-    sequence: list[Face] | None = None
-    for candidate in _sequences(graph, least.lower, least.accumulation):
-        if sequence is None or len(candidate) < len(sequence):
-            sequence = candidate
-    assert sequence is not None
+    sequence = _followed(least.accumulation)
     lowest = least.lower
-    if len(sequence) > lowest:
-        lowest, shorter = face_optimum(graph, at_least=lowest, below=len(sequence), steps=steps)
-        sequence = shorter or sequence
+    if sequence is None or len(sequence) > lowest:
+        lowest, found = shortest_faces(graph, at_least=lowest, moves=steps)
+        sequence = found if sequence is None else min(found, sequence, key=len)
     run = eliminate_faces(graph, sequence)
     if sum(run.steps.is_product) != len(sequence):
         raise VerificationError("a face elimination took more or fewer products than its sequence is long")
@@ -106,19 +106,37 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
     )
 
 
-def _sequences(graph: DifferentiationGraph, at_least: int, program: Accumulation | None) -> Iterator[list[Face]]:
-    """Short sequences of faces, cheap ones first, until one is as short as any can be."""
-    greedy = greedy_faces(graph, at_least=at_least)
-    yield greedy
-    if len(greedy) == at_least:
-        return
-    if program is not None:
-        try:
-            follows = elimination_sequence(program)
-        except ExpressionError:
-            pass
-        else:
-            yield list(follows.faces)
-            if len(follows.faces) == at_least:
-                return
-    yield greedy_faces(graph, _RESTARTS, at_least)
+def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = sys.maxsize) -> tuple[int, list[Face]]:
+    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.lines`).
+
+    Args:
+        at_least: a bound that is known; a sequence that is no longer is the result.
+        moves: eliminations tried, at most.
+
+    Returns:
+        A number that no sequence is shorter than, and a sequence; it is that long if the moves sufficed.
+
+    >>> lion = [("a", 1), ("b", 1), (1, 2), (1, "x5"), (2, "x5"), (2, "x1"), (2, "x2"), (2, "x3")]
+    >>> shortest_faces(DifferentiationGraph(lion))[0]
+    11
+    """
+    if (graph.sizes > 1).any():  # faces are counted, whatever they cost
+        edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
+        graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
+    order = get("markowitz")(graph, Options(objective=Objective.FMA)).order
+    assert order is not None
+    proof = Proof(graph, Objective.FMA, order)
+    proof.raise_bound("face", at_least)
+    for _ in proof.search_sequences("face", moves):
+        pass
+    return proof.bound("face"), proof.faces()
+
+
+def _followed(program: Accumulation | None) -> list[Face] | None:
+    """The faces that compute a program, if its dependencies are acyclic."""
+    if program is None:
+        return None
+    try:
+        return list(elimination_sequence(program).faces)
+    except ExpressionError:
+        return None
