@@ -4,6 +4,7 @@ import pytest
 from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from line_graphs import consistent
 from path_sums import check
 
 from accumulus.elimination.cost import count
@@ -13,22 +14,6 @@ from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
 randoms = st.randoms(use_true_random=False)
-
-
-def consistent(elimination: FaceElimination) -> None:
-    """P and S mirror each other, hashes are those of the sets, no two vertices have both sets in common."""
-    seen = set()
-    for v in range(len(elimination.labels)):
-        P, S = elimination.predecessors[v], elimination.successors[v]
-        assert all(v in elimination.successors[p] for p in P)
-        assert all(v in elimination.predecessors[s] for s in S)
-        if v in elimination:
-            assert P
-            assert S
-            key = (frozenset(P), frozenset(S))
-            assert key not in seen
-            seen.add(key)
-            assert elimination.find(v, v) == v
 
 
 @given(graphs(), randoms)

@@ -30,6 +30,9 @@ Side = Literal["front", "back"]
 class EdgeElimination:
     """A graph whose edges are being eliminated.
 
+    Args:
+        steps: what products and sums are appended to; none are there so far.
+
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     >>> elimination = EdgeElimination(graph)
     >>> elimination.eliminate(0, 1, "back")
@@ -37,9 +40,9 @@ class EdgeElimination:
     {(0, 0): 2}
     """
 
-    def __init__(self, graph: DifferentiationGraph) -> None:
+    def __init__(self, graph: DifferentiationGraph, steps: Steps | None = None) -> None:
         self.graph = graph
-        self.steps = Steps(len(graph.sources))
+        self.steps = Steps(len(graph.sources)) if steps is None else steps
         #: What each vertex depends on, and the reference of each edge's label.
         self.successors: list[dict[int, int]] = [{} for _ in graph.vertices]
         #: What depends on each vertex; a dict, so that its order is that in which edges came.

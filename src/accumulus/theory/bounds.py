@@ -35,6 +35,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 from accumulus.search.elimination import LEVELS, Elimination
 from accumulus.theory.flows import Neighbours, Path, disjoint_paths
+from accumulus.theory.graphs.traversal import topological
 
 __all__ = ["FLOW_WORK", "Ways", "least_costs", "lower_bound", "pair_cost", "paths_down", "paths_up", "unmerged", "ways"]
 
@@ -92,7 +93,9 @@ def least_costs(
             above, below = ways(paths_up(state, v), state.objective), ways(paths_down(state, v), state.objective)
             exact[v] = pair_cost(state.sizes[v], above, below)
         return exact
-    order = _topological(state)
+    # vertices with edges, each after all that it depends on
+    waiting = {v: len(below) for v, below in enumerate(state.successors) if below or state.predecessors[v]}
+    order = topological(waiting, state.predecessors.__getitem__)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
         state.deadline.check()
@@ -147,18 +150,6 @@ def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadli
         for i in row:
             row[i] = state.predecessors[i][j] = highest[j, i]
     return state
-
-
-def _topological(state: Elimination) -> list[int]:
-    """Vertices with edges, each after all that it depends on."""
-    waiting = [len(row) for row in state.successors]
-    order = [v for v, row in enumerate(state.predecessors) if row and not waiting[v]]
-    for v in order:
-        for u in state.predecessors[v]:
-            waiting[u] -= 1
-            if not waiting[u]:
-                order.append(u)
-    return order
 
 
 def _forest_ways(

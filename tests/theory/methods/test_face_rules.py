@@ -9,8 +9,8 @@ import pytest
 from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from line_graphs import consistent
 from path_sums import check
-from test_face import consistent
 
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError

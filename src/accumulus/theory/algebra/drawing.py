@@ -16,12 +16,12 @@ a sum (series-parallel reduction, linear time). If that eats up every intermedia
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import (
@@ -36,6 +36,7 @@ from accumulus.theory.algebra.expression import (
 )
 from accumulus.theory.algebra.names import fresh_names
 from accumulus.theory.algebra.placing import place
+from accumulus.theory.graphs.traversal import Classes, eliminate_series, topological
 
 if TYPE_CHECKING:
     from accumulus.theory.algebra.sets import ExpressionSet
@@ -51,7 +52,7 @@ def shared_graph(expressions: ExpressionSet) -> DifferentiationGraph:
     A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
     its own with a unit edge, likewise a terminal.
     """
-    same = _Classes()
+    same = Classes()
     ends: dict[Expression, tuple[int, int]] = {}
 
     def children(node: Expression) -> tuple[Expression, ...]:
@@ -131,61 +132,17 @@ def split_graph(expressions: ExpressionSet) -> DifferentiationGraph:
 
 def simple_accumulation(graph: DifferentiationGraph) -> Accumulation:
     """The accumulation of a simple graph, from inside out; see `ExpressionSet.from_graph`."""
-    steps = Steps(len(graph.sources))
-    successors: list[dict[int, int]] = [{} for _ in graph.vertices]
-    predecessors: list[set[int]] = [set() for _ in graph.vertices]
-
-    def join(source: int, target: int, label: int) -> None:
-        known = successors[source].get(target)
-        successors[source][target] = label if known is None else steps.sum(known, label)
-        predecessors[target].add(source)
-
-    for e in graph.live_edges.nonzero()[0].tolist():
-        join(int(graph.sources[e]), int(graph.targets[e]), e)
-    inner = set(graph.intermediates)
-    queue = deque(graph.intermediates)
-    while queue:
-        v = queue.popleft()
-        if len(predecessors[v]) != 1 or len(successors[v]) != 1:
-            continue
-        (above,), ((below, label),) = predecessors[v], successors[v].items()
-        predecessors[v].clear()
-        successors[v].clear()
-        predecessors[below].discard(v)
-        join(above, below, steps.product(successors[above].pop(v), label))
-        queue += inner.intersection((above, below))
-    left = next((v for v in graph.intermediates if successors[v]), None)
+    elimination = EdgeElimination(graph)
+    eliminate_series(elimination)
+    P, S = elimination.predecessors, elimination.successors
+    left = next((v for v in graph.intermediates if S[v]), None)
     if left is not None:
         raise ExpressionError(
-            f"vertex {graph.vertices[left]!r} keeps {len(predecessors[left])} edges in and {len(successors[left])} out "
-            "when all simple chains and blocks are one edge each: expected a simple graph. Of other graphs, take the "
-            "expressions of any accumulation: ExpressionSet.from_accumulation(…)"
+            f"vertex {graph.vertices[left]!r} keeps {len(P[left])} edges in and {len(S[left])} out when all simple "
+            "chains and blocks are one edge each: expected a simple graph. Of other graphs, take the expressions of "
+            "any accumulation: ExpressionSet.from_accumulation(…)"
         )
-    rows = {root: row for row, root in enumerate(graph.roots)}
-    columns = {terminal: column for column, terminal in enumerate(graph.terminals)}
-    entries = {(rows[j], columns[i]): label for j in graph.roots for i, label in successors[j].items()}
-    return Accumulation(graph, steps, dict(sorted(entries.items())))
-
-
-class _Classes:
-    """Union-find over numbers."""
-
-    def __init__(self) -> None:
-        self._up: list[int] = []
-
-    def new(self) -> int:
-        self._up.append(len(self._up))
-        return len(self._up) - 1
-
-    def find(self, k: int) -> int:
-        while self._up[k] != k:
-            self._up[k] = self._up[self._up[k]]
-            k = self._up[k]
-        return k
-
-    def merge(self, one: int, other: int) -> None:
-        one, other = self.find(one), self.find(other)
-        self._up[max(one, other)] = min(one, other)
+    return elimination.finish()
 
 
 def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
@@ -199,13 +156,7 @@ def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
     for v, below in out.items():
         for target, _ in below:
             above[target].append(v)
-    done = [v for v, count in waiting.items() if count == 0]
-    for v in done:
-        for source in above[v]:
-            waiting[source] -= 1
-            if waiting[source] == 0:
-                done.append(source)
-    left = set(out).difference(done)
+    left = set(out).difference(topological(waiting, above.__getitem__))
     if left:
         v, path = min(left), dict[int, str]()
         while v not in path:

@@ -12,10 +12,12 @@ whatever the sequence was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["LineReplay"]
 
@@ -35,13 +37,12 @@ class LineReplay:
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.graph = graph
-        self.steps = Steps(len(graph.sources))
+        self.steps = SharedSteps(len(graph.sources))
         #: Reference of every vertex's label.
         self.labels: dict[int, int] = {}
         self.predecessors: dict[int, set[int]] = {}
         self.successors: dict[int, set[int]] = {}
         self._ones = {e for e, kind in enumerate(graph.kinds.tolist()) if kind == Kind.ONE}
-        self._known: dict[tuple[int, ...], int] = {}
         rows = {root: -1 - row for row, root in enumerate(graph.roots)}
         columns = {terminal: -1 - len(rows) - column for column, terminal in enumerate(graph.terminals)}
         live = graph.live_edges.tolist()
@@ -63,10 +64,8 @@ class LineReplay:
         one, other = self.labels[i], self.labels[j]
         if one in self._ones or other in self._ones:
             self.labels[k] = other if one in self._ones else one
-        elif (1, one, other) in self._known:
-            self.labels[k] = self._known[1, one, other]
         else:
-            self.labels[k] = self._known[1, one, other] = self.steps.product(one, other)
+            self.labels[k] = self.steps.product(one, other)
         self.successors[i].remove(j)
         self.predecessors[j].remove(i)
         self._attach(k, self.predecessors[i], self.successors[j])
@@ -85,13 +84,7 @@ class LineReplay:
         for term in others:
             if self.predecessors[term] != P or self.successors[term] != S:
                 raise OrderError(f"vertices {first} and {term} of the line graph do not have the same P and S")
-        summands = tuple(sorted(self.labels[term] for term in terms))
-        if (0, *summands) not in self._known:
-            label, *rest = summands
-            for other in rest:
-                label = self.steps.sum(label, other)
-            self._known[0, *summands] = label
-        self.labels[k] = self._known[0, *summands]
+        self.labels[k] = reduce(self.steps.sum, sorted(self.labels[term] for term in terms))
         self._attach(k, P, S)
         for term in terms:
             self._remove(term)

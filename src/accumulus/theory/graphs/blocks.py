@@ -33,6 +33,7 @@ from accumulus.graph.derive import vertex_numbers
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.regions import regions
 from accumulus.theory.graphs.series_parallel import Part, Reduction, Shape
+from accumulus.theory.graphs.traversal import reached, topological
 
 __all__ = ["Block", "Decomposition", "Part", "Shape", "block", "block_degrees", "decompose"]
 
@@ -185,7 +186,8 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
     vertex_numbers(graph, (source, sink))
     sources: list[int] = graph.sources.tolist()
     targets: list[int] = graph.targets.tolist()
-    inside = _reached(source, graph.out_edges, targets) & _reached(sink, graph.in_edges, sources)
+    inside = reached([source], lambda v: [targets[e] for e in graph.out_edges[v]])
+    inside &= reached([sink], lambda v: [sources[e] for e in graph.in_edges[v]])
     if source == sink or not inside:
         return None
     edges = sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
@@ -240,17 +242,6 @@ def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[
     return reduction.parts()
 
 
-def _reached(start: int, edges_at: Sequence[Sequence[int]], ends: Sequence[int]) -> set[int]:
-    found = {start}
-    pending = [start]
-    while pending:
-        for e in edges_at[pending.pop()]:
-            if ends[e] not in found:
-                found.add(ends[e])
-                pending.append(ends[e])
-    return found
-
-
 def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
     """How many edges a part counts as at its source and at its sink."""
     if part.simple:
@@ -290,14 +281,7 @@ def _bypassed(parts: Sequence[Part]) -> list[Part]:
             into.setdefault(v, [])
         out[part.source].append(part)
         into[part.sink].append(part)
-    waiting = {v: len(above) for v, above in into.items()}
-    order = [v for v, count in waiting.items() if count == 0]
-    for v in order:
-        for part in out[v]:
-            waiting[part.sink] -= 1
-            if waiting[part.sink] == 0:
-                order.append(part.sink)
-
+    order = topological({v: len(above) for v, above in into.items()}, lambda v: [part.sink for part in out[v]])
     asked = [part for part in parts if part.is_block and len(out[part.source]) > 1 and len(into[part.sink]) > 1]
     found = []
     for start in range(0, len(asked), BATCH):

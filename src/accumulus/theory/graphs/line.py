@@ -26,6 +26,7 @@ from typing import NamedTuple
 from accumulus.errors import GraphError
 from accumulus.graph.derive import derive
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.graphs.traversal import topological
 
 __all__ = ["Biclique", "Face", "LineGraph"]
 
@@ -103,15 +104,9 @@ class LineGraph:
             for v in added:
                 if around[v]:
                     raise GraphError(what.format(repr(self.names[v]), repr(self.names[around[v][0]])))
-        waiting = [len(above) for above in self.predecessors]
-        order = [v for v, count in enumerate(waiting) if count == 0]
-        for i in order:
-            for j in self.successors[i]:
-                waiting[j] -= 1
-                if waiting[j] == 0:
-                    order.append(j)
-        if len(order) < len(self.names):
-            on_cycle = next(v for v, count in enumerate(waiting) if count)
+        waiting = dict(enumerate(map(len, self.predecessors)))
+        if len(topological(waiting, self.successors.__getitem__)) < len(self.names):
+            on_cycle = next(v for v, count in waiting.items() if count)
             raise GraphError(f"the faces form a cycle at or above {self.names[on_cycle]!r}; expected none")
 
     @classmethod

@@ -17,13 +17,14 @@ Time: linear where nothing lies between the sets; otherwise that of the eliminat
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from accumulus.errors import unknown_name
 from accumulus.graph.derive import UNIT, vertex_numbers
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.graphs.traversal import Classes, reached
 
 __all__ = ["LocalJacobian", "Recorder", "local_jacobian"]
 
@@ -80,21 +81,13 @@ class LocalJacobian:
         every vertex is joined to every other if edges may be walked both ways. A row or column without entries is a
         part by itself. In the order of their first rows, then columns; found in near-linear time.
         """
-        columns = len(self.columns)
-        above = list(range(len(self.rows) + columns))
-
-        def find(v: int) -> int:
-            while above[v] != v:
-                above[v] = above[above[v]]
-                v = above[v]
-            return v
-
+        places = len(self.rows) + len(self.columns)
+        joined = Classes(places)
         for row, column in self.entries:
-            first, second = sorted((find(row), find(len(self.rows) + column)))
-            above[second] = first
+            joined.merge(row, len(self.rows) + column)
         parts: dict[int, tuple[list[int], list[int]]] = {}
-        for v in range(len(above)):
-            part = parts.setdefault(find(v), ([], []))
+        for v in range(places):
+            part = parts.setdefault(joined.find(v), ([], []))
             if v < len(self.rows):
                 part[_ROW].append(v)
             else:
@@ -195,8 +188,8 @@ class _Between:
         held = frozenset() if through else frozenset((*rows, *columns))
         sources: list[int] = graph.sources.tolist()
         targets: list[int] = graph.targets.tolist()
-        down = _closure(rows, held, lambda v: [targets[e] for e in graph.out_edges[v]])
-        up = _closure(columns, held, lambda v: [sources[e] for e in graph.in_edges[v]])
+        down = reached(rows, lambda v: [targets[e] for e in graph.out_edges[v] if targets[e] not in held])
+        up = reached(columns, lambda v: [sources[e] for e in graph.in_edges[v] if sources[e] not in held])
         return sorted(e for v in down for e in graph.out_edges[v] if targets[e] in up)
 
     def _join(self, j: int, i: int, reference: int) -> None:
@@ -241,15 +234,3 @@ class _Between:
                 self.above[i].discard(k)
             for v in touched:
                 heapq.heappush(heap, (len(self.above[v]) * len(self.below[v]), v))
-
-
-def _closure(starts: Iterable[int], held: frozenset[int], following: Callable[[int], list[int]]) -> set[int]:
-    """The starts and all that can be reached from them, never entering a vertex that is held."""
-    found = set(starts)
-    pending = list(found)
-    while pending:
-        for v in following(pending.pop()):
-            if v not in found and v not in held:
-                found.add(v)
-                pending.append(v)
-    return found

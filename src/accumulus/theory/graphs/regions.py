@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from accumulus.theory.graphs.dominators import DominatorTree
+from accumulus.theory.graphs.traversal import topological
 
 __all__ = ["Region", "regions"]
 
@@ -55,7 +56,7 @@ def regions(
         out, into: for each vertex its successors and its predecessors.
         kept: vertices that must not be inside a region.
     """
-    order = _topological(out, into)
+    order = topological({v: len(above) for v, above in into.items()}, out.__getitem__)
     number = {v: k for k, v in enumerate(order)}
     tree = DominatorTree(len(order), ())
     for k, v in enumerate(order):
@@ -87,17 +88,6 @@ def regions(
             ways = {c: [w for level, w in nearest[c] if level < tree.depth(i)] for c in children}
             found.extend(_Siblings(i, children, arcs[i], ways, weights).regions())
     return sorted(Region(weight, order[i], order[j], order[seed]) for weight, i, j, seed in found)
-
-
-def _topological(out: Mapping[int, Mapping[int, object]], into: Mapping[int, Mapping[int, object]]) -> list[int]:
-    waiting = {v: len(above) for v, above in into.items()}
-    order = [v for v, count in waiting.items() if count == 0]
-    for v in order:
-        for w in out[v]:
-            waiting[w] -= 1
-            if waiting[w] == 0:
-                order.append(w)
-    return order
 
 
 def _offer(nearest: list[tuple[int, int]], level: int, w: int) -> None:

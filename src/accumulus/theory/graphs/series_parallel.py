@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.graphs.traversal import series_vertices
 
 __all__ = ["Part", "Reduction", "Shape"]
 
@@ -109,12 +110,14 @@ class Reduction:
         self._first: list[int] = []
         self._outer: list[int] = []
         self._swallowed_by: dict[int, int] = {}
-        self._pending: list[int] = []
+        pending: list[int] = []
         sources: list[int] = graph.sources.tolist()
         targets: list[int] = graph.targets.tolist()
         for e in edges:
-            self._place(self._new(Shape.EDGE, sources[e], targets[e], e))
-        self._reduce()
+            part = self._new(Shape.EDGE, sources[e], targets[e], e)
+            self._place(part)
+            pending += (self.source[part], self.sink[part])
+        self._reduce(pending)
 
     def collapse(self, entry: int, exit_: int, seed: int) -> None:
         """Replace what lies between two vertices around an intermediate vertex by one core, unless that is done.
@@ -148,7 +151,7 @@ class Reduction:
         for v in inner:
             self._drop(v, core)
         self._place(core)
-        self._reduce()
+        self._reduce([entry, exit_])
 
     def parts(self) -> tuple[Part, ...]:
         """The parts that are left, with all that is nested in them."""
@@ -201,7 +204,6 @@ class Reduction:
         if known is not None:
             part = self._joined(Shape.PARALLEL, known, part)
         self.out[j][i] = self.into[i][j] = part
-        self._pending += (j, i)
 
     def _remove(self, part: int) -> None:
         j, i = self.source[part], self.sink[part]
@@ -211,12 +213,9 @@ class Reduction:
         del self.out[v], self.into[v]
         self._swallowed_by[v] = part
 
-    def _reduce(self) -> None:
+    def _reduce(self, pending: list[int]) -> None:
         """Series reductions, and the parallel ones that they cause, until none is left."""
-        while self._pending:
-            v = self._pending.pop()
-            if v in self.kept or v not in self.out or not len(self.into[v]) == len(self.out[v]) == 1:
-                continue
+        for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.kept and v in self.out):
             (above,) = self.into[v].values()
             (below,) = self.out[v].values()
             self._remove(above)

@@ -48,12 +48,13 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import PRIME, Accumulation, Steps
+from accumulus.elimination.accumulation import PRIME, Accumulation
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.dominators import dominators, postdominators
 from accumulus.theory.methods.common_factors import Trees
+from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["Order", "Sides", "dstar"]
 
@@ -133,7 +134,7 @@ class _Derivatives:
         #: Roots and terminals that are told apart; where only one side is, an entry is a row or a column.
         self.rows = graph.roots if sides != "terminals" else ()
         self.terminals = graph.terminals if sides != "roots" else ()
-        self.steps = Steps(len(graph.sources))
+        self.steps = SharedSteps(len(graph.sources))
         self.columns = len(self.terminals) or 1
         self.position = [0] * len(graph.vertices)
         for place, v in enumerate(reversed(graph.topological_order)):
@@ -147,7 +148,6 @@ class _Derivatives:
         self.is_end = bytearray(len(graph.vertices))
         for v in (*self.rows, *self.terminals):
             self.is_end[v] = 1
-        self._products: dict[tuple[int, int], int] = {}
         rng = random.Random(_SEED)
         #: Values of all references at random labels, by which equal forms are recognised.
         self._residues = [rng.randrange(PRIME) for _ in range(len(graph.sources))]
@@ -370,15 +370,16 @@ class _Derivatives:
         return values[c]
 
     def _add(self, left: int, right: int) -> int:
-        self._residues.append((self._residues[left] + self._residues[right]) % PRIME)
-        return self.steps.sum(left, right)
+        result = self.steps.sum(left, right)
+        if result == len(self._residues):
+            self._residues.append((self._residues[left] + self._residues[right]) % PRIME)
+        return result
 
     def _product(self, left: int, right: int) -> int:
-        known = self._products.get((left, right))
-        if known is None:
+        result = self.steps.product(left, right)
+        if result == len(self._residues):
             self._residues.append(self._residues[left] * self._residues[right] % PRIME)
-            known = self._products[left, right] = self.steps.product(left, right)
-        return known
+        return result
 
 
 def _bits(entries: int) -> Iterator[int]:

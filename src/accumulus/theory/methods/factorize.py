@@ -34,6 +34,7 @@ from accumulus.elimination.edge import edges_of_vertices
 from accumulus.elimination.face import eliminate_faces, faces_of_edges
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.graphs.traversal import series_vertices
 from accumulus.theory.methods.strands import Shape, Strand, block, chain, draw, edge_strand, evaluate, reference
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
@@ -220,13 +221,11 @@ class _Factorization(Generic[T]):
         self.gone: list[int] = []
         #: Whether the vertex that `levels` gave last begins a new level.
         self.new_level = False
-        self._pending: list[int] = []
         #: Neighbours of what disappeared since the last level began.
         self._touched: dict[int, None] = {}
         for e in graph.live_edges.nonzero()[0].tolist():
             self._place(int(graph.sources[e]), int(graph.targets[e]), parts.edge(e))
-        self._pending = [v for v in reversed(graph.topological_order) if self.inner[v]]
-        self._reduce()
+        self._reduce([v for v in reversed(graph.topological_order) if self.inner[v]])
 
     def strands(self) -> list[tuple[int, int, T]]:
         """All strands with their ends."""
@@ -275,7 +274,7 @@ class _Factorization(Generic[T]):
             self._deadline.check()
             for w, below in out.items():
                 self._place(u, w, self.parts.chain(above, below, v))
-        self._reduce()
+        self._reduce([*into, *out])
 
     def _from_the_middle(self) -> Iterator[int]:
         graph = self.graph
@@ -310,9 +309,7 @@ class _Factorization(Generic[T]):
         for w, strand in self.out[v].items():
             del self.into[w][v]
             self.parts.removed(strand)
-        near = [*self.into[v], *self.out[v]]
-        self._pending += near
-        self._touched.update(dict.fromkeys(near))
+        self._touched.update(dict.fromkeys((*self.into[v], *self.out[v])))
         self.into[v], self.out[v] = {}, {}
         self.gone.append(v)
 
@@ -323,15 +320,13 @@ class _Factorization(Generic[T]):
             strand = self.parts.block(known, strand)
         self.out[j][i] = self.into[i][j] = strand
 
-    def _reduce(self) -> None:
+    def _reduce(self, pending: list[int]) -> None:
         """Replace chains and blocks by strands, until none is left."""
-        while self._pending:
-            v = self._pending.pop()
-            if self.inner[v] and len(self.into[v]) == len(self.out[v]) == 1:
-                ((u, above),) = self.into[v].items()
-                ((w, below),) = self.out[v].items()
-                self._remove(v)
-                self._place(u, w, self.parts.chain(above, below, v))
+        for v in series_vertices(self.into, self.out, pending, lambda v: bool(self.inner[v])):
+            ((u, above),) = self.into[v].items()
+            ((w, below),) = self.out[v].items()
+            self._remove(v)
+            self._place(u, w, self.parts.chain(above, below, v))
 
 
 def _entries(

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Steps
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.theory.graphs.traversal import Classes
+from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["Levelled", "Side"]
 
@@ -130,22 +131,14 @@ class Levelled:
         """Components between levels a and b+1 from those between a and b: level b joins some of them."""
         number, label = self.components(a, b)
         here = self.width(b)
-        above = list(range(number + here))
-
-        def find(k: int) -> int:
-            while above[k] != k:
-                above[k] = above[above[k]]
-                k = above[k]
-            return k
-
+        joined = Classes(number + here)
         edges = slice(self._level_edges[b - 1], self._level_edges[b])
         sources = label[self._sources[edges] - self._first[a + 1]].tolist()
         targets = (self._targets[edges] - self._first[b] + number).tolist()
         for j, i in zip(sources, targets, strict=True):
-            first, second = sorted((find(j), find(i)))
-            above[second] = first
+            joined.merge(j, i)
         numbers: dict[int, int] = {}
-        renamed = np.array([numbers.setdefault(find(k), len(numbers)) for k in range(number + here)], np.int64)
+        renamed = np.array([numbers.setdefault(joined.find(k), len(numbers)) for k in range(number + here)], np.int64)
         return len(numbers), np.concatenate([renamed[label], renamed[number:]])
 
     def _connected(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
@@ -238,13 +231,12 @@ class Levelled:
         return found
 
     def multiply(
-        self, splits: dict[tuple[int, int], NDArray[np.int64]], steps: Steps, products: dict[tuple[int, int], int]
+        self, splits: dict[tuple[int, int], NDArray[np.int64]], steps: SharedSteps
     ) -> dict[tuple[int, int], int]:
         """Multiply all levels together, split as given; entries by (root, terminal).
 
         Args:
             splits: by two levels, the level at which each component between them is split.
-            products: what has been multiplied already, by its factors.
         """
         tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in self._all(0, self.last)]
         done: dict[tuple[int, int, int], Matrix] = {}
@@ -262,7 +254,7 @@ class Levelled:
             matrices = {low: [done.pop(part) for part in parts if part[0] == low] for low in (a, k)}
             left = _sum(matrices[a], steps) if k - a > 1 else self._direct(a, k, (a, b, component))
             right = _sum(matrices[k], steps) if b - k > 1 else self._direct(k, k, (a, b, component))
-            done[a, b, component] = _product(left, right, steps, products, self.deadline)
+            done[a, b, component] = _product(left, right, steps, self.deadline)
         result: dict[tuple[int, int], int] = {}
         if self.last == 1:
             done[0, 1, 0] = {u: {w: (e, unit) for w, e, unit in row} for u, row in enumerate(self.edges)}
@@ -298,7 +290,7 @@ class Levelled:
         return matrix
 
 
-def _sum(matrices: list[Matrix], steps: Steps) -> Matrix:
+def _sum(matrices: list[Matrix], steps: SharedSteps) -> Matrix:
     total: Matrix = {}
     for matrix in matrices:
         for u, row in matrix.items():
@@ -325,9 +317,7 @@ def _levels(graph: DifferentiationGraph, edges: list[tuple[int, int, int]]) -> d
     return {v: last if v in terminals else level[v] for v in sorted(used)}
 
 
-def _product(
-    left: Matrix, right: Matrix, steps: Steps, products: dict[tuple[int, int], int], deadline: Deadline
-) -> Matrix:
+def _product(left: Matrix, right: Matrix, steps: SharedSteps, deadline: Deadline) -> Matrix:
     result: Matrix = {}
     for u, row in left.items():
         deadline.check()
@@ -340,10 +330,7 @@ def _product(
                     term = one if unit and other == _UNIT else other
                 else:
                     unit = False
-                    known = products.get((first, second))
-                    if known is None:
-                        known = products[first, second] = steps.product(first, second)
-                    term = known
+                    term = steps.product(first, second)
                 sums[w] = (steps.sum(sums[w][0], term), False) if w in sums else (term, unit)
         result[u] = sums
     return result

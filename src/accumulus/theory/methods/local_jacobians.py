@@ -32,11 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.graphs.traversal import Classes, eliminate_series
 from accumulus.theory.methods.levelled import Levelled, Side
+from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["Bracketing", "accumulate_edges", "local_jacobians", "multiply"]
 
@@ -87,15 +89,15 @@ def local_jacobians(
         raise unknown_name("bracketing", bracketing, _NAMES)
     if side not in ("tail", "head", "best"):
         raise unknown_name("side", side, ("tail", "head", "best"))
-    elimination = EdgeElimination(graph)
+    steps = SharedSteps(len(graph.sources))
+    elimination = EdgeElimination(graph, steps)
     if simple_first:
-        _eliminate_simple(elimination, deadline)
+        eliminate_series(elimination, deadline)
     edges = [(j, i, label) for j, row in enumerate(elimination.successors) for i, label in row.items()]
     found = accumulate_edges(
         graph,
         edges,
-        elimination.steps,
-        {},
+        steps,
         bracketing,
         components=components,
         side=side,
@@ -105,14 +107,13 @@ def local_jacobians(
     position = {root: k for k, root in enumerate(graph.roots)}
     column = {terminal: k for k, terminal in enumerate(graph.terminals)}
     entries = {(position[j], column[i]): label for (j, i), label in found.items()}
-    return Accumulation(graph, elimination.steps, dict(sorted(entries.items())))
+    return Accumulation(graph, steps, dict(sorted(entries.items())))
 
 
 def accumulate_edges(
     graph: DifferentiationGraph,
     edges: list[tuple[int, int, int]],
-    steps: Steps,
-    products: dict[tuple[int, int], int],
+    steps: SharedSteps,
     bracketing: Literal["best", "left", "right"] | Bracketing = "best",
     *,
     components: bool = True,
@@ -125,7 +126,6 @@ def accumulate_edges(
     Args:
         edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
         steps: where products and sums are written.
-        products: what has been multiplied already, by its factors.
         bracketing, components, side, unit_products, deadline: as for `local_jacobians`.
 
     Returns:
@@ -137,7 +137,7 @@ def accumulate_edges(
         levelled = [Levelled(graph, part, each, unit_products, deadline) for each in sides]
         plans = [_splits(each, bracketing) for each in levelled]
         cheapest = min(range(len(plans)), key=lambda k: plans[k][0])
-        for place, label in levelled[cheapest].multiply(plans[cheapest][1], steps, products).items():
+        for place, label in levelled[cheapest].multiply(plans[cheapest][1], steps).items():
             found[place] = steps.sum(found[place], label) if place in found else label
     return found
 
@@ -173,19 +173,6 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
             elimination.eliminate(*step)
 
 
-def _eliminate_simple(elimination: EdgeElimination, deadline: Deadline) -> None:
-    """Replace simple chains and blocks by edges."""
-    P, S = elimination.predecessors, elimination.successors
-    pending = list(elimination.graph.topological_order)
-    while pending:
-        deadline.check()
-        v = pending.pop()
-        if elimination.intermediate[v] and len(P[v]) == len(S[v]) == 1:
-            (j,), (i,) = P[v], S[v]
-            elimination.eliminate(j, v, "back")
-            pending += [j, i]
-
-
 def _parts(
     graph: DifferentiationGraph, edges: list[tuple[int, int, int]], separate: bool
 ) -> list[list[tuple[int, int, int]]]:
@@ -193,20 +180,13 @@ def _parts(
     ends = {*graph.roots, *graph.terminals}
     if not separate:
         return [edges] if edges else []
-    above = list(range(len(graph.vertices)))
-
-    def find(v: int) -> int:
-        while above[v] != v:
-            above[v] = above[above[v]]
-            v = above[v]
-        return v
-
+    joined = Classes(len(graph.vertices))
     for j, i, _ in edges:
         if j not in ends and i not in ends:
-            above[find(i)] = find(j)
+            joined.merge(i, j)
     parts: dict[Any, list[tuple[int, int, int]]] = {}
     for j, i, label in edges:
-        key = find(j) if j not in ends else find(i) if i not in ends else (j, i)
+        key = joined.find(j) if j not in ends else joined.find(i) if i not in ends else (j, i)
         parts.setdefault(key, []).append((j, i, label))
     return list(parts.values())
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
+from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.accumulation import Steps
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.theory.graphs.traversal import reached, series_vertices, topological
 
-__all__ = ["Page", "Pair", "Recorder"]
+__all__ = ["Page", "Pair"]
 
 Pair = tuple[int, int]
-
-
-class Recorder(Protocol):
-    """What takes products and sums down."""
-
-    def product(self, left: int, right: int) -> int:
-        """Reference of left · right."""
-        ...
-
-    def sum(self, left: int, right: int) -> int:
-        """Reference of left + right."""
-        ...
 
 
 class Page:
@@ -30,12 +20,13 @@ class Page:
     def __init__(
         self,
         graph: DifferentiationGraph,
-        recorder: Recorder,
+        steps: Steps,
         roots: Iterable[int] | None = None,
         terminals: Iterable[int] | None = None,
+        deadline: Deadline = FOREVER,
     ) -> None:
-        self.graph = graph
-        self.recorder = recorder
+        self.graph, self._deadline = graph, deadline
+        self.steps = steps
         #: Where paths begin and end; those without edges on this page do not count.
         self.roots = list(graph.roots if roots is None else roots)
         self.terminals = list(graph.terminals if terminals is None else terminals)
@@ -46,7 +37,7 @@ class Page:
     def add(self, j: int, i: int, label: int) -> None:
         """Add an edge, or to the label of one."""
         row = self.successors.setdefault(j, {})
-        row[i] = self.recorder.sum(row[i], label) if i in row else label
+        row[i] = self.steps.sum(row[i], label) if i in row else label
         self.predecessors.setdefault(i, {})[j] = None
         self.successors.setdefault(i, {})
         self.predecessors.setdefault(j, {})
@@ -88,12 +79,9 @@ class Page:
 
     def reduce(self) -> bool:
         """Step 1: replace simple chains and blocks by edges; whether there were any."""
-        pending, found = self._order(), False
-        while pending:
-            v = pending.pop()
-            if v in self._fixed or len(self.predecessors.get(v, ())) != 1 or len(self.successors[v]) != 1:
-                continue
-            pending += [*self.predecessors[v], *self.successors[v]]
+        found = False
+        into, out = self.predecessors, self.successors
+        for v in series_vertices(into, out, self._order(), lambda v: v not in self._fixed and v in out):
             self._eliminate(v)
             found = True
         return found
@@ -105,20 +93,20 @@ class Page:
         start = _unequalled(inner, level, self._sets(upwards=False), first=True)
         if start is None:
             return None
-        reach = self._reached([start], self.successors)
+        reach = reached([start], self.successors.__getitem__)
         end = _unequalled([v for v in inner if v in reach], level, self._sets(upwards=True), first=False, of=inner)
         return None if end is None else (start, end)
 
     def part(self, start: int, end: int) -> tuple[list[Page], str]:
         """Steps 3 and 4: the pages that this one is parted into, and why; none if step 5 is due."""
-        above = self._reached([start], self.predecessors)
-        below = self._reached([end], self.successors)
+        above = reached([start], self.predecessors.__getitem__)
+        below = reached([end], self.successors.__getitem__)
         roots, terminals = self.own_roots, self.own_terminals
-        reaching, reached = [r for r in roots if r in above], [t for t in terminals if t in below]
-        if len(reaching) < len(roots) or len(reached) < len(terminals):
+        reaching, met = [r for r in roots if r in above], [t for t in terminals if t in below]
+        if len(reaching) < len(roots) or len(met) < len(terminals):
             others = [t for t in terminals if t not in below]
             return self._nonempty(
-                self._between(reaching, reached),
+                self._between(reaching, met),
                 self._between([r for r in roots if r not in above], terminals),
                 self._between(reaching, others),
             ), "index sets"
@@ -194,43 +182,37 @@ class Page:
         return self._nonempty(*parts), "terminals"
 
     def _eliminate(self, v: int) -> None:
+        self._deadline.check()
         into, out = self.predecessors.pop(v), self.successors.pop(v)
         for i in out:
             del self.predecessors[i][v]
         for j in into:
             above = self.successors[j].pop(v)
             for i, below in out.items():
-                self.add(j, i, self.recorder.product(above, below))
+                self.add(j, i, self.steps.product(above, below))
 
     def _joined_by_one_edge(self, start: int, end: int) -> bool:
         """Whether there is one path between the two, and it is an edge."""
         if end not in self.successors[start]:
             return False
         others = [i for i in self.successors[start] if i != end]
-        return end not in self._reached(others, self.successors)
+        return end not in reached(others, self.successors.__getitem__)
 
     def _level_sets(self, start: int, end: int) -> tuple[list[int], list[int]]:
         """The vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
         level = self.levels()
-        above, below = self._reached([end], self.predecessors), self._reached([start], self.successors)
+        above, below = reached([end], self.predecessors.__getitem__), reached([start], self.successors.__getitem__)
         upper = [v for v in self.inner if level[v] == level[start] and v in above]
         lower = [v for v in self.inner if level[v] == level[end] and v in below]
         return upper, lower
 
     def _strictly_between(self, upper: list[int], lower: list[int]) -> set[int]:
-        reach = self._reached(upper, self.successors) & self._reached(lower, self.predecessors)
+        reach = reached(upper, self.successors.__getitem__) & reached(lower, self.predecessors.__getitem__)
         return reach - {*upper, *lower}
 
     def _order(self) -> list[int]:
         """Vertices of the page, each before what it depends on."""
-        waiting = {v: len(near) for v, near in self.predecessors.items()}
-        order = [v for v, count in waiting.items() if count == 0]
-        for v in order:
-            for i in self.successors[v]:
-                waiting[i] -= 1
-                if waiting[i] == 0:
-                    order.append(i)
-        return order
+        return topological({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:
         """t-degree of each vertex, or its r-degree."""
@@ -247,16 +229,6 @@ class Page:
                     bits[i] |= bits[v]
         return {v: found.bit_count() for v, found in bits.items()}
 
-    def _reached(self, starts: Iterable[int], near: dict[int, dict[int, int]] | dict[int, dict[int, None]]) -> set[int]:
-        seen = set(starts)
-        pending = list(seen)
-        while pending:
-            for v in near[pending.pop()]:
-                if v not in seen:
-                    seen.add(v)
-                    pending.append(v)
-        return seen
-
     def _between(self, roots: list[int], terminals: list[int]) -> Page:
         ends = {*roots, *terminals}
         return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
@@ -264,7 +236,9 @@ class Page:
     def _kept(self, wanted: Callable[[Pair], bool]) -> Page:
         """The page of the paths all of whose edges are wanted."""
         page = self._restricted({edge: label for edge, label in self.edges() if wanted(edge)})
-        live = page._reached(page.own_roots, page.successors) & page._reached(page.own_terminals, page.predecessors)
+        live = reached(page.own_roots, page.successors.__getitem__) & reached(
+            page.own_terminals, page.predecessors.__getitem__
+        )
         return self._restricted({(j, i): label for (j, i), label in page.edges() if j in live and i in live})
 
     def _restricted(
@@ -272,9 +246,10 @@ class Page:
     ) -> Page:
         page = Page(
             self.graph,
-            self.recorder,
+            self.steps,
             self.roots if roots is None else roots,
             self.terminals if terminals is None else terminals,
+            self._deadline,
         )
         for (j, i), label in edges.items():
             page.add(j, i, label)

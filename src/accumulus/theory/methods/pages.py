@@ -36,16 +36,15 @@ from itertools import chain
 from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.methods.local_jacobians import accumulate_edges
 from accumulus.theory.methods.page import Page, Pair
+from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["TracedPage", "pages", "trace_pages"]
 
 _LIMIT: Final = 20_000
-#: Steps, and the products and sums known after them.
-_Written = tuple[list[tuple[int, int, int]], dict[Pair, int], dict[Pair, int]]
 
 
 def pages(
@@ -114,33 +113,16 @@ class _Strategy:
         self.unit_products = unit_products
         self.literal = literal
         self.limit = limit
-        self.steps = Steps(len(graph.sources))
-        #: References of what has been multiplied and added, by the two.
-        self.products: dict[Pair, int] = {}
-        self.sums: dict[Pair, int] = {}
+        self.steps = SharedSteps(len(graph.sources))
         self.trace: list[TracedPage] | None = None
         self._names: dict[int, str] = {}
 
     def first_page(self) -> Page:
         """The whole graph."""
-        page = Page(self.graph, self)
+        page = Page(self.graph, self.steps, deadline=self._deadline)
         for e in self.graph.live_edges.nonzero()[0].tolist():
             page.add(int(self.graph.sources[e]), int(self.graph.targets[e]), e)
         return page
-
-    def product(self, left: int, right: int) -> int:
-        """Reference of a product, formed once."""
-        self._deadline.check()
-        if (left, right) not in self.products:
-            self.products[left, right] = self.steps.product(left, right)
-        return self.products[left, right]
-
-    def sum(self, left: int, right: int) -> int:
-        """Reference of a sum, formed once."""
-        pair = (min(left, right), max(left, right))
-        if pair not in self.sums:
-            self.sums[pair] = self.steps.sum(left, right)
-        return self.sums[pair]
 
     def accumulate(self, page: Page, parent: int | None, rule: str = "given") -> dict[Pair, int]:
         """Entries of a page: parted, or in one piece."""
@@ -148,16 +130,14 @@ class _Strategy:
             return self._parted(page, parent, rule)
         if page.pairs == 1 or page.pairs * page.size > self.limit:
             return self._whole(page)
-        start, before = len(self.steps), (dict(self.products), dict(self.sums))
+        start = len(self.steps)
         whole = self._whole(page.copy())
-        written = self._rewind(start, before)
+        in_one_piece = self.steps.rewind(start)
         parted = self._parted(page, parent, rule)
-        if sum(self.steps.is_product[start:]) < sum(is_product for is_product, _, _ in written[0]):
+        if sum(self.steps.is_product[start:]) < sum(is_product for is_product, _, _ in in_one_piece):
             return parted
-        self._rewind(start, before)
-        for is_product, left, right in written[0]:
-            (self.steps.product if is_product else self.steps.sum)(left, right)
-        _, self.products, self.sums = written
+        self.steps.rewind(start)
+        self.steps.replay(in_one_piece)
         return whole
 
     def _parted(self, page: Page, parent: int | None, rule: str) -> dict[Pair, int]:
@@ -178,24 +158,15 @@ class _Strategy:
             parent = self._record(page, parent, "factorized")
         total: dict[Pair, int] = {}
         for place, label in chain.from_iterable(self.accumulate(part, parent, reason).items() for part in parts):
-            total[place] = self.sum(total[place], label) if place in total else label
+            total[place] = self.steps.sum(total[place], label) if place in total else label
         return total
 
     def _whole(self, page: Page) -> dict[Pair, int]:
         page.reduce()
         edges = [(j, i, label) for (j, i), label in page.edges()]
         return accumulate_edges(
-            self.graph, edges, self.steps, self.products, unit_products=self.unit_products, deadline=self._deadline
+            self.graph, edges, self.steps, unit_products=self.unit_products, deadline=self._deadline
         )
-
-    def _rewind(self, start: int, before: tuple[dict[Pair, int], dict[Pair, int]]) -> _Written:
-        """Forget all steps from `start` on; what they were."""
-        steps = self.steps
-        written = (list(steps)[start:], self.products, self.sums)
-        for column in (steps.is_product, steps.left, steps.right):
-            del column[start:]
-        self.products, self.sums = (dict(known) for known in before)
-        return written
 
     def _record(self, page: Page, parent: int | None, rule: str) -> int | None:
         if self.trace is None:

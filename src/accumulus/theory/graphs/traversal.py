@@ -1,0 +1,109 @@
+"""What many walks through graphs have in common: what is reached, an order, classes, and what is in series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.edge import EdgeElimination
+
+__all__ = ["Classes", "eliminate_series", "reached", "series_vertices", "topological"]
+
+#: Neighbours of vertices, by number.
+Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]
+
+
+def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
+    """The starts, and all that can be reached from them.
+
+    >>> sorted(reached([3], lambda v: [v - 1] if v > 1 else []))
+    [1, 2, 3]
+    """
+    found = set(starts)
+    pending = list(found)
+    while pending:
+        for v in following(pending.pop()):
+            if v not in found:
+                found.add(v)
+                pending.append(v)
+    return found
+
+
+def topological(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
+    """Vertices, each after all that it follows; what is on a cycle, or follows one, is left out.
+
+    Args:
+        waiting: of how many edges each vertex is the end; in the end, of how many that are left.
+        following: the ends of the edges that begin at a vertex.
+
+    >>> topological({1: 0, 2: 2, 3: 0}, {1: [2], 3: [2], 2: []}.__getitem__)
+    [1, 3, 2]
+    """
+    order = [v for v, count in waiting.items() if count == 0]
+    for v in order:
+        for w in following(v):
+            waiting[w] -= 1
+            if waiting[w] == 0:
+                order.append(w)
+    return order
+
+
+class Classes:
+    """Numbers that are merged into classes (union-find), each known by its least member.
+
+    >>> classes = Classes(4)
+    >>> classes.merge(3, 1)
+    >>> [classes.find(k) for k in range(4)]
+    [0, 1, 2, 1]
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self._up = list(range(count))
+
+    def new(self) -> int:
+        """A further number, in a class of its own."""
+        self._up.append(len(self._up))
+        return len(self._up) - 1
+
+    def find(self, k: int) -> int:
+        """The least number of the class of k."""
+        up = self._up
+        while up[k] != k:
+            up[k] = up[up[k]]
+            k = up[k]
+        return k
+
+    def merge(self, one: int, other: int) -> None:
+        """Make one class of two."""
+        one, other = self.find(one), self.find(other)
+        self._up[max(one, other)] = min(one, other)
+
+
+def series_vertices(into: Near, out: Near, pending: list[int], is_inner: Callable[[int], bool]) -> Iterator[int]:
+    """Vertices with one edge in and one out, the last of `pending` first.
+
+    Series-parallel reduction: before the next is asked for, the vertex is to be replaced by an edge between its
+    neighbours, parallel edges becoming one. The neighbours are then looked at again, so what is left in the end has no
+    such vertex, whatever the order (Valdes, Tarjan and Lawler 1982; in the notes, simple chains and blocks).
+    """
+    while pending:
+        v = pending.pop()
+        if is_inner(v) and len(into[v]) == 1 and len(out[v]) == 1:
+            near = (*into[v], *out[v])
+            yield v
+            pending += near
+
+
+def eliminate_series(elimination: EdgeElimination, deadline: Deadline = FOREVER) -> None:
+    """Replace simple chains and blocks by edges.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
+    """
+    P, S = elimination.predecessors, elimination.successors
+    order = list(elimination.graph.topological_order)
+    for v in series_vertices(P, S, order, lambda v: bool(elimination.intermediate[v])):
+        deadline.check()
+        (j,) = P[v]
+        elimination.eliminate(j, v, "back")
