@@ -6,10 +6,11 @@ something else, such as a brief search, gets the same object with that option re
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
@@ -21,7 +22,19 @@ from accumulus.progress import Progress
 from accumulus.targets import check_target
 from accumulus.workers import check_executor
 
-__all__ = ["EFFORTS", "FORMATS", "OF_PLANS", "Effort", "Options", "SparseFormat", "check_threads"]
+__all__ = [
+    "EFFORTS",
+    "FORMATS",
+    "OF_PLANS",
+    "Effort",
+    "Given",
+    "Options",
+    "SparseFormat",
+    "check_threads",
+    "shows_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
@@ -145,6 +158,44 @@ class Options:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+
+class Given(TypedDict, total=False):
+    """Options as users give them, for those who check types; the same names as in `Options`."""
+
+    method: str
+    objective: str
+    time_limit: float
+    effort: str
+    seed: int
+    iterations: int | None
+    executor: Any
+    progress: Callable[[Progress], object] | None
+    cache: bool
+    sparse: bool | SparseFormat | None
+    target: str
+    dtype: str
+    threads: int
+    check_finite: bool
+    check: bool
+    optimise: bool | None
+    exact_order: bool
+
+
+def shows_options(function: F) -> F:
+    """Let the signature of a function of ``**options`` have their names and defaults, for `help` and editors."""
+    signature = inspect.signature(function)
+    options = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=str(option.default) if isinstance(option.default, str) else option.default,  # an objective is text
+        )
+        for option in fields(Options)
+    ]
+    own = list(signature.parameters.values())[:-1]
+    vars(function)["__signature__"] = signature.replace(parameters=own + options)
+    return function
 
 
 def check_threads(threads: object) -> int:

@@ -82,7 +82,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
             return self.time
 
     clock, left = Clock(), {}
-    made = Preparation("f", Options(time_limit=8.0))
+    made = Preparation("f", Options(time_limit=8.0, cache=False))
     made.deadline = Deadline(8.0, clock)
     find_plan, emit, optimise = programs.find_plan, programs.emit, programs.optimise
 
@@ -103,7 +103,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     monkeypatch.setattr(programs, "emit", emitted)
     monkeypatch.setattr(programs, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
-    programs.Program(trace.recording, "jacobian", 0, Options(time_limit=8.0, cache=False), preparation=made)
+    programs.Program(trace.recording, "jacobian", 0, made)
     assert left == {"plan": 4.0, "optimise": 5.0}
 
 

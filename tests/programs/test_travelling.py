@@ -6,7 +6,7 @@ import copy
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -77,6 +77,32 @@ def test_a_pickled_derivative_takes_its_programs_along(monkeypatch):
     np.testing.assert_array_equal(copied(X[0]), wanted)
     assert copied.operations == derivative.operations
     assert str(copied.report())
+
+
+@dataclass(eq=False)
+class Gain:
+    k: float
+
+    def __eq__(self, other):
+        return isinstance(other, Gain)
+
+    def __hash__(self):
+        return 1
+
+
+def by_gain(x, gain):
+    return gain.k * x
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_objects_among_the_arguments_are_watched_in_copies_too(way):
+    gain = Gain(2.0)
+    derivative = acc.jacobian(by_gain)
+    assert derivative(1.0, gain) == 2.0
+    copied, gain = way((derivative, gain)) if way is not copy.copy else (copy.copy(derivative), gain)
+    assert copied(1.0, gain) == 2.0
+    gain.k = 3.0
+    assert copied(1.0, gain) == 3.0
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

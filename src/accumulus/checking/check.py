@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 
-from accumulus.api import Trace, positions_of
+from accumulus.api import Trace
 from accumulus.checking.comparisons import compare_programs, compare_slopes
 from accumulus.checking.report import CheckReport, Finding
 from accumulus.checking.subject import Subject
@@ -16,7 +16,8 @@ from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.location import name_of
 from accumulus.frontends.points import as_numpy, as_reals, moved
 from accumulus.frontends.record import record
-from accumulus.options import OF_PLANS, Options
+from accumulus.options import OF_PLANS, Given, Options, shows_options
+from accumulus.programs.argnums import static_positions
 from accumulus.search.find import plan
 
 __all__ = ["check"]
@@ -28,13 +29,14 @@ SCALES: Final = (-1.0, 0.1, 10.0)
 OWN: Final = ("check", "sparse", "target")
 
 
+@shows_options
 def check(
     f: Callable[..., Any],
     *arguments: Any,
     argnums: int | Sequence[int] | None = None,
     static_argnums: int | Sequence[int] = (),
     points: int = 20,
-    **options: Any,
+    **options: Unpack[Given],
 ) -> CheckReport:
     """Hold the recording of `f`, and its derivatives, against `f` itself at many points.
 
@@ -65,7 +67,7 @@ def check(
     if isinstance(points, bool) or not isinstance(points, int) or points < 0:
         raise ArgumentError(f"points is {points!r}; expected a whole number of at least 0")
     chosen = Options.of(**options)
-    static = positions_of(static_argnums, len(arguments), "static_argnums")
+    static = static_positions(static_argnums, len(arguments))
     name = name_of(f)
     try:
         recording = record(f, arguments, {}, static=static, check=True)
@@ -75,7 +77,7 @@ def check(
     trace = Trace(f, recording)
     graph = trace.linearize(argnums)
     found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
-    rest = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
+    rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
     dense = trace.compile(found, chosen.target, values=True, **rest)
     subject = Subject(f, recording, dense, trace.argnums(argnums))
     tried = list(_points(arguments, recording.argument_shapes, points))

@@ -26,7 +26,7 @@ from accumulus.frontends.agreement import verify
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_traceback
 from accumulus.frontends.recorder import Recorder, References, recorder_of
-from accumulus.frontends.trees import Structure, flatten, unflatten
+from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.tape import Tape
 
@@ -57,6 +57,11 @@ class Recording:
             ArgumentError: if their number is wrong.
         """
         return unflatten(self.structure, leaves)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the function returns one number, in no container."""
+        return self.result_shapes == ((),) and isinstance(self.structure, Leaf)
 
     def entry_name(self, entry: int) -> str:
         """How an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""

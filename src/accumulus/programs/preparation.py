@@ -21,16 +21,19 @@ class Preparation:
     """One preparation, from when the user's call begins.
 
     Attributes:
+        name: of the function.
+        options: of the call.
         deadline: of planning and rewriting together.
         seconds: time that each stage took, by its name.
     """
 
-    def __init__(self, what: str, options: Options) -> None:
+    def __init__(self, name: str, options: Options) -> None:
+        self.name = name
+        self.options = options
         self.deadline = Deadline(options.time_limit)
         self.seconds: dict[str, float] = {}
-        self._options = options
         #: Whoever is told by a function needs no line.
-        self._line = ProgressLine(what) if options.progress is None else None
+        self._line = ProgressLine(name) if options.progress is None else None
 
     def __enter__(self) -> Preparation:
         if self._line is not None:
@@ -46,7 +49,7 @@ class Preparation:
         """What runs inside is this stage."""
         if self._line is not None:
             self._line.update(name)
-        self._options.tell(self.deadline, name)
+        self.options.tell(self.deadline, name)
         start = time.perf_counter()
         with nullcontext() if name in _SEARCHES else self.deadline.paused():
             yield

@@ -15,7 +15,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
-from accumulus.options import Options, check_threads
+from accumulus.options import check_threads
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
 from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
@@ -53,7 +53,7 @@ class Program:
         given: a graph and a plan for it, instead of finding them.
         first: what the program will be called with first; code for anything else is compiled when it is needed.
         shared: which numeric arguments are the same at all points of the batch that comes first.
-        preparation: what came before, if anything did.
+        preparation: for which function, with which options, and what came before.
 
     Attributes:
         plan: how the Jacobian is accumulated; verified.
@@ -69,38 +69,36 @@ class Program:
         recording: Recording,
         wanted: Wanted,
         argnums: int | tuple[int, ...],
-        options: Options,
+        preparation: Preparation,
         *,
         given: tuple[Linearization, Plan] | None = None,
         first: Call = "point",
         shared: tuple[bool, ...] = (),
-        name: str = "f",
-        preparation: Preparation | None = None,
     ) -> None:
+        name, options = preparation.name, preparation.options
         self.name = name
         self.recording = recording
         self.options = options
         self.wanted: Wanted = wanted
-        prepared = Preparation(name, options) if preparation is None else preparation
-        self.seconds = prepared.seconds
+        self.seconds = preparation.seconds
         self.from_cache: list[str] = []
         self._keeps = options.cache and is_on()
         positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
-            with prepared.stage("linearize"):
+            with preparation.stage("linearize"):
                 self.linearization = linearize_arguments(recording, positions, name)
-            with prepared.stage("plan"):
-                self.plan = self._find_plan(prepared.deadline)
+            with preparation.stage("plan"):
+                self.plan = self._find_plan(preparation.deadline)
         else:
             self.linearization, self.plan = given
-        with prepared.stage("emit"):
+        with preparation.stage("emit"):
             emitted = emit(self.plan.accumulation)
         self.tape: Tape
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
-        with prepared.stage("optimise"):
-            self.tape, self._exact = self._optimise(emitted, prepared.deadline)
+        with preparation.stage("optimise"):
+            self.tape, self._exact = self._optimise(emitted, preparation.deadline)
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self._results = Results(
@@ -113,7 +111,7 @@ class Program:
             sparse=options.sparse,
             dtype=dtype,
         )
-        with prepared.stage("compile"):
+        with preparation.stage("compile"):
             self.kernel: Kernel = self._compile(first, shared)
 
     def __getstate__(self) -> dict[str, Any]:
