@@ -19,7 +19,7 @@ from accumulus.errors import ArgumentError, unknown_name
 from accumulus.methods import check_method
 from accumulus.objective import Objective
 from accumulus.progress import Progress
-from accumulus.targets import check_target
+from accumulus.targets import DTYPES, check_target
 from accumulus.workers import check_executor
 
 __all__ = [
@@ -40,7 +40,6 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-DTYPES: Final = ("float64", "float32")
 #: The options that decide which plan is found. All others say what is told, kept, or made of it.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
 

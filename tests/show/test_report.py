@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from accumulus.objective import Objective
 from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, small_enough
 from accumulus.show.report import Report, kind_of, operations_by_kind
 from accumulus.tape.operations import OPERATIONS
-from accumulus.targets.pressure import Pressure
 
 
 def swirl(x, scale):
@@ -62,27 +60,14 @@ def test_data_are_json(report):
     assert data["function"]["target"] == "numpy"
 
 
-def test_registers_are_in_the_report_of_machine_code(report):
-    assert report.function.pressure is None
-    assert "registers" not in str(report)
+def test_the_width_of_vectors_is_in_the_report_of_machine_code(report):
+    assert report.function.lanes is None
+    assert "vectors of" not in str(report)
     derivative = acc.value_and_jacobian(swirl, argnums=(0, 1), time_limit=0.2)
     derivative(np.array([0.5, 1.0, 2.0]), 3.0)
-    facts = derivative.report().function
-    needs = derivative.compile(np.ones(3), 3.0).kernel.pressure()
-    assert facts.pressure == needs
-    assert facts.lanes == derivative.compile(np.ones(3), 3.0).kernel.lanes
-    page = str(derivative.report())
-    assert f"at most {needs.most_alive} values at once, {needs.registers} fit" in page
-    data = json.loads(json.dumps(derivative.report().to_dict()))
-    assert data["function"]["pressure"]["most_alive"] == needs.most_alive
-
-
-def test_moves_are_told_if_there_are_any(report):
-    facts = replace(report.function, pressure=Pressure(32, 1041, 1009, 1014))
-    text = "at most 1,041 values at once, 32 fit: 1,009 stored, 1,014 loaded again, 0.20 an operation"
-    assert facts.registers(10_115) == [("registers", text)]
-    facts = replace(report.function, pressure=Pressure(32, 1, 0, 0))
-    assert facts.registers(0) == [("registers", "at most 1 value at once, 32 fit")]
+    lanes = derivative.compile(np.ones(3), 3.0).kernel.lanes
+    assert derivative.report().function.lanes == lanes
+    assert (f"vectors of {lanes} points" in str(derivative.report())) == (lanes > 1)
 
 
 def test_results_that_share_a_root_count_every_entry():

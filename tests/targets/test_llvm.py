@@ -16,9 +16,9 @@ from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import kernel as llvm_kernel
-from accumulus.targets.llvm.kernel import LLVMKernel
-from accumulus.targets.llvm.program import Variant
+from accumulus.targets.llvm import llvm_kernel
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.module import Variant
 from accumulus.targets.llvm.tuning import Tuning, tune
 from accumulus.targets.schedule import Group, groups, order, order_by_urgency
 
@@ -420,10 +420,10 @@ def test_the_order_of_urgency_is_an_order(data):
 
 
 def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeypatch):
-    from accumulus.targets.llvm import functions
+    from accumulus.targets.llvm import callees
 
-    monkeypatch.setattr(functions, "vector_symbol", lambda *_: None)
-    monkeypatch.setattr(functions, "VECTOR_FUNCTIONS", {})
+    monkeypatch.setattr(callees, "vector_symbol", lambda *_: None)
+    monkeypatch.setattr(callees, "VECTOR_FUNCTIONS", {})
     tape = Tape(2)
     rows = [row for row in OPERATIONS if row.llvm.startswith("@")]
     tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]

@@ -16,10 +16,10 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets import runs as sorting
-from accumulus.targets.llvm import program
+from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.kernel import LLVMKernel
-from accumulus.targets.llvm.program import Variant
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.module import Variant
 from accumulus.targets.runs import ARITY, PRODUCT_MINUS, PRODUCT_PLUS, WITHOUT_PRODUCT, runs, width
 
 every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -28,15 +28,15 @@ every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.fixture
 def looped(monkeypatch):
     """All programs are loops."""
-    monkeypatch.setattr(program, "LARGEST_WRITTEN_OUT", -1)
-    monkeypatch.setattr(program, "SHORTEST_RUN", 0)
+    monkeypatch.setattr(module, "LARGEST_WRITTEN_OUT", -1)
+    monkeypatch.setattr(module, "SHORTEST_RUN", 0)
 
 
 def in_loops(*given, **options):
     """A kernel in loops, all its code compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "LARGEST_WRITTEN_OUT", -1)
-        patch.setattr(program, "SHORTEST_RUN", 0)
+        patch.setattr(module, "LARGEST_WRITTEN_OUT", -1)
+        patch.setattr(module, "SHORTEST_RUN", 0)
         patch.setattr(sorting, "STRETCH", options.pop("stretch", 4096))
         kernel = LLVMKernel(*given, **options)
         assert "@operations" in kernel.source
@@ -203,10 +203,10 @@ def test_dense_layers_are_loops():
 def test_chains_are_written_out():
     tape = Tape(2)
     value = tape.multiply(0, 1)
-    while tape.operations < program.LARGEST_WRITTEN_OUT + 10:
+    while tape.operations < module.LARGEST_WRITTEN_OUT + 10:
         value = tape.multiply(tape.add(value, tape.operations % 2), 0)
     tape.outputs = [value]
-    assert program._runs(tape, whole(1), Variant(1)) is None
+    assert module._runs(tape, whole(1), Variant(1)) is None
 
 
 def test_nothing_at_all(looped):

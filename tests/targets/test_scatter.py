@@ -14,8 +14,8 @@ from strategies import points, programs
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
 from accumulus.targets.llvm import scatter
-from accumulus.targets.llvm.kernel import LLVMKernel
-from accumulus.targets.llvm.program import Variant
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.module import Variant
 
 DTYPES = ("float64", "float32")
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes
 from strategies import EXACT, points, programs, tapes
+from typer.testing import CliRunner
 
+import accumulus as acc
+from accumulus.cli import app
 from accumulus.errors import ArgumentError, UnknownNameError
+from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, check_target, compile_tape, emit_source, targets
-from accumulus.targets.kernel import LEAST_WORK
+from accumulus.targets.kernel import LEAST_WORK, Kernel
+from accumulus.targets.target import TARGETS, Target
 
 DTYPES = ("float64", "float32")
 every_target = pytest.mark.parametrize("target", targets())
@@ -218,3 +226,65 @@ def test_malformed_segments_are_refused():
     for arguments in ((1, (0,), ()), (1, (0, 0), (0, 0)), (1, (0,), (1,)), (1, (0,), (-1,))):
         with pytest.raises(ArgumentError):
             Segment(*arguments)
+
+
+class _Interpreted(Target):
+    """A target as small as one can be: it computes doubles, one point after the other."""
+
+    comment = "--"
+    dtypes = ("float64",)
+
+    def compile(self, tape, segments, dtype, arguments, *, exact, cache):
+        class Interpreter(Kernel):
+            def __call__(self, *x):
+                values = evaluate(tape, np.concatenate([entry.ravel() for entry in self._point(x)]))
+                rows = [np.zeros(segment.length) for segment in segments]
+                for row, segment in zip(rows, segments, strict=True):
+                    row[list(segment.positions)] = [float(values[output]) for output in segment.outputs]
+                return tuple(rows)
+
+        kernel = Interpreter()
+        kernel.arguments, kernel.segments, kernel.dtype = arguments, segments, np.dtype(dtype)
+        kernel.source, kernel.seconds, kernel._tape = str(tape), {"emit": 0.0, "compile": 0.0}, tape
+        return kernel
+
+    def source(self, tape, segments, dtype, arguments, name):
+        return f"{name}:\n{tape}\n"
+
+
+@pytest.fixture
+def another(monkeypatch):
+    """The name of another target, which took one class and one row."""
+    monkeypatch.setitem(sys.modules, "another_target", SimpleNamespace(TARGET=_Interpreted()))
+    monkeypatch.setitem(TARGETS, "interpreted", "another_target")
+    return "interpreted"
+
+
+def test_another_target_is_one_class_and_one_row(another, tmp_path):
+    def f(a, x):
+        return a * np.sin(x) * x[0]
+
+    x, X = np.array([0.5, 2.0, -1.0]), np.random.default_rng(0).uniform(-2.0, 2.0, (5, 3))
+    found, wanted = acc.value_and_jacobian(f, 1, target=another), acc.value_and_jacobian(f, 1)
+    for one, other in zip(found(2.0, x), wanted(2.0, x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)
+    for transposed in (False, True):
+        points = X.T if transposed else X
+        pairs = zip(
+            found.batch(2.0, points, transposed=transposed, threads=2),
+            wanted.batch(2.0, points, transposed=transposed),
+            strict=True,
+        )
+        for one, other in pairs:
+            np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-16)
+    assert found.batch(2.0, X[:0])[1].shape == (0, 3, 3)
+    assert "interpreted, float64" in str(found.report())
+    with pytest.raises(UnknownNameError, match="float32"):
+        acc.jacobian(f, 1, target=another, dtype="float32")(2.0, x)
+
+
+def test_source_of_another_target_has_its_own_comments(another, tmp_path):
+    (tmp_path / "g.json").write_text('{"edges": [["y", "v"], ["v", "x"]]}')
+    done = CliRunner().invoke(app, ["emit", str(tmp_path / "g.json"), "--target", another])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("-- Jacobian of the graph")

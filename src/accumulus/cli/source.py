@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from accumulus.cli.subject import Subject
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
-from accumulus.targets import Segment, emit_source
+from accumulus.targets import Segment, emit_source, target_of
 from accumulus.text import printable
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from accumulus.search.plan import Plan
 
 __all__ = ["source"]
-
-COMMENT: Final = {"numpy": "#", "llvm": ";"}
 
 
 def source(subject: Subject, plan: Plan, target: str, *, values: bool) -> str:
@@ -35,7 +33,7 @@ def source(subject: Subject, plan: Plan, target: str, *, values: bool) -> str:
     else:
         text, lines = _from_function(subject.trace, plan, target, values)
     # a name that breaks the line would end the comment
-    return "".join(f"{COMMENT[target]} {printable(line)}\n" for line in lines) + text
+    return "".join(f"{target_of(target).comment} {printable(line)}\n" for line in lines) + text
 
 
 def _from_function(trace: Trace, plan: Plan, target: str, values: bool) -> tuple[str, list[str]]:

@@ -184,7 +184,7 @@ class Program:
             cache=self._keeps,
         )
         kernel.prepare(first, shared)
-        if kernel.seconds.get("recall") and not kernel.seconds["compile"]:
+        if kernel.from_cache:
             self.from_cache.append("compile")
         return kernel
 

@@ -26,7 +26,6 @@ from accumulus.show.comparison import (
 from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, text
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
-from accumulus.targets.pressure import Pressure
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -68,7 +67,6 @@ class FunctionFacts:
         operations: of the function itself.
         target, dtype: of the compiled code.
         lanes: how many points one vector instruction takes, if the target tells.
-        pressure: what the code for batches needs of the registers, if the target tells.
     """
 
     argument_shapes: tuple[tuple[int, ...] | None, ...]
@@ -77,21 +75,18 @@ class FunctionFacts:
     target: str
     dtype: str
     lanes: int | None
-    pressure: Pressure | None = None
 
     @classmethod
     def of(cls, program: Program) -> FunctionFacts:
         """The facts of `program`."""
         recording, options = program.recording, program.options
-        pressure = getattr(program.kernel, "pressure", None)
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
             operations=plain(recording.tape).operations,
             target=options.target,
             dtype=options.dtype,
-            lanes=getattr(program.kernel, "lanes", None),
-            pressure=None if pressure is None else pressure(),
+            lanes=program.kernel.lanes,
         )
 
     def rows(self) -> list[tuple[str, str]]:
@@ -106,21 +101,6 @@ class FunctionFacts:
         """What was compiled, in words."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
-
-    def registers(self, operations: int) -> list[tuple[str, str]]:
-        """What the code needs of the registers, in words; nothing if that is not known.
-
-        Args:
-            operations: of the program.
-        """
-        needs = self.pressure
-        if needs is None:
-            return []
-        text = f"at most {counted(needs.most_alive, 'value')} at once, {needs.registers} fit"
-        if needs.moves:
-            share = needs.moves / max(operations, 1)
-            text += f": {amount(needs.stores)} stored, {amount(needs.loads)} loaded again, {share:.2f} an operation"
-        return [("registers", text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +228,7 @@ class Report:
             rows.append(("rewritten", f"from {counted(self.emitted, 'operation')} of the plan, {share:.0f} % fewer"))
         rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
-            rows += [("code", self.function.code()), *self.function.registers(self.operations)]
+            rows.append(("code", self.function.code()))
         stages = ", ".join(
             f"{stage} {duration(seconds)}{' (from cache)' if stage in self.from_cache else ''}"
             for stage, seconds in self.seconds.items()

@@ -106,7 +106,9 @@ class Kernel(ABC):
         segments: the result arrays.
         dtype: of points and results.
         source: what was compiled, in the target's language.
-        seconds: time that writing the source took, and compiling it.
+        seconds: time that emitting the source took ("emit"), compiling it ("compile"), and, for targets that cache
+            code, taking it from there ("load").
+        lanes: how many points of a batch one vector instruction takes, if the target knows.
     """
 
     arguments: tuple[Shape, ...]
@@ -114,7 +116,13 @@ class Kernel(ABC):
     dtype: np.dtype[Any]
     source: str
     seconds: dict[str, float]
+    lanes: int | None = None
     _tape: Tape
+
+    @property
+    def from_cache(self) -> bool:
+        """Whether its code so far was taken from the cache."""
+        return self.seconds.get("load", 0.0) > 0 and not self.seconds["compile"]
 
     @cached_property
     def point_seconds(self) -> float:
@@ -162,7 +170,6 @@ class Kernel(ABC):
         """
         return None
 
-    @abstractmethod
     def run(
         self,
         X: Sequence[NDArray[Any]],
@@ -173,7 +180,18 @@ class Kernel(ABC):
         zeroed: bool = False,
         shared: tuple[bool, ...] = (),
     ) -> None:
-        """Compute points first … last-1 of a batch; the arrays have been checked."""
+        """Compute points first … last-1 of a batch, here one after the other; the arrays have been checked.
+
+        Args:
+            shared: as for `batch`; none if empty.
+        """
+        del zeroed  # every point is written as a whole
+        alike = shared or (False,) * len(X)
+        for point in range(first, last):
+            at = (..., point) if transposed else point
+            results = self(*(x if same else x[at] for x, same in zip(X, alike, strict=True)))
+            for array, result in zip(out, results, strict=True):
+                array[at] = result
 
     def batch(
         self,

@@ -11,7 +11,6 @@ import re
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from keyword import iskeyword
 from typing import Any, Final
 
@@ -21,10 +20,11 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Kernel, Segment, Shape, check_arguments
+from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.target import Target
 
-__all__ = ["NumPyKernel", "source"]
+__all__ = ["TARGET", "NumPyKernel", "source"]
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20
@@ -32,13 +32,7 @@ _SELECT: Final = BY_NAME["select"].code
 _TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
 
 
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str = "float64",
-    name: str = "f",
-    arguments: Sequence[Shape] | None = None,
-) -> str:
+def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], name: str = "f") -> str:
     """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
 
     Raises:
@@ -47,9 +41,8 @@ def source(
     if not name.isidentifier() or iskeyword(name):
         raise ArgumentError(f"{name!r} is not a name that a Python function can have")
     arrays = _array_names(segments)
-    shapes = check_arguments(tape, arguments)
-    parameters = ["x"] if len(shapes) == 1 else [f"a{k}" for k in range(len(shapes))]
-    body = _opened(shapes, parameters)
+    parameters = ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+    body = _unpacked(arguments, parameters)
     for array, segment in zip(arrays, segments, strict=True):
         body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
     constants = [_literal(value) for value in tape.constants]
@@ -82,7 +75,7 @@ def source(
     return f"{imports}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
 
 
-def _opened(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
+def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
     """Names for the entries of all arguments, and the axis of points, if there is one."""
     lines: list[str] = []
     first = 0
@@ -127,22 +120,20 @@ def _literal(value: float) -> str:
 class NumPyKernel(Kernel):
     """Kernel that runs the emitted NumPy source."""
 
-    def __init__(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, *, arguments: Sequence[Shape] | None = None
-    ) -> None:
+    def __init__(self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...]) -> None:
         start = time.perf_counter()
-        self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
+        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
         self._tape = tape
-        self.source = source(tape, segments, dtype, arguments=arguments)
-        written = time.perf_counter()
+        self.source = source(tape, segments, dtype, arguments)
+        emitted = time.perf_counter()
         scope: dict[str, Any] = {}
         exec(compile(self.source, "<accumulus>", "exec"), scope)
         self._function: Callable[..., tuple[NDArray[Any], ...]] = scope["f"]
-        self.seconds = {"write": written - start, "compile": time.perf_counter() - written}
+        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(tape) + 1)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(NumPyKernel, arguments=self.arguments), (self._tape, self.segments, str(self.dtype))
+        return NumPyKernel, (self._tape, self.segments, str(self.dtype), self.arguments)
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
@@ -175,3 +166,30 @@ class NumPyKernel(Kernel):
                     array[:, block] = result
                 else:
                     array[block] = result.T
+
+
+class _NumPy(Target):
+    comment = "#"
+
+    def compile(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        *,
+        exact: frozenset[int],
+        cache: bool,
+    ) -> Kernel:
+        """The kernel of a tape."""
+        del exact, cache  # NumPy rounds every operation, and its source is quickly compiled
+        return NumPyKernel(tape, segments, dtype, arguments)
+
+    def source(
+        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
+    ) -> str:
+        """A Python module with a function `name`."""
+        return source(tape, segments, dtype, arguments, name)
+
+
+TARGET: Final = _NumPy()

@@ -18,6 +18,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -26,7 +27,20 @@ from accumulus.tape.tape import Tape
 from accumulus.tape.weights import LATENCY
 from accumulus.targets.kernel import Segment
 
-__all__ = ["Group", "Part", "groups", "handed_on", "order", "order_by_registers", "order_by_urgency", "parts"]
+__all__ = [
+    "Group",
+    "Part",
+    "groups",
+    "handed_on",
+    "most_alive",
+    "order",
+    "order_by_registers",
+    "order_by_urgency",
+    "parts",
+]
+
+
+_ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,6 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
     """
     partners = {} if partners is None else partners
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
-    arity = [operation.arity for operation in OPERATIONS]
     codes = tape.codes
     done = bytearray(len(tape))
     done[:inputs] = b"\1" * inputs
@@ -95,7 +108,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
                     waiting.pop()
                     continue
                 size = len(waiting)
-                takes = arity[codes[reference]]
+                takes = _ARITY[codes[reference]]
                 if takes == 3:
                     argument = third[reference]
                     if argument >= 0 and not done[argument]:
@@ -267,6 +280,29 @@ def order_by_registers(
                     push(first, user)
 
 
+def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
+    """How many operations' values are held at once at most, each from where it is made to its last use; linear."""
+    inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
+    codes = tape.codes
+    seen = bytearray(len(tape))
+    alive = most = 0
+    # backwards, a value comes to life with its last use
+    for step in reversed(steps):
+        if isinstance(step, Group):
+            used: Iterable[int | None] = step.references
+        else:
+            if seen[step]:
+                alive -= 1
+            takes = _ARITY[codes[step]]
+            used = (first[step],) if takes == 1 else (first[step], second[step], third.get(step, -1))
+        for reference in used:
+            if reference is not None and reference >= inputs and not seen[reference]:
+                seen[reference] = 1
+                alive += 1
+        most = max(most, alive)
+    return most
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A stretch of a program that becomes one function.
@@ -303,7 +339,6 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     # the last part in which each value is used, constants, whose references are negative, at the end of the list
     last = [-1] * (len(tape) + len(tape.constants))
     inputs, codes, first, second, third = tape.inputs, tape.codes, tape.first, tape.second, tape.third
-    arity = [operation.arity for operation in OPERATIONS]
     waiting: dict[int, deque[int | None]] = {}
     for index, piece in enumerate(pieces):
         for step in piece:
@@ -314,7 +349,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
                     if reference is not None and reference >= inputs:
                         last[reference] = index
                 continue
-            takes = arity[codes[step]]
+            takes = _ARITY[codes[step]]
             last[first[step]] = index
             if takes >= 2:
                 last[second[step]] = index
@@ -356,7 +391,7 @@ def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
             if reference is not None:
                 others.append(reference)
                 other_users.append(place // size)
-    arity = np.array([operation.arity for operation in OPERATIONS])[codes]
+    arity = np.array(_ARITY)[codes]
     arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(others, np.int64)])
     used_in = np.concatenate(
         [part[operations[arity >= 1]], part[operations[arity >= 2]], np.array(other_users, np.int64)]

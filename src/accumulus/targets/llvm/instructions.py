@@ -13,7 +13,7 @@ import numpy as np
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.llvm.functions import Functions
+from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.layouts import Layout
 from accumulus.targets.llvm.mathematics import double
 from accumulus.targets.llvm.vectors import Vectors

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.entries import Signature
-from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Layout
 from accumulus.targets.llvm.vectors import POISON, Vectors

@@ -57,10 +57,10 @@ def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
 
 
 def _compiled(dtype: np.dtype[Any]) -> Code:
+    from accumulus.targets.llvm.callees import Functions
     from accumulus.targets.llvm.entries import opened
-    from accumulus.targets.llvm.functions import Functions
     from accumulus.targets.llvm.host import compile_ir
-    from accumulus.targets.llvm.program import in_module
+    from accumulus.targets.llvm.module import in_module
     from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
     functions = Functions(1, str(dtype))

@@ -33,8 +33,7 @@ from accumulus.tape.weights import LATENCY, time_of
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
-from accumulus.targets.pressure import most_alive
-from accumulus.targets.schedule import groups, order, order_by_urgency
+from accumulus.targets.schedule import groups, most_alive, order, order_by_urgency
 
 __all__ = ["LONGEST", "Tuning", "runs_in_one_lane", "tune", "values_in_registers"]
 

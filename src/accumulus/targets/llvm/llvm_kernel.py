@@ -24,30 +24,16 @@ from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_argumen
 from accumulus.targets.llvm.library import Code, Library, key_of, recall, remember
 from accumulus.targets.llvm.python_abi import builtin, check_supported
 from accumulus.targets.llvm.shared import needs_from_outside
+from accumulus.targets.target import Target
 
 if TYPE_CHECKING:
-    from accumulus.targets.llvm.program import Variant
-    from accumulus.targets.pressure import Pressure
+    from accumulus.targets.llvm.module import Variant
 
-__all__ = ["LLVMKernel", "source"]
+__all__ = ["TARGET", "LLVMKernel"]
 
 #: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
 #: then that has cost a fraction of the time that compiling takes.
 ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
-
-
-def source(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str = "float64",
-    name: str = "f",
-    arguments: Sequence[Shape] | None = None,
-) -> str:
-    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
-    from accumulus.targets.llvm.program import Variant, module
-
-    del name
-    return module(tape, check_arguments(tape, arguments), segments, Variant.of(tape, segments, dtype)).text
 
 
 @dataclass(slots=True)
@@ -97,7 +83,7 @@ class LLVMKernel(Kernel):
     ) -> None:
         check_supported()
         self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
-        self.seconds = {"write": 0.0, "compile": 0.0, "recall": 0.0}
+        self.seconds = {"emit": 0.0, "compile": 0.0, "load": 0.0}
         self._tape = tape
         self._exact = exact
         self._lock = Lock()
@@ -125,7 +111,7 @@ class LLVMKernel(Kernel):
         return self._suited(transposed=True)
 
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
-        from accumulus.targets.llvm.program import Variant
+        from accumulus.targets.llvm.module import Variant
 
         suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype), transposed, single)
         return replace(suited, exact=suited.exact | self._exact)
@@ -133,20 +119,14 @@ class LLVMKernel(Kernel):
     @property
     def source(self) -> str:  # type: ignore[override]
         """The LLVM IR of the code for batches in C order."""
-        from accumulus.targets.llvm.program import module
+        from accumulus.targets.llvm.module import module
 
         return module(self._tape, self.arguments, self.segments, self._variant).text
 
     @property
-    def lanes(self) -> int:
+    def lanes(self) -> int:  # type: ignore[override]
         """How many points the code for batches computes at once."""
         return self._variant.lanes
-
-    def pressure(self) -> Pressure:
-        """What the code for batches in C order needs of the registers."""
-        from accumulus.targets.llvm.program import pressure_of
-
-        return pressure_of(self._tape, self.segments, self._variant)
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Compile the code for such a call, if that is not done yet."""
@@ -248,13 +228,13 @@ class LLVMKernel(Kernel):
         if code is not None:
             with suppress(CompileError):  # a library that it calls is not there
                 library = Library(code, exports, needs_from_outside(code, self.dtype))
-        self.seconds["recall"] += time.perf_counter() - start
+        self.seconds["load"] += time.perf_counter() - start
         return library
 
     def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
         """Code that is compiled now, and kept."""
         from accumulus.targets.llvm.host import compile_ir
-        from accumulus.targets.llvm.program import module
+        from accumulus.targets.llvm.module import module
 
         start = time.perf_counter()
         if changes.get("single"):
@@ -265,7 +245,7 @@ class LLVMKernel(Kernel):
         middle = time.perf_counter()
         code = Code(compile_ir(written.text), written.imports, written.tables)
         library = Library(code, exports, needs_from_outside(code, self.dtype))
-        self.seconds["write"] += middle - start
+        self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         if self._cache:
             remember(self._key(changes), code)
@@ -288,3 +268,31 @@ class LLVMKernel(Kernel):
 
 def _plain(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return array.view(dtype, np.ndarray)
+
+
+class _LLVM(Target):
+    comment = ";"
+
+    def compile(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        *,
+        exact: frozenset[int],
+        cache: bool,
+    ) -> Kernel:
+        """The kernel of a tape."""
+        return LLVMKernel(tape, segments, dtype, exact, arguments=arguments, cache=cache)
+
+    def source(
+        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
+    ) -> str:
+        """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+        from accumulus.targets.llvm.module import Variant, module
+
+        return module(tape, arguments, segments, Variant.of(tape, segments, dtype)).text
+
+
+TARGET: Final = _LLVM()

@@ -1,4 +1,4 @@
-"""Registers: the model against a slow count of its own definition, orders against their promises, and real programs."""
+"""Orders of operations against what they promise, and the programs that are compiled in them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels import assert_same, expected, whole
-from strategies import programs, tapes
+from strategies import programs
 
-from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.llvm import program as llvm_program
+from accumulus.targets.llvm import module as llvm_module
 from accumulus.targets.llvm.host import host
-from accumulus.targets.llvm.kernel import LLVMKernel
-from accumulus.targets.llvm.program import PART_SIZE, Variant, pressure_of
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.module import PART_SIZE, Variant
 from accumulus.targets.llvm.tuning import LONGEST_ORDERED, tune, values_in_registers
-from accumulus.targets.pressure import Exchange, Pressure, most_alive, pressure
-from accumulus.targets.schedule import Group, groups, handed_on, order, order_by_registers, parts
-
-CALLS = frozenset(row.code for row in OPERATIONS if row.llvm.startswith("@"))
+from accumulus.targets.schedule import Group, groups, handed_on, most_alive, order, order_by_registers, parts
 
 
 def steps_of(program):
@@ -42,96 +38,6 @@ def lives(tape, steps):
     return made, used
 
 
-def fewest_moves(tape, steps, registers):
-    """Stores and loads where the value whose next use is furthest goes, looked up anew each time."""
-    _, used = lives(tape, steps)
-    held, stored, loads = set(), set(), 0
-
-    def evict(at, keep):
-        while len(held) > registers and held - keep:
-            gone = max(held - keep, key=lambda r: (min(u for u in used[r] if u > at), -r))
-            held.remove(gone)
-            stored.add(gone)
-
-    for at, step in enumerate(steps):
-        group = isinstance(step, Group)
-        now = {r for r in (step.references if group else tape.arguments(step)) if r is not None and r >= tape.inputs}
-        loads += len(now - held)
-        held |= now
-        evict(at, now)
-        held = {r for r in held if used[r][-1] > at}
-        if not group and step in used:
-            held.add(step)
-            evict(at, set())
-    return len(stored), loads
-
-
-@given(program=programs(), registers=st.integers(3, 8))
-def test_the_model_is_its_definition(program, registers):
-    tape = program.tape
-    _, steps = steps_of(program)
-    found = pressure(tape, [steps], registers)
-    made, used = lives(tape, steps)
-    alive = [sum(made[r] <= at < used[r][-1] for r in used) for at in range(len(steps))]
-    assert found.most_alive == max(alive, default=0)
-    assert (found.stores, found.loads) == fewest_moves(tape, steps, registers)
-    assert found.moves == found.stores + found.loads
-
-
-@given(program=programs(), exchange=st.sampled_from([None, 1, 2, 8]))
-def test_more_registers_never_cost_more(program, exchange):
-    _, steps = steps_of(program)
-    rows = None if exchange is None else Exchange(exchange, [segment.length for segment in program.segments])
-    moves = [pressure(program.tape, [steps], count, rows, CALLS).moves for count in (3, 4, 6, 10, 100)]
-    assert moves == sorted(moves, reverse=True)
-    free = pressure(program.tape, [steps], 1000, rows)
-    assert free.moves == 0
-    if free.most_alive >= 3:
-        assert pressure(program.tape, [steps], free.most_alive, rows).moves == 0
-
-
-def test_results_of_rows_wait_for_their_neighbours():
-    tape = Tape(1)
-    tape.outputs = [tape.add(0, tape.constant(float(k + 1))) for k in range(16)]
-    results = groups(tape, whole(16), 1)
-    steps = list(order(tape, results))
-    assert pressure(tape, [steps], 32).most_alive == 1
-    assert pressure(tape, [steps], 32, Exchange(8, [16])).most_alive == 9  # and the input, until its last use
-    # rows that begin anywhere in a vector: an entry may wait for the seven behind it
-    assert pressure(tape, [steps], 32, Exchange(8, [17])).most_alive == 9
-
-
-def test_inputs_of_rows_come_together():
-    tape = Tape(16)
-    tape.outputs = [tape.sum(range(16))]
-    steps = list(order(tape, groups(tape, whole(1), 1)))
-    assert pressure(tape, [steps], 32).most_alive == 1
-    assert pressure(tape, [steps], 32, Exchange(8, [1])).most_alive == 9
-
-
-def test_calls_leave_nothing_in_registers():
-    tape = Tape(1)
-    kept = tape.add(0, tape.constant(1.0))
-    sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
-    tape.outputs = [tape.multiply(kept, tape.multiply(sine, cosine))]
-    steps = [kept, sine, cosine, len(tape) - 2, len(tape) - 1, Group(0, 0, tuple(tape.outputs))]
-    assert pressure(tape, [steps], 32) == Pressure(32, 3, 0, 0)
-    # the sum is kept over two calls, the sine over one
-    assert pressure(tape, [steps], 32, calls=CALLS) == Pressure(32, 3, 2, 2)
-    assert pressure(tape, [steps], 32, calls=CALLS, partners={sine: cosine, cosine: sine}) == Pressure(32, 3, 1, 1)
-
-
-def test_functions_hand_on_through_memory():
-    tape = Tape(1)
-    a = tape.add(0, tape.constant(1.0))
-    b = tape.multiply(a, a)
-    tape.outputs = [tape.add(a, b)]
-    last = [len(tape) - 1, Group(0, 0, tuple(tape.outputs))]
-    assert pressure(tape, [[a, b, *last]], 32).moves == 0
-    assert pressure(tape, [[a, b], last], 32) == Pressure(32, 2, 2, 2)
-    assert pressure(tape, [[a], [b], last], 32) == Pressure(32, 2, 2, 3)
-
-
 @given(program=programs(max_operations=40), registers=st.integers(1, 12))
 def test_the_order_by_registers_is_an_order(program, registers):
     tape = program.tape
@@ -150,9 +56,8 @@ def test_the_order_by_registers_is_an_order(program, registers):
 
 
 @given(program=programs(max_operations=40))
-def test_alive_values_are_counted_as_in_the_model(program):
+def test_alive_values_are_counted_from_where_they_are_made_to_their_last_use(program):
     _, steps = steps_of(program)
-    # without inputs and with results that are stored at once they are the same
     made, used = lives(program.tape, steps)
     alive = [sum(made[r] < at <= used[r][-1] for r in used) for at in range(len(steps))]
     assert most_alive(program.tape, steps) == max(alive, default=0)
@@ -190,10 +95,8 @@ def test_long_programs_that_hold_too_much_come_in_another_order():
     segments = whole(3)
     variant = Variant.of(tape, segments, "float64")
     assert variant.steps is not None
-    usual = replace(variant, steps=None)
     results = groups(tape, segments, 1)
     assert handed_on(tape, variant.steps, PART_SIZE) < 0.75 * handed_on(tape, list(order(tape, results)), PART_SIZE)
-    assert pressure_of(tape, segments, variant).moves < pressure_of(tape, segments, usual).moves
 
     # the same results, whichever way they are computed
     X = np.random.default_rng(0).uniform(0.2, 0.4, (19, 3))
@@ -215,7 +118,7 @@ def test_short_programs_and_very_long_ones_are_left_alone():
 
 
 def test_an_order_that_hands_on_no_less_is_not_taken(monkeypatch):
-    monkeypatch.setattr(llvm_program, "WORTH_IT", 0.0)
+    monkeypatch.setattr(llvm_module, "WORTH_IT", 0.0)
     assert Variant.of(recurrence(400), whole(3), "float64").steps is None
 
 
@@ -233,16 +136,6 @@ def test_programs_in_any_given_order(data):
     )
     for a, b in zip(usual, other, strict=True):
         assert_same(a, b)
-
-
-@given(tape=tapes())
-def test_kernels_tell_what_they_need(tape):
-    kernel = LLVMKernel(tape, whole(len(tape.outputs)), "float64")
-    needs = kernel.pressure()
-    assert kernel.lanes == Variant.of(tape, kernel.segments, "float64").lanes
-    assert needs.registers == values_in_registers(kernel.lanes, 8)
-    assert needs.stores <= needs.loads
-    assert needs.most_alive <= len(tape)
 
 
 @pytest.mark.parametrize(("lanes", "size"), [(8, 8), (16, 8), (4, 8), (16, 4), (1, 8)])

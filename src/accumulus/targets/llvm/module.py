@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.entries import ATTRIBUTES, Signature, entry_points, point_entry
-from accumulus.targets.llvm.functions import Functions
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
@@ -32,7 +32,6 @@ from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
 from accumulus.targets.llvm.tuning import LONGEST, tune, values_in_registers
 from accumulus.targets.llvm.vectors import Vectors
-from accumulus.targets.pressure import Exchange, Pressure, pressure
 from accumulus.targets.runs import Runs, width
 from accumulus.targets.runs import runs as sorted_into_runs
 from accumulus.targets.schedule import (
@@ -46,7 +45,7 @@ from accumulus.targets.schedule import (
     parts,
 )
 
-__all__ = ["Module", "Variant", "in_module", "module", "pressure_of"]
+__all__ = ["Module", "Variant", "in_module", "module"]
 
 #: A program of more operations, or of more results, than the first is cut into functions of so many steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
@@ -300,23 +299,6 @@ def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[lis
     uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT
     part_size = variant.part_size or (len(steps) if uncut else PART_SIZE)
     return parts(tape, steps, part_size, 1 if variant.transposed else variant.lanes)
-
-
-def pressure_of(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Pressure:
-    """What a program needs of the registers, by the model of `accumulus.targets.pressure`.
-
-    Where a program is one function, LLVM reorders it as it likes: the order that needs fewer stores and loads counts.
-    """
-    results = _results(tape, segments)
-    exchange = None if variant.transposed else Exchange(variant.lanes, [segment.length for segment in segments])
-    calls = frozenset(row.code for row in OPERATIONS if row.llvm.startswith("@"))
-    registers = values_in_registers(variant.lanes, variant.size)
-    found = []
-    for urgent in {variant.urgent, False}:
-        pieces, _ = _pieces(tape, results, replace(variant, urgent=urgent))
-        steps = [piece.steps for piece in pieces]
-        found.append(pressure(tape, steps, registers, exchange, calls, _partners(tape)))
-    return min(found, key=lambda needs: (needs.moves, needs.most_alive))
 
 
 def _partners(tape: Tape) -> dict[int, int]:

@@ -1,0 +1,188 @@
+"""What a target is, the table of targets, and the two things asked of one: compiled code of a tape, and its source.
+
+A target turns a tape into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
+the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
+a target that computes single points does batches point by point, until it has a better way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from functools import cache
+from importlib import import_module
+from typing import ClassVar, Final
+
+import numpy as np
+
+from accumulus.errors import unknown_name
+from accumulus.tape.live import as_written
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Kernel, Segment, Shape, check_arguments, check_segments
+
+__all__ = ["TARGETS", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
+
+
+class Target(ABC):
+    """A language or machine that tapes are compiled for.
+
+    Attributes:
+        comment: what a line of comment starts with in its source.
+        dtypes: of points and results that it can compute.
+    """
+
+    comment: ClassVar[str]
+    dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")
+
+    @abstractmethod
+    def compile(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        *,
+        exact: frozenset[int],
+        cache: bool,
+    ) -> Kernel:
+        """The kernel of a tape, for `compile_tape`, which says what these are and has checked them.
+
+        Raises:
+            CompileError: if that cannot be had on this machine.
+        """
+
+    @abstractmethod
+    def source(
+        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
+    ) -> str:
+        """The source of a function `name`, for `emit_source`."""
+
+
+#: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.
+TARGETS: Final[dict[str, str]] = {
+    "llvm": "accumulus.targets.llvm.llvm_kernel",
+    "numpy": "accumulus.targets.numpy_source",
+}
+
+
+def targets() -> tuple[str, ...]:
+    """Names of all targets.
+
+    >>> targets()
+    ('llvm', 'numpy')
+    """
+    return tuple(TARGETS)
+
+
+def check_target(name: str) -> str:
+    """The name, or `UnknownNameError` with the names that there are."""
+    if name not in TARGETS:
+        raise unknown_name("target", name, TARGETS)
+    return name
+
+
+def target_of(name: str) -> Target:
+    """The target of that name.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
+    return _target(TARGETS[check_target(name)])
+
+
+@cache
+def _target(module: str) -> Target:
+    target: Target = import_module(module).TARGET
+    return target
+
+
+def compile_tape(
+    tape: Tape,
+    segments: Sequence[Segment],
+    target: str = "llvm",
+    dtype: str = "float64",
+    *,
+    exact: Collection[int] = (),
+    arguments: Sequence[Shape] | None = None,
+    cache: bool = False,
+) -> Kernel:
+    """Compile a tape to code that maps points to one array a segment.
+
+    Args:
+        tape: the program; ``tape.outputs`` are references of reals, constants and inputs among them.
+        segments: the result arrays, and which output goes where in them.
+        target: a name, see `targets`.
+        dtype: in which points are given, computed and returned.
+        exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
+            sign, fmod or a comparison are in any case. A target may fuse any other product with the sum that it goes
+            into.
+        arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
+        cache: whether machine code is kept on disk, and taken from there.
+
+    Raises:
+        UnknownNameError: for an unknown target, or a dtype that it does not have.
+        ArgumentError: for a segment that names an output that the tape does not have, or arguments that do not hold as
+            many entries as it has inputs.
+        CompileError: if the target cannot work on this machine.
+
+    >>> from accumulus.tape.tape import Tape
+    >>> import numpy as np
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.multiply(0, 1), 0]
+    >>> kernel = compile_tape(tape, [Segment(3, outputs=(0, 1), positions=(0, 2))])
+    >>> kernel(np.array([3.0, 5.0]))
+    (array([15.,  0.,  3.]),)
+    >>> kernel.batch(np.array([[3.0, 5.0], [1.0, 2.0]]))[0]
+    array([[15.,  0.,  3.],
+           [ 2.,  0.,  1.]])
+    """
+    given = _checked(tape, segments, target, dtype, arguments)
+    rounded = frozenset(np.flatnonzero(np.frombuffer(as_written(tape), np.uint8)).tolist())
+    return target_of(target).compile(*given, exact=rounded.union(exact), cache=cache)
+
+
+def emit_source(
+    tape: Tape,
+    segments: Sequence[Segment],
+    target: str,
+    name: str = "f",
+    dtype: str = "float64",
+    *,
+    arguments: Sequence[Shape] | None = None,
+) -> str:
+    """Source text of the program in the target's language, with a function `name`; `arguments` as for `compile_tape`.
+
+    Raises:
+        UnknownNameError: for an unknown target, or a dtype that it does not have.
+
+    >>> from accumulus.tape.tape import Tape
+    >>> tape = Tape(1)
+    >>> tape.outputs = [tape.apply("sin", 0), tape.apply("cos", 0)]
+    >>> print(emit_source(tape, [Segment(1, (0,), (0,), "values"), Segment(1, (1,), (0,), "jacobian")], "numpy"))
+    import numpy as np
+    <BLANKLINE>
+    <BLANKLINE>
+    def f(x):
+        (x0,) = x
+        points = np.shape(x)[1:]
+        values = np.zeros((1, *points), "float64")
+        jacobian = np.zeros((1, *points), "float64")
+        t1 = np.sin(x0)
+        values[0] = t1
+        t2 = np.cos(x0)
+        jacobian[0] = t2
+        return values, jacobian
+    <BLANKLINE>
+    """
+    given = _checked(tape, segments, target, dtype, arguments)
+    return target_of(target).source(*given, name)
+
+
+def _checked(
+    tape: Tape, segments: Sequence[Segment], target: str, dtype: str, arguments: Sequence[Shape] | None
+) -> tuple[Tape, tuple[Segment, ...], str, tuple[Shape, ...]]:
+    """What both ask of a target, checked."""
+    dtypes = target_of(target).dtypes
+    if dtype not in dtypes:
+        raise unknown_name("dtype", dtype, dtypes)
+    return tape, check_segments(tape, segments), dtype, check_arguments(tape, arguments)
