@@ -131,6 +131,11 @@ class Options:
         return self.dtype == "float64" if self.optimise is None else self.optimise
 
     @property
+    def counts_rewritten(self) -> bool:
+        """Whether what a plan comes to is known only when its tape has been rewritten."""
+        return self.rewrites and self.objective.on_tape
+
+    @property
     def alone(self) -> Options:
         """The same without what belongs to this process: what shares in a search, and what is told of it."""
         return replace(self, executor=None, progress=None)
@@ -147,9 +152,7 @@ class Options:
 
     def effort_of_order(self, edges: int) -> Effort:
         """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""
-        if not self.rewrites or not self.objective.on_tape or edges > SMALL:
-            return self.effort
-        return BEFORE_REWRITING[self.effort]
+        return BEFORE_REWRITING[self.effort] if self.counts_rewritten and edges <= SMALL else self.effort
 
     def deadline_of_order(self, deadline: Deadline) -> Deadline:
         """The end of planning, where that of planning and rewriting together is given."""

@@ -105,7 +105,7 @@ def test_code_of_another_llvm(empty_cache, monkeypatch):
 
 def test_kernels_run_without_numba():
     kernel("search.order")
-    kernel("search.sharing")
+    kernel("rewriting.signs")
     program = (
         "import sys\n"
         "from accumulus.graph.graph import DifferentiationGraph\n"

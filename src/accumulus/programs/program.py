@@ -125,7 +125,7 @@ class Program:
         def before() -> None:
             if options.rewrites:  # all that is needed from now on, in one go
                 with deadline.paused():
-                    prepare("search.order", "search.sharing", "rewriting.rewrite", "rewriting.signs", "tape.passes")
+                    prepare("search.order", "rewriting.rewrite", "rewriting.signs", "tape.passes")
 
         brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
         of_order = options.deadline_of_order(deadline)

@@ -1,6 +1,7 @@
 """The best of all methods: a portfolio under one time limit.
 
-Under "fast" that is `vertex`, which begins with the greedy orders. Else `face` runs first: it begins with `edge`, that
+Under "fast" that is `vertex`, which begins with the greedy orders; and where the tape is rewritten afterwards, which
+wins back more than other methods are better by. Else `face` runs first: it begins with `edge`, that
 with `vertex`, and none is worse than what it begins with. Then come the fixed procedures, those first that are
 estimated to take the least time, and the cheapest plan wins; among equals the simplest.
 
@@ -53,7 +54,7 @@ _TAPE: Final = 15e-6
 @register("auto")
 def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an order, then try what else may be better in the time that is left."""
-    if options.effort == "fast":
+    if options.effort == "fast" or options.counts_rewritten:
         return get("vertex").find(graph, options, deadline)
     if not options.objective.on_tape and options.searches:
         with deadline.paused():

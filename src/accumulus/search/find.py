@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, ExecutorWarning, OrderError, TimeLimitWarning
@@ -14,7 +14,6 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
-from accumulus.search.joint import cheapest_program
 from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.passes import verify
 from accumulus.search.plan import Plan
@@ -22,9 +21,6 @@ from accumulus.search.registry import Found, get
 from accumulus.workers import Workers
 
 __all__ = ["find_plan", "plan"]
-
-#: Part of the time in which orders are searched, where they are then scored by what the tape's optimiser makes of them.
-_ORDERS: Final = 0.7
 
 
 def plan(
@@ -88,6 +84,7 @@ def plan(
         progress=progress,
         cache=cache,
         executor=executor,
+        optimise=False,
     )
     return find_plan(graph, options, order)
 
@@ -163,10 +160,7 @@ def find_plan(
 
 def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """What the method finds, under its own name unless it is "auto"."""
-    jointly = options.method == "auto" and options.effort == "thorough" and options.objective.on_tape
-    found = get(options.method)(graph, options, deadline.part(_ORDERS) if jointly else deadline)
-    if jointly and options.searches and not found.interrupted:
-        return cheapest_program(graph, options, deadline, found)
+    found = get(options.method)(graph, options, deadline)
     if options.method == "auto" or found.unfinished:
         return found
     return replace(found, method=options.method, _accumulation=found.accumulation)

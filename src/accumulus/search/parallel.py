@@ -140,7 +140,6 @@ class _Shared:
         with deadline.paused():
             prepare(
                 "search.order",
-                *["search.sharing"] * options.objective.on_tape,
                 *["theory.mixed"] * (find.__name__ != "vertex"),
             )
 

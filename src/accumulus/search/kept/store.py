@@ -39,6 +39,7 @@ def is_on() -> bool:
 def key_of(graph: DifferentiationGraph, options: Options) -> str:
     """The hash under which the plan is kept."""
     given = {name: getattr(options, name) for name in OF_PLANS}
+    given["rewritten"] = options.counts_rewritten
     # that a search is shared decides its parts; who does which does not matter
     given["executor"] = options.executor is not None
     # 1 second and 1.0 are one, as they are equal

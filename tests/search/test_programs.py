@@ -1,0 +1,88 @@
+"""The choice among orders where programs are what counts: by the emitted tape, or by what the rewriter makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
+from accumulus.options import Options
+from accumulus.rewriting.optimise import preview
+from accumulus.search.greedy import greedy_orders
+from accumulus.search.programs import Candidate, cheapest_program
+from accumulus.search.registry import Found
+
+
+def gravity(x):
+    """Accelerations of three bodies in a plane: the fewest products of a plan do not make the shortest program."""
+    place = x.reshape(3, 2)
+    pull = np.zeros((3, 2))
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                apart = place[j] - place[i]
+                pull[i] += apart / np.sqrt(apart @ apart) ** 3
+    return pull.ravel()
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return acc.trace(gravity, np.arange(6.0)).linearize()
+
+
+@pytest.fixture(scope="module")
+def candidates(graph):
+    greedy = greedy_orders(graph, Options().objective)
+    return [Candidate(Found(graph, each.name, each.order), each.priced.cost, each.priced.additions) for each in greedy]
+
+
+THOROUGH = Options(effort="thorough", time_limit=60.0)
+
+
+def test_the_emitted_tape_decides(candidates):
+    found = cheapest_program(candidates, replace(THOROUGH, optimise=False), Deadline(60.0))
+    fewest = min(candidate.steps for candidate in candidates)
+    likely = [candidate for candidate in candidates if candidate.steps <= 1.3 * fewest]
+    assert found.cost("operations") == min(candidate.found.cost("operations") for candidate in likely)
+
+
+def test_the_rewriter_decides_where_it_follows_a_thorough_search(candidates):
+    found = cheapest_program(candidates, THOROUGH, Deadline(60.0))
+    scores = [preview(emit(candidate.found.accumulation)) for candidate in candidates]
+    assert preview(emit(found.accumulation)) == min(scores)
+
+
+def test_additions_are_counted_where_they_are_not_known(candidates):
+    for candidate in candidates:
+        assert replace(candidate, additions=None).steps == candidate.steps
+
+
+def test_what_takes_far_more_steps_is_not_counted(candidates, monkeypatch):
+    hopeless = [replace(candidate, cost=(candidate.cost[0] + 10_000, 0)) for candidate in candidates[1:]]
+    monkeypatch.setattr(Found, "cost", lambda *_: pytest.fail("nothing is to be counted"))
+    assert cheapest_program([candidates[0], *hopeless], Options(), Deadline(60.0)) is candidates[0].found
+
+
+def test_equal_counts_are_equal_orders_and_the_simplest_is_taken(candidates, monkeypatch):
+    monkeypatch.setattr(Found, "cost", lambda *_: pytest.fail("nothing is to be counted"))
+    assert cheapest_program(candidates[:1] * 3, Options(), Deadline(60.0)) is candidates[0].found
+
+
+def test_without_time_the_likeliest_is_taken(candidates):
+    likeliest = min(candidates, key=lambda candidate: candidate.steps)
+    assert cheapest_program(candidates, THOROUGH, Deadline(0.0)) is likeliest.found
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced", "thorough"])
+@pytest.mark.parametrize("objective", ["operations", "multiplications"])
+def test_plans_say_which_method_won(graph, objective, effort):
+    plan = acc.plan(graph, objective=objective, effort=effort, cache=False)
+    plan.verify()
+    assert plan.method in acc.methods()
+    assert plan.cost == plan.costs[objective]
+    greedy = [acc.plan(graph, name, objective).cost for name in ("forward", "reverse", "markowitz")]
+    assert plan.cost <= min(greedy)
