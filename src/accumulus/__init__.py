@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from accumulus import errors
 from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
 from accumulus.checking.check import check
-from accumulus.checking.report import CheckReport
+from accumulus.checking.check_report import CheckReport
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind

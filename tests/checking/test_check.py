@@ -12,7 +12,7 @@ import pytest
 import accumulus as acc
 from accumulus.checking.comparisons import compare_programs, compare_slopes
 from accumulus.checking.differences import central_differences, complex_step
-from accumulus.checking.subject import Subject, flat
+from accumulus.checking.flat_problem import FlatProblem, flat
 from accumulus.errors import ArgumentError, TraceError, UnknownNameError
 from accumulus.tape.tape import Tape
 
@@ -120,14 +120,16 @@ def test_a_recording_that_is_wrong_far_away_is_found():
 
 
 @pytest.fixture
-def subject():
+def problem():
     trace = acc.trace(filled, X)
     plan = acc.plan(trace.linearize(), time_limit=0.1)
-    return Subject(filled, trace.recording, trace.compile(plan, values=True), (0,)), trace.compile(plan, values=True)
+    return FlatProblem(filled, trace.recording, trace.compile(plan, values=True), (0,)), trace.compile(
+        plan, values=True
+    )
 
 
-def test_wrong_derivatives_fail(subject):
-    checked, _ = subject
+def test_wrong_derivatives_fail(problem):
+    checked, _ = problem
     good = list(compare_slopes(checked, [[X]]))
     assert all(finding.passed for finding in good)
     jacobian = checked.jacobian
@@ -137,8 +139,8 @@ def test_wrong_derivatives_fail(subject):
         assert "derivative is wrong" in finding.reason
 
 
-def test_programs_that_differ_fail(subject):
-    checked, other = subject
+def test_programs_that_differ_fail(problem):
+    checked, other = problem
     values = [filled(X)]
 
     def wrong(point):
@@ -203,8 +205,8 @@ def test_kinks_are_told_from_curvature():
     assert (slopes.left[2], slopes.right[2]) == (0.0, 1.0)
 
 
-def test_entries_have_names(subject):
-    checked, _ = subject
+def test_entries_have_names(problem):
+    checked, _ = problem
     assert [checked.name(k) for k in (0, 2, 3, 4)] == [
         "f(…)[0]",
         "f(…)[2]",

@@ -249,7 +249,7 @@ def test_errors_exit_with_1_and_say_what_to_do(model, arguments, words):
         (("plan", "{model}:scalar", "--shape", "3x0"), ("'3x0'",)),
         (("plan", GRAPH, "--shape", "6"), ("--shape",)),
         (("plan", "model.txt"), ("file.py:function",)),
-        (("plan",), ("SUBJECT",)),
+        (("plan",), ("PROBLEM",)),
         (("plan", GRAPH, "--json", "--expressions"), ("--expressions",)),
         (("plan", GRAPH, "--json", "--latex"), ("--json",)),
         (("plot", GRAPH), ("plot",)),

@@ -9,9 +9,9 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from accumulus.api import Trace
+from accumulus.checking.check_report import CheckReport, Finding
 from accumulus.checking.comparisons import compare_programs, compare_slopes
-from accumulus.checking.report import CheckReport, Finding
-from accumulus.checking.subject import Subject
+from accumulus.checking.flat_problem import FlatProblem
 from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.location import name_of
 from accumulus.frontends.points import as_numpy, as_reals, moved
@@ -79,9 +79,9 @@ def check(
     found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
     rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
     dense = trace.compile(found, chosen.target, values=True, **rest)
-    subject = Subject(f, recording, dense, trace.argnums(argnums))
+    problem = FlatProblem(f, recording, dense, trace.argnums(argnums))
     tried = list(_points(arguments, recording.argument_shapes, points))
-    outcomes = [subject.values(point) for point in tried]
+    outcomes = [problem.values(point) for point in tried]
     usable = [(point, values) for point, values in zip(tried, outcomes, strict=True) if values is not None]
     findings: list[Finding] = []
     if usable:
@@ -89,8 +89,8 @@ def check(
             "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
             "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
         }
-        findings += compare_programs(subject, [point for point, _ in usable], [values for _, values in usable], others)
-        findings += compare_slopes(subject, [point for point, _ in usable])
+        findings += compare_programs(problem, [point for point, _ in usable], [values for _, values in usable], others)
+        findings += compare_slopes(problem, [point for point, _ in usable])
     return CheckReport(name, tuple(findings), len(tried), len(tried) - len(usable))
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.exceptions import ComplexWarning
 from numpy.typing import NDArray
 
+from accumulus.checking.check_report import Finding
 from accumulus.checking.differences import Slopes, central_differences, complex_step
-from accumulus.checking.report import Finding
-from accumulus.checking.subject import Point, Subject, flat
+from accumulus.checking.flat_problem import FlatProblem, Point, flat
 from accumulus.frontends.agreement import compare, run
 from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
@@ -78,7 +78,7 @@ class Tally:
 
 
 def compare_programs(
-    subject: Subject, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, Program]
+    problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, Program]
 ) -> Iterator[Finding]:
     """The recording with the function, the program with its tape in NumPy, batches and other programs with it.
 
@@ -87,51 +87,51 @@ def compare_programs(
         values: of the function there.
         others: programs that return the same, each by the name of its comparison.
     """
-    agreement = compare(subject.recording.tape, subject.inputs(points), np.stack(values, axis=1))
+    agreement = compare(problem.recording.tape, problem.inputs(points), np.stack(values, axis=1))
     tally = Tally("recording, function")
     for k, point in enumerate(points):
         tally.add(
             agreement.values[:, k],
             agreement.expected[:, k],
             agreement.allowed[:, k],
-            partial(_entry, subject, point),
+            partial(_entry, problem, point),
             lambda _: "The recording goes another way than the function does there.",
         )
     yield tally.finding()
 
-    interpreted, bounds = subject.interpreted(points)
-    narrow = np.finfo(subject.program.options.dtype).eps / np.finfo(np.float64).eps
+    interpreted, bounds = problem.interpreted(points)
+    narrow = np.finfo(problem.program.options.dtype).eps / np.finfo(np.float64).eps
     bounds = 2.0 * narrow * bounds
-    alone = np.stack([flat(subject.program(*point)) for point in points], axis=1)
-    axes = tuple(None if shape is None else 0 for shape in subject.recording.argument_shapes)
+    alone = np.stack([flat(problem.program(*point)) for point in points], axis=1)
+    axes = tuple(None if shape is None else 0 for shape in problem.recording.argument_shapes)
     together = [
         points[0][k] if axis is None else np.stack([point[k] for point in points]) for k, axis in enumerate(axes)
     ]
     pairs = [("compiled code, its tape in NumPy", alone, interpreted)]
     if any(axis is not None for axis in axes):
-        result = subject.program.batch(*together, in_axes=axes)
+        result = problem.program.batch(*together, in_axes=axes)
         pairs.append(("batch, one by one", _by_point(result, len(points)), alone))
     for name, program in others.items():
         pairs.append((name, np.stack([flat(program(*point)) for point in points], axis=1), alone))
     for name, one, other in pairs:
         tally = Tally(name)
         for k, point in enumerate(points):
-            tally.add(one[:, k], other[:, k], bounds[:, k], partial(_entry, subject, point))
+            tally.add(one[:, k], other[:, k], bounds[:, k], partial(_entry, problem, point))
         yield tally.finding()
 
 
-def compare_slopes(subject: Subject, points: Sequence[Point]) -> Iterator[Finding]:
+def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Finding]:
     """The Jacobian with complex steps where the function is analytic, and with differences."""
     exact, rough = Tally("Jacobian, complex step"), Tally("Jacobian, differences")
     generator = np.random.default_rng(0)
-    _, bounds = subject.interpreted(points)
-    narrow = np.finfo(subject.program.options.dtype).eps
+    _, bounds = problem.interpreted(points)
+    narrow = np.finfo(problem.program.options.dtype).eps
     for k, point in enumerate(points):
-        jacobian = subject.jacobian(flat(subject.program(*point)))
-        rounding = subject.jacobian(bounds[:, k]) * (narrow / np.finfo(np.float64).eps)
-        chosen = np.arange(len(subject.columns))
+        jacobian = problem.jacobian(flat(problem.program(*point)))
+        rounding = problem.jacobian(bounds[:, k]) * (narrow / np.finfo(np.float64).eps)
+        chosen = np.arange(len(problem.columns))
         for column in np.sort(generator.permutation(chosen)[:COLUMNS]).tolist():
-            slopes = _differences(subject, point, column)
+            slopes = _differences(problem, point, column)
             found, lost = jacobian[:, column], rounding[:, column]
             size = np.abs(slopes.central).max(initial=0.0, where=np.isfinite(slopes.central))
             allowed = ESTIMATES * slopes.error + RELATIVE * np.abs(slopes.central) + FLOOR * size + lost
@@ -141,7 +141,7 @@ def compare_slopes(subject: Subject, points: Sequence[Point]) -> Iterator[Findin
             expected = np.where(slopes.kinks, between, slopes.central)
 
             def where(row: int, point: Point = point, column: int = column) -> str:
-                return f"{subject.name_of_slope(row, column)} at {_written(point)}"
+                return f"{problem.name_of_slope(row, column)} at {_written(point)}"
 
             def reason(row: int, slopes: Slopes = slopes, found: Floats = found, lost: Floats = lost) -> str:
                 if slopes.kinks[row]:
@@ -151,7 +151,7 @@ def compare_slopes(subject: Subject, points: Sequence[Point]) -> Iterator[Findin
                 return "The derivative is wrong there, or the function is not smooth."
 
             rough.add(found, expected, allowed, where, reason)
-            steps = _complex_steps(subject, point, column)
+            steps = _complex_steps(problem, point, column)
             if steps is not None:
                 analytic = (np.abs(steps - slopes.central) <= allowed) & ~slopes.kinks
                 tight = 2.0 * lost + UNIT * np.abs(steps) + 64.0 * narrow * np.abs(found) + NOTHING
@@ -159,25 +159,25 @@ def compare_slopes(subject: Subject, points: Sequence[Point]) -> Iterator[Findin
     yield from (tally.finding() for tally in (exact, rough) if tally.compared)
 
 
-def _differences(subject: Subject, point: Point, column: int) -> Slopes:
-    position, index = subject.columns[column]
+def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:
+    position, index = problem.columns[column]
     argument = np.abs(point[position])
     x = float(np.asarray(point[position])[index])
 
     def values(y: float) -> Floats:
-        found = subject.values(subject.moved(point, column, y))
-        return np.full(subject.rows, np.nan) if found is None else found
+        found = problem.values(problem.moved(point, column, y))
+        return np.full(problem.rows, np.nan) if found is None else found
 
     return central_differences(values, x, abs(x) or float(argument.max()) or 1.0)
 
 
-def _complex_steps(subject: Subject, point: Point, column: int) -> Floats | None:
+def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | None:
     """Slopes from complex steps; None where the function does not take complex numbers."""
-    position, index = subject.columns[column]
+    position, index = problem.columns[column]
     x = float(np.asarray(point[position])[index])
 
     def values(z: complex) -> NDArray[Any]:
-        outcome = run(subject.function, subject.moved(point, column, z))
+        outcome = run(problem.function, problem.moved(point, column, z))
         return np.concatenate([leaf.ravel() for _, leaf in outcome.leaves]).astype(complex)
 
     try:
@@ -186,7 +186,7 @@ def _complex_steps(subject: Subject, point: Point, column: int) -> Floats | None
             steps = complex_step(values, x)
     except Exception:
         return None
-    return steps if len(steps) == subject.rows else None
+    return steps if len(steps) == problem.rows else None
 
 
 def _by_point(result: Any, count: int) -> Floats:
@@ -195,8 +195,8 @@ def _by_point(result: Any, count: int) -> Floats:
     return np.concatenate([np.empty((count, 0)), *leaves], axis=1, dtype=np.float64).T
 
 
-def _entry(subject: Subject, point: Point, entry: int) -> str:
-    return f"{subject.name(entry)} at {_written(point)}"
+def _entry(problem: FlatProblem, point: Point, entry: int) -> str:
+    return f"{problem.name(entry)} at {_written(point)}"
 
 
 def _written(point: Point) -> str:

@@ -4,8 +4,7 @@ Standard output carries what was asked for, the error stream everything else. Ex
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
-import accumulus.cli.cache  # registers its command
-import accumulus.cli.generate  # noqa: F401  # registers its command
-from accumulus.cli.commands import app, main
+from accumulus.cli import cache_command, commands, generate  # noqa: F401  # they register their commands
+from accumulus.cli.application import app, main
 
 __all__ = ["app", "main"]

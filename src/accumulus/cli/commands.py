@@ -1,25 +1,20 @@
-"""The commands, each a plain function whose parameters Typer reads."""
+"""The commands that plan, compare, emit and check, each a plain function whose parameters Typer reads."""
 
 from __future__ import annotations
 
-import functools
 import sys
-import unicodedata
 import warnings
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.console import Console, Group, RenderableType
-from typer.core import TyperGroup
+from rich.console import Group, RenderableType
 
+from accumulus.cli.application import AsJson, app, note, reported
 from accumulus.cli.jobs import processes
-from accumulus.cli.progress import Watch
-from accumulus.cli.subject import Subject, load
-from accumulus.errors import AccumulusError, TimeLimitWarning
+from accumulus.cli.problem import Problem, load
+from accumulus.cli.progress_bar import Watch
+from accumulus.errors import TimeLimitWarning
 from accumulus.show.output import write, write_json
 from accumulus.show.tables import duration, key_values
 from accumulus.show.tables import text as words
@@ -31,53 +26,13 @@ if TYPE_CHECKING:
     from accumulus.show.comparison import Candidate
     from accumulus.show.report import Report
 
-__all__ = ["app", "main"]
+__all__ = ["check", "compare", "emit", "methods", "plan"]
 
-INTERRUPTED: Final = 130
 #: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1
-P = ParamSpec("P")
-#: Commands that live elsewhere: the module with their Typer application as `app`, imported when they are asked for.
-ELSEWHERE: Final = {"research": "accumulus.theory.research.commands"}
 
-
-class Commands(TyperGroup):
-    """All commands; what they are given is text that can be shown."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands."""
-        return [*super().list_commands(ctx), *ELSEWHERE]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, None if there is none."""
-        if cmd_name not in ELSEWHERE:
-            return super().get_command(ctx, cmd_name)
-        command = typer.main.get_command(import_module(ELSEWHERE[cmd_name]).app)
-        command.invoke = reported(command.invoke)  # type: ignore[method-assign]
-        return command
-
-    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
-        """Run a command; an argument that would drive the terminal is refused, since any message may quote it."""
-        given = sys.argv[1:] if args is None else list(args)
-        for argument in given:
-            if any(unicodedata.category(character) == "Cc" for character in argument):
-                _note(f"error: {argument!r} holds control characters; rename the file", style="red")
-                sys.exit(2)
-        return super().main(given, *others, **options)
-
-
-app = typer.Typer(
-    name="accumulus",
-    cls=Commands,
-    help="Plan, compare and emit cheap, verified Jacobians of Python functions.",
-    epilog="SUBJECT is a function, file.py:function with one --shape for each argument, or a graph, graph.json.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-SubjectText = Annotated[
-    str, typer.Argument(metavar="SUBJECT", help="file.py:function, or graph.json", show_default=False)
+ProblemText = Annotated[
+    str, typer.Argument(metavar="PROBLEM", help="file.py:function, or graph.json", show_default=False)
 ]
 Shapes = Annotated[
     list[str] | None,
@@ -94,7 +49,6 @@ TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stop
 Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
 Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
 ]
@@ -104,48 +58,10 @@ Output = Annotated[
 ]
 
 
-def main() -> None:
-    """Run the command line of this process."""
-    app()
-
-
-def reported(command: Callable[P, None]) -> Callable[P, None]:
-    """The command with errors and Ctrl-C turned into messages and exit codes."""
-
-    @functools.wraps(command)
-    def run(*arguments: P.args, **options: P.kwargs) -> None:
-        try:
-            command(*arguments, **options)
-        except AccumulusError as error:
-            _note(f"error: {error}", style="red")
-            raise typer.Exit(1) from None
-        except OSError as error:
-            _note(f"error: {error.filename}: {error.strerror or error}", style="red")
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            _note("stopped by Ctrl-C", style="red")
-            raise typer.Exit(INTERRUPTED) from None
-
-    return run
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"accumulus {version('accumulus')}")
-        raise typer.Exit
-
-
-@app.callback()
-def accumulus(
-    _: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
-) -> None:
-    """Plan, compare and emit cheap, verified Jacobians of Python functions."""
-
-
 @app.command()
 @reported
 def plan(
-    subject: SubjectText,
+    problem: ProblemText,
     shape: Shapes = None,
     method: Method = "auto",
     objective: ObjectiveName = "operations",
@@ -161,7 +77,7 @@ def plan(
     if as_json and (expressions or latex):
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
     options = _options(method, objective, time_limit, seed, effort)
-    what = load(subject, shape or [])
+    what = load(problem, shape or [])
     with processes(jobs) as executor:
         found, interrupted = _find(what, {**options, "executor": executor})
     if expressions or latex:
@@ -180,7 +96,7 @@ def plan(
 @app.command()
 @reported
 def compare(
-    subject: SubjectText,
+    problem: ProblemText,
     shape: Shapes = None,
     objective: ObjectiveName = "operations",
     time_limit: TimeLimit = 1.0,
@@ -196,7 +112,7 @@ def compare(
     from accumulus.show.comparison import Candidate, chosen_because, comparison_table
 
     options = _options("auto", objective, time_limit, seed, effort)
-    what = load(subject, shape or [])
+    what = load(problem, shape or [])
     candidates: list[Candidate] = []
     interrupted = False
     names, skipped = _within(what.graph, time_limit)
@@ -239,7 +155,7 @@ def compare(
 @app.command()
 @reported
 def emit(
-    subject: SubjectText,
+    problem: ProblemText,
     shape: Shapes = None,
     target: Annotated[str, typer.Option(help="Language of the source: numpy or llvm.")] = "numpy",
     values: Annotated[bool, typer.Option(help="Whether the code returns the function's values, too.")] = True,
@@ -257,7 +173,7 @@ def emit(
 
     check_target(target)
     options = _options(method, objective, time_limit, seed, effort)
-    what = load(subject, shape or [])
+    what = load(problem, shape or [])
     with processes(jobs) as executor:
         found, interrupted = _find(what, {**options, "executor": executor})
     text = source(what, found, target, values=values)
@@ -265,7 +181,7 @@ def emit(
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
-        _note(f"wrote {output}")
+        note(f"wrote {output}")
     if interrupted:
         raise KeyboardInterrupt
 
@@ -283,7 +199,7 @@ def check(
     import numpy as np
 
     from accumulus.checking.check import check as hold
-    from accumulus.cli.subject import load_function, user_code
+    from accumulus.cli.problem import load_function, user_code
 
     f, shapes, path = load_function(function, shape or [])
     generator = np.random.default_rng(seed)
@@ -319,7 +235,7 @@ def _options(method: str, objective: str, time_limit: float, seed: int, effort: 
     return given
 
 
-def _find(what: Subject, options: dict[str, Any]) -> tuple[Plan, bool]:
+def _find(what: Problem, options: dict[str, Any]) -> tuple[Plan, bool]:
     """The plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
     from accumulus.search.find import plan as find
 
@@ -345,7 +261,7 @@ def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], 
     return run, skipped
 
 
-def _report(what: Subject, found: Plan) -> Report:
+def _report(what: Problem, found: Plan) -> Report:
     from accumulus.show.report import Report
 
     stages = {**what.seconds, "plan": found.seconds}
@@ -354,7 +270,3 @@ def _report(what: Subject, found: Plan) -> Report:
     program = what.trace.compile(found, values=True)
     program.seconds = {**stages, **program.seconds}
     return Report.of(program)
-
-
-def _note(text: str, style: str | None = None) -> None:
-    Console(stderr=True, highlight=False).print(words(text), style=style, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from accumulus.cli.commands import _note, app, reported
+from accumulus.cli.application import app, note, reported
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
 from accumulus.show.output import write
@@ -47,7 +47,7 @@ def generate(
         arguments["seed"] = seed
     graph = get(name)(**arguments)
     save_graph(graph, output)
-    _note(f"wrote {output}: {graph!r}")
+    note(f"wrote {output}: {graph!r}")
 
 
 def _argument(text: str) -> tuple[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accumulus.cli.subject import Subject
+from accumulus.cli.problem import Problem
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["source"]
 
 
-def source(subject: Subject, plan: Plan, target: str, *, values: bool) -> str:
+def source(problem: Problem, plan: Plan, target: str, *, values: bool) -> str:
     """The program in the target's language.
 
     For a function it maps the entries of its arguments to values (if `values`) and Jacobians, flattened in C order. For
     a graph it maps the labels that are not known numbers, edge by edge, to the Jacobian, roots × terminals.
     """
-    if subject.trace is None:
-        text, lines = _from_labels(subject.graph, plan, target)
+    if problem.trace is None:
+        text, lines = _from_labels(problem.graph, plan, target)
     else:
-        text, lines = _from_function(subject.trace, plan, target, values)
+        text, lines = _from_function(problem.trace, plan, target, values)
     # a name that breaks the line would end the comment
     return "".join(f"{target_of(target).comment} {printable(line)}\n" for line in lines) + text
 

@@ -1,6 +1,6 @@
 """``accumulus research``: instruments for open questions of the theory.
 
-The command line knows this module by name only (`accumulus.cli.commands`), and imports it when it is called. There
+The command line knows this module by name only (`accumulus.cli.application`), and imports it when it is called. There
 errors and Ctrl-C become messages and exit codes.
 """
 

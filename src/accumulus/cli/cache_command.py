@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
-from accumulus.cli.commands import AsJson, _note, app, reported
+from accumulus.cli.application import AsJson, app, note, reported
 from accumulus.show.output import write, write_json
 from accumulus.show.tables import amount, table, text
 
@@ -34,4 +34,4 @@ def cache(
     rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
     write(Group(text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
     if how != "usable":
-        _note(how, style="red")
+        note(how, style="red")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from accumulus.api import Trace
     from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["Subject", "UserCodeError", "load", "load_function", "parse_shape", "user_code"]
+__all__ = ["Problem", "UserCodeError", "load", "load_function", "parse_shape", "user_code"]
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -42,7 +42,7 @@ class UserCodeError(AccumulusError):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Problem:
     """A function that was recorded, or a graph without one."""
 
     name: str
@@ -52,8 +52,8 @@ class Subject:
     seconds: dict[str, float]
 
 
-def load(text: str, shapes: Sequence[str]) -> Subject:
-    """The subject that the command line names.
+def load(text: str, shapes: Sequence[str]) -> Problem:
+    """The problem that the command line names.
 
     Args:
         text: ``file.py:function``, ``graph.json`` or ``graph.graphml``.
@@ -63,24 +63,56 @@ def load(text: str, shapes: Sequence[str]) -> Subject:
         typer.BadParameter: if there is no such file, or the shapes do not fit the function.
         AccumulusError: if there is no such function, it cannot be loaded or recorded, or the graph is malformed.
     """
-    path_text, colon, function_name = text.rpartition(":")
-    if not colon or not path_text.endswith(".py"):
-        path_text, function_name = text, ""
-    path = Path(path_text)
-    is_graph = path.suffix.lower() in READABLE
-    if path.suffix != ".py" and not is_graph:
-        forms = " or ".join(f"graph{end}" for end in READABLE)
-        raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path_text!r}")
-    if is_graph:
+    if Path(text).suffix.lower() in READABLE:
+        _check_file(text)
         if shapes:
             raise typer.BadParameter("--shape is for functions; a graph file has all that is needed")
-        return _load_graph(path)
-    if not function_name:
+        graph, reading = _timed(lambda: load_graph(Path(text)))
+        return Problem(graph.name, graph, None, {"read": reading})
+    if ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
+        forms = " or ".join(f"graph{end}" for end in READABLE)
+        raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
+    f, sizes, path = load_function(text, shapes)
+
+    import numpy as np
+
+    from accumulus.api import trace
+
+    with user_code(path):
+        recording, tracing = _timed(lambda: trace(f, *(np.ones(shape)[()] for shape in sizes)))
+    linearized, linearizing = _timed(recording.linearize)
+    return Problem(text.rpartition(":")[2], linearized, recording, {"trace": tracing, "linearize": linearizing})
+
+
+def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
+    """The function that the command line names, the shapes of its arguments, and its file.
+
+    Raises:
+        typer.BadParameter: if the text names no function, or the shapes do not fit it.
+        AccumulusError: if there is no such function, or it cannot be loaded.
+    """
+    path_text, _, name = (text, "", "") if text.endswith(".py") else text.rpartition(":")
+    path = Path(path_text)
+    if path.suffix != ".py":
+        raise typer.BadParameter(f"{text!r} names no function; expected file.py:function")
+    _check_file(path_text)
+    if not name:
         names = ", ".join(_functions_in(path)) or "no functions"
         raise typer.BadParameter(f"name a function: {path_text}:function ({path.name} defines {names})")
-    return _load_function(path, function_name, [parse_shape(shape) for shape in shapes])
+    sizes = [parse_shape(shape) for shape in shapes]
+    with user_code(path):
+        module = _module(path)
+    f = getattr(module, name, None)
+    if not callable(f):
+        known = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
+        raise unknown_name(f"function of {path.name}", name, known)
+    _check_count(f, name, sizes)
+    return f, sizes, path
+
+
+def _check_file(text: str) -> None:
+    if not Path(text).is_file():
+        raise typer.BadParameter(f"there is no file {text!r}")
 
 
 def parse_shape(text: str) -> Shape:
@@ -96,51 +128,6 @@ def parse_shape(text: str) -> Shape:
     if not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
         raise typer.BadParameter(f"--shape {text!r}: expected 6, 3,3 or 3x3, or 'scalar' for a number")
     return tuple(map(int, sizes))
-
-
-def _load_graph(path: Path) -> Subject:
-    graph, seconds = _timed(lambda: load_graph(path))
-    return Subject(graph.name, graph, None, {"read": seconds})
-
-
-def _load_function(path: Path, name: str, shapes: Sequence[Shape]) -> Subject:
-    import numpy as np
-
-    from accumulus.api import trace
-
-    f = _function(path, name, shapes)
-    with user_code(path):
-        recording, tracing = _timed(lambda: trace(f, *(np.ones(shape)[()] for shape in shapes)))
-    graph, linearizing = _timed(recording.linearize)
-    return Subject(name, graph, recording, {"trace": tracing, "linearize": linearizing})
-
-
-def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
-    """The function that the command line names, the shapes of its arguments, and its file.
-
-    Raises:
-        typer.BadParameter: if the text names no function, or the shapes do not fit it.
-        AccumulusError: if there is no such function, or it cannot be loaded.
-    """
-    path_text, _, name = text.rpartition(":")
-    path = Path(path_text)
-    if path.suffix != ".py" or not name:
-        raise typer.BadParameter(f"{text!r} names no function; expected file.py:function")
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path_text!r}")
-    parsed = [parse_shape(shape) for shape in shapes]
-    return _function(path, name, parsed), parsed, path
-
-
-def _function(path: Path, name: str, shapes: Sequence[Shape]) -> Callable[..., Any]:
-    with user_code(path):
-        module = _module(path)
-    f = getattr(module, name, None)
-    if not callable(f):
-        known = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
-        raise unknown_name(f"function of {path.name}", name, known)
-    _check_count(f, name, shapes)
-    return f  # type: ignore[no-any-return]  # callable, as asked above
 
 
 def _check_count(f: Callable[..., Any], name: str, shapes: Sequence[Shape]) -> None:

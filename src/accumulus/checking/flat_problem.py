@@ -17,14 +17,14 @@ from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
 from accumulus.tape.error_bounds import evaluate_with_bounds
 
-__all__ = ["Subject"]
+__all__ = ["FlatProblem"]
 
 Floats = NDArray[np.float64]
 #: What is passed to the function, in its order.
 Point = Sequence[Any]
 
 
-class Subject:
+class FlatProblem:
     """What is checked.
 
     Args:
