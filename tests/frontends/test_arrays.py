@@ -222,3 +222,25 @@ def test_what_is_not_recorded_says_so(source):
     with pytest.raises(TraceError, match=REFUSED[source]):
         record(eval(f"lambda A: {source}", globals()), [A])
     assert copy  # used by the sources above
+
+
+def test_numbers_are_not_changed_in_place():
+    """`b &= c` of truth values is `b = b & c`, and so for all operators of numbers."""
+
+    def f(x):
+        chosen = before = x[0] > 0
+        chosen &= x[1] < 1
+        chosen |= ~before
+        chosen ^= False
+        a = b = x[0]
+        a += 1.0
+        a *= x[1]
+        a -= b
+        a /= x[1]
+        a **= 2
+        a //= 0.25
+        a %= 3.0
+        return np.where(chosen, a * x, b + before * x)
+
+    for x in ([0.5, 0.25], [0.5, 1.5], [-0.5, 1.5]):
+        record(f, [np.array(x)], check=True)

@@ -15,7 +15,6 @@ from functools import partialmethod
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
@@ -124,6 +123,18 @@ class _Scalar(Traced):
         """Zero."""
         return 0.0
 
+    def __neg__(self) -> Any:
+        return np.negative(self)
+
+    def __pos__(self) -> Any:
+        return np.positive(self)
+
+    def __abs__(self) -> Any:
+        return np.absolute(self)
+
+    def __invert__(self) -> Any:
+        return np.invert(self)
+
     def __copy__(self) -> _Scalar:
         return self
 
@@ -137,13 +148,12 @@ class _Scalar(Traced):
         return f"{type(self).__name__}({self})"
 
 
-class TracedBoolean(_Scalar, NDArrayOperatorsMixin):
+class TracedBoolean(_Scalar):
     """A truth value that depends on the function's arguments."""
 
     __slots__ = ()
     __class__: Any = property(lambda self: np.bool_)
     boolean = True
-    __hash__ = Traced.__hash__
 
 
 class TracedScalar(_Scalar):
@@ -151,16 +161,9 @@ class TracedScalar(_Scalar):
 
     __slots__ = ()
     __class__: Any = property(lambda self: np.float64)
-    __hash__ = Traced.__hash__
 
     def __neg__(self) -> TracedScalar:
         return TracedScalar(self.tape, self.tape.negative(self.reference))
-
-    def __pos__(self) -> TracedScalar:
-        return self
-
-    def __abs__(self) -> TracedScalar:
-        return TracedScalar(self.tape, self.tape.apply("abs", self.reference))
 
     def __floor__(self) -> Any:
         return np.floor(self)
@@ -177,10 +180,27 @@ class TracedScalar(_Scalar):
 
 
 Binary = Callable[[Any, Any], Any]
+Builder = Callable[[Tape, int, int], int]
 
 
-def _operators(ufunc: np.ufunc, build: Callable[[Tape, int, int], int], result: type[_Scalar]) -> tuple[Binary, Binary]:
-    """An operator of `TracedScalar` and its reflection: the tape's builder for numbers, else the universal function."""
+def _is_operand(other: object) -> bool:
+    return isinstance(other, Traced | np.ndarray | np.generic | list | tuple | numbers.Complex)
+
+
+def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
+    """An operator and its reflection."""
+
+    def forward(self: _Scalar, other: Any) -> Any:
+        return ufunc(self, other) if _is_operand(other) else NotImplemented
+
+    def reflected(self: _Scalar, other: Any) -> Any:
+        return ufunc(other, self) if _is_operand(other) else NotImplemented
+
+    return forward, reflected
+
+
+def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> tuple[Binary, Binary]:
+    """The same of `TracedScalar`: the tape's builder for numbers, else the universal function."""
 
     def forward(self: TracedScalar, other: Any) -> Any:
         tape = self.tape
@@ -200,31 +220,22 @@ def _operators(ufunc: np.ufunc, build: Callable[[Tape, int, int], int], result: 
     return forward, reflected
 
 
-def _is_operand(other: object) -> bool:
-    return isinstance(other, Traced | np.ndarray | np.generic | list | tuple | numbers.Complex)
-
-
-def _through(ufunc: np.ufunc) -> tuple[Binary, Binary]:
-    """An operator and its reflection that always take the universal function."""
-
-    def forward(self: Any, other: Any) -> Any:
-        return ufunc(self, other) if _is_operand(other) else NotImplemented
-
-    def reflected(self: Any, other: Any) -> Any:
-        return ufunc(other, self) if _is_operand(other) else NotImplemented
-
-    return forward, reflected
-
-
-#: Operators with the universal function and the tape's builder that they stand for.
-_ARITHMETIC: Final[dict[str, tuple[np.ufunc, Callable[[Tape, int, int], int]]]] = {
+#: Operators with the universal function that they stand for, and the tape's builder for numbers where there is one.
+_OPERATORS: Final[dict[str, tuple[np.ufunc, Builder | None]]] = {
     "add": (np.add, Tape.add),
     "sub": (np.subtract, Tape.subtract),
     "mul": (np.multiply, Tape.multiply),
     "truediv": (np.divide, Tape.divide),
     "pow": (np.power, Tape.power),
+    "floordiv": (np.floor_divide, None),
+    "mod": (np.remainder, None),
+    "divmod": (np.divmod, None),
+    "and": (np.bitwise_and, None),
+    "or": (np.bitwise_or, None),
+    "xor": (np.bitwise_xor, None),
 }
-_COMPARISONS: Final[dict[str, tuple[np.ufunc, Callable[[Tape, int, int], int]]]] = {
+#: Comparisons, which Python reflects by itself.
+_COMPARISONS: Final[dict[str, tuple[np.ufunc, Builder]]] = {
     "lt": (np.less, lambda tape, a, b: tape.apply("less", a, b)),
     "le": (np.less_equal, lambda tape, a, b: tape.apply("less_equal", a, b)),
     "gt": (np.greater, lambda tape, a, b: tape.apply("less", b, a)),
@@ -232,24 +243,19 @@ _COMPARISONS: Final[dict[str, tuple[np.ufunc, Callable[[Tape, int, int], int]]]]
     "eq": (np.equal, lambda tape, a, b: tape.apply("equal", a, b)),
     "ne": (np.not_equal, lambda tape, a, b: tape.apply("not_equal", a, b)),
 }
-_OTHERS: Final[dict[str, np.ufunc]] = {
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "divmod": np.divmod,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 
 
 def _define_operators() -> None:
-    for symbol, (ufunc, build) in _COMPARISONS.items():
-        setattr(TracedScalar, f"__{symbol}__", _operators(ufunc, build, TracedBoolean)[0])
-    pairs = {symbol: _operators(ufunc, build, TracedScalar) for symbol, (ufunc, build) in _ARITHMETIC.items()}
-    pairs |= {symbol: _through(ufunc) for symbol, ufunc in _OTHERS.items()}
-    for symbol, (forward, reflected) in pairs.items():
-        setattr(TracedScalar, f"__{symbol}__", forward)
-        setattr(TracedScalar, f"__r{symbol}__", reflected)
+    """No operator changes a number in place: ``b &= c`` is ``b = b & c``, as for NumPy's."""
+    for symbol, (ufunc, build) in (_OPERATORS | _COMPARISONS).items():
+        kinds = [(_Scalar, _operator(ufunc))]
+        if build is not None:
+            result = TracedBoolean if symbol in _COMPARISONS else TracedScalar
+            kinds.append((TracedScalar, _quick_operator(ufunc, build, result)))
+        for kind, (forward, reflected) in kinds:
+            setattr(kind, f"__{symbol}__", forward)
+            if symbol in _OPERATORS:
+                setattr(kind, f"__r{symbol}__", reflected)
 
 
 def _define_methods() -> None:
