@@ -29,8 +29,8 @@ from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
-from accumulus.search.kept.hashing import graph_hash
-from accumulus.search.plan import Plan
+from accumulus.search.plans.plan import Plan
+from accumulus.search.plans.plan_keys import graph_hash
 
 __all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
 

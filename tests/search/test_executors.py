@@ -15,8 +15,8 @@ from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
 from accumulus.options import Options
 from accumulus.search.find import plan
-from accumulus.search.kept import store
 from accumulus.search.parallel import PARTS, members
+from accumulus.search.plans import plan_cache
 from accumulus.search.registry import get
 from accumulus.workers import Workers
 
@@ -336,7 +336,7 @@ def test_what_is_no_executor(executor):
 
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
-    monkeypatch.setenv(store.SWITCH, "1")
+    monkeypatch.setenv(plan_cache.SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     return {**BUDGET, "cache": True}
 

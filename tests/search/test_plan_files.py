@@ -20,8 +20,8 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.search.find import plan
-from accumulus.search.kept.files import VERSION, load_plan, save_plan
-from accumulus.search.kept.hashing import graph_hash
+from accumulus.search.plans.plan_files import VERSION, load_plan, save_plan
+from accumulus.search.plans.plan_keys import graph_hash
 
 METHODS = tuple(methods())
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -167,7 +167,7 @@ MALFORMED = [
     (["version"], VERSION + 1, f"version {VERSION + 1}, this accumulus reads up to {VERSION}; install"),
     (["version"], 0, "'version' is 0"),
     (["version"], "1", "'version' is '1'"),
-    (["vresion"], 1, "the file has the key 'vresion'"),
+    (["vresion"], 1, "the file has the unknown key 'vresion'"),
     (["method"], 3, "'method' is 3"),
     (["objective"], "price", "'objective' is 'price'; expected 'fma' or"),
     (["objective"], [], "'objective' is"),
@@ -207,7 +207,7 @@ MALFORMED = [
     (["graph", "sizes"], [1], "'sizes' is"),
     (["graph", "sizes"], [1, 0, 1, 1, 1, 1], "a size is 0"),
     (["graph", "name"], 5, "the graph's 'name' is 5"),
-    (["graph", "about"], 5, "'graph' has the key 'about'"),
+    (["graph", "about"], 5, "'graph' has the unknown key 'about'"),
 ]
 
 
@@ -267,7 +267,7 @@ WRONG_TAPES = [
     (["tape", "operations", 1], ["sin", 0], r"operations\[1\] is .*; expected one that is not there"),
     (["tape", "outputs"], [99], "outputs that it has"),
     (["tape", "outputs"], ["x"], "outputs that it has"),
-    (["tape", "code"], "", "'tape' has the key 'code'"),
+    (["tape", "code"], "", "'tape' has the unknown key 'code'"),
     (["labels", 0], 99, r"labels\[0\] is 99; expected a reference of the tape"),
     (["labels", 0], "variable", r"labels\[0\] is 'variable'; expected a reference"),
     (["roots"], [0], "a root|depends|root"),

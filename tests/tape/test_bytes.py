@@ -10,12 +10,11 @@ from hypothesis import given
 from strategies import tapes
 
 from accumulus.tape.bytes import from_bytes, to_bytes
-from accumulus.tape.hashing import tape_parts
 from accumulus.tape.tape import Tape
 
 
 def same(tape, other):
-    return tape_parts(tape) == tape_parts(other)
+    return to_bytes(tape) == to_bytes(other)
 
 
 @given(tape=tapes())

@@ -22,7 +22,7 @@ from accumulus.text import printable
 
 if TYPE_CHECKING:
     from accumulus.graph.graph import DifferentiationGraph
-    from accumulus.search.plan import Plan
+    from accumulus.search.plans.plan import Plan
     from accumulus.show.comparison import Candidate
     from accumulus.show.report import Report
 

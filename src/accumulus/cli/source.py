@@ -17,7 +17,7 @@ from accumulus.text import printable
 if TYPE_CHECKING:
     from accumulus.api import Trace
     from accumulus.graph.graph import DifferentiationGraph
-    from accumulus.search.plan import Plan
+    from accumulus.search.plans.plan import Plan
 
 __all__ = ["source"]
 

@@ -26,7 +26,7 @@ from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
 
-__all__ = ["LARGEST_SIZE", "DifferentiationGraph", "Kind"]
+__all__ = ["LARGEST_SIZE", "DifferentiationGraph", "Kind", "label_parts"]
 
 #: Entries of a vertex, at most, so that costs are numbers that compiled code can add up.
 LARGEST_SIZE: Final = 1 << 16
@@ -98,7 +98,7 @@ class DifferentiationGraph:
             raise GraphError(f"sizes is {sizes!r}; expected a dictionary from names to whole numbers")
         for edge in edges:
             source, target, label = _edge(edge)
-            kind, symbol, value = _label(label, edge)
+            kind, symbol, value = label_parts(label, edge)
             if value is not None:
                 constants[len(sources)] = value
             sources.append(number(source))
@@ -401,7 +401,8 @@ def _edge(edge: Sequence[Any]) -> tuple[Hashable, Hashable, Any]:
     return edge[0], edge[1], edge[2] if len(edge) == 3 else None
 
 
-def _label(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | None]:
+def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | None]:
+    """Kind, symbol and value of a label, as the constructor of a graph takes it."""
     if label is None or isinstance(label, str):
         return Kind.VARIABLE, label, None
     if isinstance(label, Kind) and label is not Kind.ABSENT:

@@ -1,15 +1,22 @@
-"""Graphs as JSON files.
+"""Graphs as JSON, in two spellings of one form.
 
-The form is an object with ``edges``, a list of [from, to, label]; ``roots`` and ``terminals``, lists of vertex
-names; and optionally ``name``, ``sizes`` and, for whatever else there is to say, ``about``. A label is "one",
-"minus_one", "constant" or "variable", a number for a constant whose value is known, null, or any other text as a
-symbol. Keys that are not these, or that are there twice, are refused: a misspelt "roots" must not be overlooked.
-Nothing in a file is ever executed.
+The form is an object with ``edges``, a list of [from, to] or [from, to, label]; ``roots`` and ``terminals``, lists of
+vertices; and optionally ``name`` and ``sizes``. Keys that are not known, or that are there twice, are refused: a
+misspelt "roots" must not be overlooked. Nothing in a file is ever executed.
+
+*By names*, as people write it: vertices are what the edges call them, ``sizes`` an object of their names. A label is
+"one", "minus_one", "constant" or "variable", a number for a constant whose value is known, null, or any other text as a
+symbol. ``about`` says whatever else there is to say.
+
+*By numbers*, in the file of a plan, which speaks of vertices, edges and labels by number and needs its graph as it
+was: ``vertices`` is the list of names, ``sizes`` the list of sizes, and ``labels`` a list besides the edges, in which a
+symbol is an object {"symbol": text}. With ``tape``, the operations of the function, labels are references of that.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Hashable
 from itertools import chain
@@ -18,53 +25,64 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 
-from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.parsed import parsed_json
+import numpy as np
 
-__all__ = ["read_json", "write_json"]
+from accumulus.errors import AccumulusError, GraphError
+from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind, label_parts
+from accumulus.graph.parsed import check_keys, parsed_json, whole_numbers
+from accumulus.tape.tape import Tape
+
+__all__ = ["NUMBERED_KEYS", "graph_as_data", "graph_from_data", "read_json", "write_json"]
 
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
+NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", "tape")
+_TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
+#: Inputs of a tape, at most: they need memory, though nothing in the file says more of them than their number.
+_MOST_INPUTS: Final = 1 << 24
+
+
+# By names ----------------------------------------------------------------------------------------------------------
 
 
 def read_json(path: str | PathLike[str]) -> DifferentiationGraph:
-    """Read a graph from a JSON file.
+    """Read a graph from a JSON file that names its vertices.
 
     Raises:
         GraphError: if the file is not JSON of the form above, or not an acyclic graph.
         OSError: if the file cannot be read.
     """
     data = parsed_json(path, GraphError, infinite=True)
-    if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
-        raise GraphError(f"{path}: expected an object with a list 'edges' of [from, to, label]")
-    for key in data:
-        if key not in _KEYS:
-            raise GraphError(f"{path}: unknown key {shortened(key)}; expected {', '.join(_KEYS)}")
-    edges = []
-    for position, edge in enumerate(data["edges"]):
-        if not isinstance(edge, list) or len(edge) not in (2, 3) or not all(_is_name(v) for v in edge[:2]):
-            raise GraphError(
-                f"{path}: edges[{position}] is {shortened(edge)}; expected [from, to] or [from, to, label]"
-            )
-        label = edge[2] if len(edge) == 3 else None
-        edges.append((edge[0], edge[1], _KINDS.get(label, label) if isinstance(label, str) else label))
-    sizes = data.get("sizes", {})
-    if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
-        raise GraphError(f"{path}: 'sizes' is {shortened(sizes)}; expected an object of vertex names and whole numbers")
-    name = data.get("name", Path(path).stem)
-    if not isinstance(name, str):
-        raise GraphError(f"{path}: 'name' is {shortened(name)}; expected text")
-    ends = [_names(data, key, path) for key in ("roots", "terminals")]
-    vertices = set(chain(*(edge[:2] for edge in edges), *(end or () for end in ends)))
-    numbers = {str(v): v for v in vertices}
-    if sizes and len(numbers) < len(vertices):
-        raise GraphError(f"{path}: two vertices have the same name as text; expected others beside 'sizes'")
-    named_sizes = {numbers.get(v, v): size for v, size in sizes.items()}
     try:
-        return DifferentiationGraph(edges, *ends, sizes=named_sizes, name=name)
+        return _from_names(data, Path(path).stem)
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
+
+
+def _from_names(data: Any, name: str) -> DifferentiationGraph:
+    if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
+        raise GraphError("expected an object with a list 'edges' of [from, to, label]")
+    check_keys(data, _KEYS, "the file", GraphError)
+    edges = []
+    for position, edge in enumerate(data["edges"]):
+        if not isinstance(edge, list) or len(edge) not in (2, 3) or not all(map(_is_name, edge[:2])):
+            raise GraphError(f"edges[{position}] is {shortened(edge)}; expected [from, to] or [from, to, label]")
+        label = edge[2] if len(edge) == 3 else None
+        edges.append((*edge[:2], _KINDS.get(label, label) if isinstance(label, str) else label))
+    sizes, name = data.get("sizes", {}), data.get("name", name)
+    if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
+        raise GraphError(f"'sizes' is {shortened(sizes)}; expected an object of vertex names and whole numbers")
+    if not isinstance(name, str):
+        raise GraphError(f"'name' is {shortened(name)}; expected text")
+    ends = [data.get(key) for key in ("roots", "terminals")]
+    for key, names in zip(("roots", "terminals"), ends, strict=True):
+        if names is not None and not (isinstance(names, list) and all(map(_is_name, names))):
+            raise GraphError(f"'{key}' is {shortened(names)}; expected a list of vertex names")
+    vertices = set(chain(*(edge[:2] for edge in edges), *(names or () for names in ends)))
+    by_text = {str(v): v for v in vertices}
+    if sizes and len(by_text) < len(vertices):
+        raise GraphError("two vertices have the same name as text; expected others beside 'sizes'")
+    return DifferentiationGraph(edges, *ends, sizes={by_text.get(v, v): n for v, n in sizes.items()}, name=name)
 
 
 def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
@@ -74,30 +92,22 @@ def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         GraphError: if two vertices have the same name as text, or a symbol is the word for a kind.
         OSError: if the file cannot be written.
     """
-    names = [v if _is_name(v) else str(v) for v in graph.vertices]
+    names = _names(graph)
     for name, times in Counter(map(str, names)).items():
         if times > 1:
             raise GraphError(
                 f"{times} vertices are called {name!r} as text; rename all but one before saving the graph"
             )
-    edges = []
-    for e, (source, target) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        kind = Kind(int(graph.kinds[e]))
-        word: Any = kind.name.lower()
-        if kind is Kind.CONSTANT and e in graph.constants:
-            word = graph.constants[e]
-        elif kind is Kind.VARIABLE and graph.symbols[e] is not None:
-            word = graph.symbols[e]
-            if word in _KINDS:
-                raise GraphError(
-                    f"edges[{e}] has the symbol {word!r}, which is a kind in a file; rename it before saving"
-                )
-        edges.append([names[source], names[target], word])
+    labels = [_written_label(graph, e) for e in range(len(graph.sources))]
+    for e, label in enumerate(labels):
+        if label in _KINDS and label == _symbol(graph, e):
+            raise GraphError(f"edges[{e}] has the symbol {label!r}, which is a kind in a file; rename it before saving")
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), labels, strict=True)
     data: dict[str, Any] = {
         "name": graph.name,
         "roots": [names[v] for v in graph.roots],
         "terminals": [names[v] for v in graph.terminals],
-        "edges": edges,
+        "edges": [[names[j], names[i], label] for j, i, label in ends],
     }
     touched = {*graph.sources.tolist(), *graph.targets.tolist()}
     # ends without edges are read back if they have sizes; see `DifferentiationGraph`
@@ -112,8 +122,169 @@ def _is_name(value: object) -> bool:
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
-def _names(data: dict[str, Any], key: str, path: str | PathLike[str]) -> list[Hashable] | None:
-    names = data.get(key)
-    if names is not None and not (isinstance(names, list) and all(_is_name(v) for v in names)):
-        raise GraphError(f"{path}: '{key}' is {shortened(names)}; expected a list of vertex names")
-    return names
+def _names(graph: DifferentiationGraph) -> list[Hashable]:
+    """Names of the vertices; those that are neither text nor whole numbers become text."""
+    return [v if _is_name(v) else str(v) for v in graph.vertices]
+
+
+def _symbol(graph: DifferentiationGraph, edge: int) -> str | None:
+    return graph.symbols[edge] if graph.kinds[edge] == Kind.VARIABLE else None
+
+
+def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
+    """The symbol of an edge, its number, or the word for its kind."""
+    kind, symbol = Kind(int(graph.kinds[edge])), _symbol(graph, edge)
+    if kind is Kind.CONSTANT and edge in graph.constants:
+        return graph.constants[edge]
+    return kind.name.lower() if symbol is None else symbol
+
+
+# By numbers --------------------------------------------------------------------------------------------------------
+
+
+def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
+    """The graph by numbers, as lists, objects, numbers and text."""
+    data: dict[str, Any] = {
+        "name": graph.name,
+        "vertices": _names(graph),
+        "roots": list(map(int, graph.roots)),
+        "terminals": list(map(int, graph.terminals)),
+        "edges": [[j, i] for j, i in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)],
+    }
+    tape = graph.tape
+    if tape is not None:
+        data["labels"] = list(graph.labels)
+    else:
+        data["labels"] = [
+            _written_number(_written_label(graph, e)) if symbol is None else {"symbol": symbol}
+            for e, symbol in enumerate(_symbol(graph, e) for e in range(len(graph.sources)))
+        ]
+    if (graph.sizes != 1).any():
+        data["sizes"] = graph.sizes.tolist()
+    if tape is not None:
+        data["tape"] = {
+            "inputs": tape.inputs,
+            "constants": [_written_number(value) for value in tape.constants],
+            "operations": [[tape.operation(r).name, *tape.arguments(r)] for r in range(tape.inputs, len(tape))],
+            "outputs": list(tape.outputs),
+        }
+    return data
+
+
+def graph_from_data(data: Any) -> DifferentiationGraph:
+    """The graph that `graph_as_data` wrote.
+
+    Raises:
+        GraphError: naming what is wrong with it.
+    """
+    if not isinstance(data, dict):
+        raise GraphError(f"'graph' is {shortened(data)}; expected an object")
+    check_keys(data, NUMBERED_KEYS, "'graph'", GraphError)
+    name, names = data.get("name", ""), data.get("vertices")
+    if not isinstance(name, str):
+        raise GraphError(f"the graph's 'name' is {shortened(name)}; expected text")
+    if not isinstance(names, list) or not all(map(_is_name, names)):
+        raise GraphError(f"'vertices' is {shortened(names)}; expected a list of names")
+    count = len(names)
+    roots, terminals = (whole_numbers(data.get(key), key, count, GraphError) for key in ("roots", "terminals"))
+    edges, labels = data.get("edges"), data.get("labels")
+    if not isinstance(edges, list) or not isinstance(labels, list) or len(edges) != len(labels):
+        raise GraphError("expected two lists of one length, 'edges' of [from, to] and 'labels'")
+    pairs = [whole_numbers(edge, f"edges[{e}]", count, GraphError, length=2) for e, edge in enumerate(edges)]
+    sizes = whole_numbers(data.get("sizes", [1] * count), "sizes", LARGEST_SIZE + 1, GraphError, length=count)
+    if 0 in sizes:
+        raise GraphError("a size is 0; expected at least 1")
+    sources, targets = [j for j, _ in pairs], [i for _, i in pairs]
+    if "tape" in data:
+        tape = _read_tape(data["tape"])
+        for e, label in enumerate(labels):
+            if type(label) is not int or not -len(tape.constants) <= label < len(tape):
+                raise GraphError(f"labels[{e}] is {shortened(label)}; expected a reference of the tape")
+    else:
+        parts = [label_parts(_read_label(label, e), pairs[e]) for e, label in enumerate(labels)]
+    try:
+        if "tape" in data:
+            graph = DifferentiationGraph.from_tape(tape, labels, names, roots, terminals, sources, targets, name=name)
+            graph.sizes = np.array(sizes, np.int64)
+        else:
+            graph = DifferentiationGraph.from_arrays(
+                sources,
+                targets,
+                [kind for kind, _, _ in parts],
+                vertices=names,
+                roots=roots,
+                terminals=terminals,
+                symbols=[symbol for _, symbol, _ in parts],
+                constants={e: value for e, (_, _, value) in enumerate(parts) if value is not None},
+                sizes=sizes,
+                name=name,
+            )
+    except GraphError as error:
+        raise GraphError(f"'graph': {error}") from None
+    ends = [*roots, *terminals]
+    if len(set(ends)) < len(ends) or set(roots) & set(targets):
+        raise GraphError("a root is named twice, is a terminal, or has an edge to it; expected none of that")
+    return graph
+
+
+def _read_label(label: Any, edge: int) -> Kind | str | float:
+    if isinstance(label, dict) and list(label) == ["symbol"] and isinstance(label["symbol"], str):
+        symbol: str = label["symbol"]
+        return symbol
+    if isinstance(label, str) and label in _KINDS:
+        return _KINDS[label]
+    value = _read_number(label)
+    if value is None:
+        raise GraphError(
+            f"labels[{edge}] is {shortened(label)}; expected {', '.join(_KINDS)}, a number, or a symbol in an object"
+        )
+    return value
+
+
+def _read_tape(data: Any) -> Tape:
+    """The tape, built anew by its own builders: it comes out as it is written, or was never one."""
+    if not isinstance(data, dict):
+        raise GraphError(f"'tape' is {shortened(data)}; expected an object")
+    check_keys(data, _TAPE_KEYS, "'tape'", GraphError)
+    (inputs,) = whole_numbers([data.get("inputs")], "inputs", _MOST_INPUTS, GraphError)
+    constants, operations, outputs = (data.get(key) for key in _TAPE_KEYS[1:])
+    if not (isinstance(constants, list) and isinstance(operations, list) and isinstance(outputs, list)):
+        raise GraphError("expected lists 'constants', 'operations' and 'outputs' of the tape")
+    # those that keep the signs of zeros leave what the others have written, too
+    tape = Tape(inputs, signed_zeros=True)
+    for k, given in enumerate(constants):
+        value = _read_number(given)
+        if value is None or tape.constant(value) != -1 - k:
+            raise GraphError(f"constants[{k}] is {shortened(given)}; expected a number that is not there before")
+
+    def is_reference(given: Any) -> bool:
+        return type(given) is int and -len(constants) <= given < len(tape)
+
+    for k, operation in enumerate(operations):
+        if not (isinstance(operation, list) and operation and isinstance(operation[0], str)) or not all(
+            map(is_reference, operation[1:])
+        ):
+            raise GraphError(f"operations[{k}] is {shortened(operation)}; expected [name, references before it …]")
+        try:
+            reference = tape.apply(*operation)
+        except AccumulusError as error:
+            raise GraphError(f"operations[{k}]: {error}") from None
+        if reference != inputs + k or len(tape) != inputs + k + 1:
+            raise GraphError(
+                f"operations[{k}] is {shortened(operation)}; expected one that is not there in simpler form"
+            )
+    if len(tape.constants) != len(constants) or not all(map(is_reference, outputs)):
+        raise GraphError("the tape is not what was written; expected simplified operations, and outputs that it has")
+    tape.outputs, tape.signed_zeros = outputs, False
+    return tape
+
+
+def _written_number(value: Any) -> Any:
+    """A number that JSON does not have as text; everything else as it is."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read_number(given: Any) -> float | None:
+    if type(given) is float or (type(given) is int and abs(given) <= 1 << 53):
+        return float(given)
+    return float(given) if given in ("inf", "-inf", "nan") else None

@@ -11,6 +11,7 @@ import math
 import os
 import stat
 from collections import Counter
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from reprlib import repr as shortened
@@ -18,10 +19,12 @@ from typing import Any, Final
 
 from accumulus.errors import AccumulusError
 
-__all__ = ["LARGEST_FILE", "parsed_json", "read_bytes"]
+__all__ = ["LARGEST_FILE", "LARGEST_NUMBER", "check_keys", "parsed_json", "read_bytes", "whole_numbers"]
 
 #: Bytes of a file; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28
+#: No number of a vertex, edge or reference is larger.
+LARGEST_NUMBER: Final = (1 << 31) - 1
 
 
 class _OddError(ValueError):
@@ -65,6 +68,27 @@ def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
     if len(content) > LARGEST_FILE:
         raise error(f"{Path(path)} is larger than {LARGEST_FILE >> 20} MB; expected a smaller file")
     return content
+
+
+def check_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str, error: type[AccumulusError]) -> None:
+    """Refuse keys that are not known, since one that is misspelt would be overlooked."""
+    for key in data:
+        if key not in known:
+            raise error(f"{what} has the unknown key {shortened(key)}; expected {', '.join(known)}")
+
+
+def whole_numbers(
+    given: Any, what: str, below: int, error: type[AccumulusError], length: int | None = None
+) -> list[int]:
+    """A list of whole numbers from 0 to below − 1."""
+    if (
+        not isinstance(given, list)
+        or (length is not None and len(given) != length)
+        or not all(type(number) is int and 0 <= number < below for number in given)
+    ):
+        many = "" if length is None else f"{length} "
+        raise error(f"'{what}' is {shortened(given)}; expected a list of {many}whole numbers from 0 to {below - 1}")
+    return given
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
 from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results, Wanted
-from accumulus.rewriting.kept import key_of, recall, remember
+from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import optimise
 from accumulus.rewriting.plain import plain
 from accumulus.search.find import find_plan
-from accumulus.search.kept.store import is_on
-from accumulus.search.plan import Plan
+from accumulus.search.plans.plan import Plan
+from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, compile_tape
 
@@ -82,7 +82,7 @@ class Program:
         self.wanted: Wanted = wanted
         self.seconds = preparation.seconds
         self.from_cache: list[str] = []
-        self._keeps = options.cache and is_on()
+        self._keeps = options.cache and is_enabled()
         positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
@@ -155,8 +155,8 @@ class Program:
         """The tape as the optimiser makes it, now or before."""
         options = self.options
         with deadline.paused():
-            key = key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs)
-            known = recall(key, tape, kept_outputs) if self._keeps else None
+            key = tape_cache.key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs)
+            known = tape_cache.load(key, tape, kept_outputs) if self._keeps else None
         if known is not None:
             self.from_cache.append("optimise")
             return known
@@ -168,7 +168,7 @@ class Program:
             kept_outputs=kept_outputs,
         )
         if self._keeps:
-            remember(key, made)
+            tape_cache.store(key, made)
         return made
 
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:

@@ -1,4 +1,4 @@
-"""The search for a plan: kept ones are looked up, others found, verified and kept."""
+"""The search for a plan: it is taken from the cache, or found, verified and stored there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
-from accumulus.search.kept.store import is_on, key_of, recall, remember
 from accumulus.search.passes import verify
-from accumulus.search.plan import Plan
+from accumulus.search.plans.plan import Plan
+from accumulus.search.plans.plan_cache import is_enabled, key_of, load, store
 from accumulus.search.registry import Found, get
 from accumulus.workers import Workers
 
@@ -103,7 +103,7 @@ def find_plan(
     Args:
         deadline: of the search, if not after the time limit.
         keep_best: whether Ctrl-C only ends the search; else it is an interrupt for the caller, too.
-        before: is called if the plan is not kept and has to be found.
+        before: is called if the plan is not in the cache and has to be found.
     """
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
@@ -112,8 +112,8 @@ def find_plan(
         )
     until = Deadline(options.time_limit) if deadline is None else deadline
     with until.paused():
-        key = key_of(graph, options) if options.cache and order is None and is_on() else None
-        known = recall(key, graph) if key else None
+        key = key_of(graph, options) if options.cache and order is None and is_enabled() else None
+        known = load(key, graph) if key else None
     if known is not None:
         return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
     if before is not None:
@@ -154,7 +154,7 @@ def find_plan(
     if workers is not None and workers.failures:
         warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=3)
     if key and not (found.interrupted or found.unfinished) and (workers is None or workers.complete):
-        remember(key, made)
+        store(key, made)
     return made
 
 

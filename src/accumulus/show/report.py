@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
     from accumulus.programs.program import Program
-    from accumulus.search.plan import Plan
+    from accumulus.search.plans.plan import Plan
 
 __all__ = ["FunctionFacts", "GraphSize", "Report", "operations_by_kind"]
 

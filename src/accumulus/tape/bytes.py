@@ -1,7 +1,9 @@
-"""A tape as bytes and back, for what is kept on disk."""
+"""A tape as bytes and back: for the cache, and for the keys of what is made from it."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["from_bytes", "to_bytes"]
+__all__ = ["digest", "from_bytes", "to_bytes"]
 
 _ARITY: Final = np.array([operation.arity for operation in OPERATIONS])
 #: Numbers at the beginning: inputs, references, constants, outputs.
@@ -18,7 +20,7 @@ _HEAD: Final = 4
 
 
 def to_bytes(tape: Tape) -> bytes:
-    """Everything that a tape says."""
+    """Everything that a tape says: inputs, operations, constants bit for bit, outputs; equal tapes have equal bytes."""
     rows = np.zeros((len(tape), 4), "<i4")
     rows[:, 0] = np.frombuffer(bytes(tape.codes), np.uint8)
     rows[:, 1], rows[:, 2] = tape.first, tape.second
@@ -47,6 +49,16 @@ def from_bytes(content: bytes) -> Tape:
     if outputs and not (found.min() >= -constants and found.max() < size):
         raise ValueError("the tape has outputs that are not on it")
     return Tape.of_rows(inputs, rows, kept.tolist(), found.tolist())
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """A hash of several strings of bytes, 32 hexadecimal digits."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # lengths, so that nothing can move from one part to the next
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()
 
 
 def _check(inputs: int, rows: NDArray[np.int64], constants: int) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus import cache as kept
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
-from accumulus.tape.hashing import digest, tape_parts
+from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import code_version, processor
@@ -116,7 +116,7 @@ def key_of(
     return digest(
         [
             version(),
-            *tape_parts(tape),
+            to_bytes(tape),
             *(
                 bytes(array("q", positions))
                 for segment in segments

@@ -22,7 +22,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.cost import count
 from accumulus.errors import ExpressionError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.plan import Plan
+from accumulus.search.plans.plan import Plan
 from accumulus.theory.algebra.expression import (
     Expression,
     Product,

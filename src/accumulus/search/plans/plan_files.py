@@ -21,17 +21,17 @@ from reprlib import repr as shortened
 from typing import Any, Final
 
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.errors import ArgumentError, OrderError, PlanError, VerificationError
+from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.parsed import parsed_json
+from accumulus.graph.json_files import graph_as_data, graph_from_data
+from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
 from accumulus.objective import TIME_WAS_REMOVED, Objective
-from accumulus.search.kept.graph_data import LARGEST, check_keys, graph_as_data, graph_from_data, whole_numbers
 from accumulus.search.large import accumulation_of
 from accumulus.search.passes import cost_of, verify
-from accumulus.search.plan import Plan
+from accumulus.search.plans.plan import Plan
 from accumulus.versions import version_of
 
-__all__ = ["VERSION", "load_plan", "read_found", "save_plan", "written_found"]
+__all__ = ["VERSION", "load_plan", "plan_as_data", "plan_from_data", "save_plan"]
 
 FORMAT: Final = "accumulus plan"
 #: Of the form. A change that an older version would misread raises it.
@@ -53,7 +53,7 @@ def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
         OSError: if the file cannot be written.
     """
     head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
-    text = _text({**head, **written_found(plan), "graph": graph_as_data(plan.graph)})
+    text = _text({**head, **plan_as_data(plan), "graph": graph_as_data(plan.graph)})
     Path(path).write_text(text, encoding="utf-8")
 
 
@@ -84,14 +84,14 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
             raise PlanError(
                 f"its form has version {version}, this accumulus reads up to {VERSION}; install a newer one"
             )
-        check_keys(data, _KEYS, "the file")
-        found = read_found(data, graph_from_data(data.get("graph")))
+        check_keys(data, _KEYS, "the file", PlanError)
+        found = plan_from_data(data, graph_from_data(data.get("graph")))
         return found if graph is None else _moved(found, graph)
-    except PlanError as error:
+    except (GraphError, PlanError) as error:
         raise PlanError(f"{path}: {error}") from None
 
 
-def written_found(plan: Plan) -> dict[str, Any]:
+def plan_as_data(plan: Plan) -> dict[str, Any]:
     """Everything about a plan but its graph, as plain data.
 
     Written as an order if that gives the accumulation, else as its steps.
@@ -112,7 +112,7 @@ def written_found(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
+def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
     """The plan for `graph` that plain data describe, checked and verified.
 
     Raises:
@@ -140,7 +140,7 @@ def read_found(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
         raise PlanError(f"'seconds' is {shortened(seconds)}; expected a number of at least 0")
     order = data.get("order")
     if order is not None:
-        order = tuple(whole_numbers(order, "order", len(graph.vertices)))
+        order = tuple(whole_numbers(order, "order", len(graph.vertices), PlanError))
     accumulation = _read_accumulation(data, graph, order)
     counted = cost_of(accumulation, objective)
     if counted != cost:
@@ -190,7 +190,7 @@ def _read_entries(data: Any) -> dict[tuple[int, int], int]:
         raise PlanError(f"'entries' is {shortened(data)}; expected a list of [root, terminal, reference]")
     entries: dict[tuple[int, int], int] = {}
     for k, entry in enumerate(data):
-        row, column, reference = whole_numbers(entry, f"entries[{k}]", LARGEST, length=3)
+        row, column, reference = whole_numbers(entry, f"entries[{k}]", LARGEST_NUMBER, PlanError, length=3)
         if (row, column) in entries:
             raise PlanError(f"entries[{k}] is {entry}; expected each root and terminal once")
         entries[row, column] = reference

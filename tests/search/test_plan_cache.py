@@ -26,7 +26,7 @@ from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import OF_PLANS, Options
 from accumulus.search.find import plan
-from accumulus.search.kept import store
+from accumulus.search.plans import plan_cache
 
 GRAPH = generators.random_dag(seed=1)
 
@@ -35,9 +35,9 @@ GRAPH = generators.random_dag(seed=1)
 def folder(monkeypatch, tmp_path):
     """Where plans are kept: a cache of this test alone, beside the kernels that are loaded already."""
     prepare("search.order", "theory.mixed", "theory.faces", "search.elimination", "search.passes")
-    monkeypatch.setenv(store.SWITCH, "1")
+    monkeypatch.setenv(plan_cache.SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
-    store.search_version()
+    plan_cache.search_version()
     return tmp_path / "cache" / "plans"
 
 
@@ -50,7 +50,7 @@ def found(**options):
 
 
 def key_of_found(seed):
-    return store.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
+    return plan_cache.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
 
 
 def test_what_is_found_is_recalled(folder):
@@ -85,7 +85,7 @@ def f(x, n):
 program = acc.jacobian(f, static_argnums=1, method="markowitz").compile(np.ones(2), 4)
 print(program.plan.recalled, program.operations, program.plan.order)
 """
-    environment = {**os.environ, store.SWITCH: "1", "ACCUMULUS_CACHE": str(tmp_path)}
+    environment = {**os.environ, plan_cache.SWITCH: "1", "ACCUMULUS_CACHE": str(tmp_path)}
     outputs = [
         subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
@@ -134,7 +134,7 @@ def test_equal_options_are_one(folder):
 
 def test_another_version_of_the_search_searches_again(folder, monkeypatch):
     found()
-    monkeypatch.setattr(store, "search_version", lambda: "another")
+    monkeypatch.setattr(plan_cache, "search_version", lambda: "another")
     assert not found().recalled
 
 
@@ -150,22 +150,24 @@ def test_every_option_that_decides_a_plan_is_part_of_the_key():
             "executor": executor,
         }
         assert tuple(others) == OF_PLANS
-        keys = {store.key_of(GRAPH, Options(**{name: value})) for name, value in others.items()}
-    assert len(keys | {store.key_of(GRAPH, Options())}) == len(others) + 1
+        keys = {plan_cache.key_of(GRAPH, Options(**{name: value})) for name, value in others.items()}
+    assert len(keys | {plan_cache.key_of(GRAPH, Options())}) == len(others) + 1
 
 
 def test_what_is_made_of_a_plan_is_no_part_of_the_key():
     others = {"progress": print, "cache": False, "dtype": "float32", "target": "numpy", "sparse": "csr", "threads": 2}
-    assert {store.key_of(GRAPH, Options(**{k: v})) for k, v in others.items()} == {store.key_of(GRAPH, Options())}
+    assert {plan_cache.key_of(GRAPH, Options(**{k: v})) for k, v in others.items()} == {
+        plan_cache.key_of(GRAPH, Options())
+    }
 
 
 @pytest.mark.parametrize(
     ("value", "is_on"), [(None, True), ("1", True), ("", True), ("0", False)], ids=["unset", "1", "empty", "0"]
 )
 def test_the_switch(value, is_on, folder, monkeypatch):
-    monkeypatch.delenv(store.SWITCH)
+    monkeypatch.delenv(plan_cache.SWITCH)
     if value is not None:
-        monkeypatch.setenv(store.SWITCH, value)
+        monkeypatch.setenv(plan_cache.SWITCH, value)
     found()
     assert found().recalled is is_on
     assert bool(files(folder)) is is_on
@@ -251,8 +253,8 @@ def test_an_interrupted_search_is_not_kept(folder):
 def test_a_plan_by_steps_is_kept(folder):
     """Those of methods that do not eliminate vertices."""
     first = replace(found(), order=None)
-    store.remember("0" * 32, first)
-    assert store.recall("0" * 32, GRAPH) == first
+    plan_cache.store("0" * 32, first)
+    assert plan_cache.load("0" * 32, GRAPH) == first
 
 
 def test_trivial_graphs(folder):

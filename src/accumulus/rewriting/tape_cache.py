@@ -1,6 +1,6 @@
-"""Rewritten tapes that are kept on disk: who asks the same again pays for looking it up, and for the proof.
+"""Rewritten tapes in the cache: who asks the same again pays for looking it up, and for verifying it.
 
-A tape is kept under a hash of everything that decides it: the tape that it was made from, every option of the search,
+A tape is stored under a hash of everything that decides it: the tape that it was made from, every option of the search,
 and the version of the code that searches. It is never taken on trust: what is read is verified against the tape that
 it was made from, as what has just been found is.
 """
@@ -10,27 +10,26 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from accumulus import cache as kept
+from accumulus import cache as files
 from accumulus.errors import VerificationError
 from accumulus.rewriting.plain import plain
 from accumulus.rewriting.verify import verify
-from accumulus.tape.bytes import from_bytes, to_bytes
-from accumulus.tape.hashing import digest, tape_parts
+from accumulus.tape.bytes import digest, from_bytes, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.versions import code_version
 
-__all__ = ["key_of", "recall", "remember"]
+__all__ = ["key_of", "load", "store"]
 
 
 def key_of(tape: Tape, effort: str, time_limit: float, seed: int, kept_outputs: int) -> str:
-    """The hash under which the tape is kept that `accumulus.rewriting.optimise` makes with these options."""
+    """The hash under which the tape is stored that `accumulus.rewriting.optimise` makes with these options."""
     options = json.dumps([effort, float(time_limit), int(seed), kept_outputs])
-    return digest([_version(), *tape_parts(tape), options.encode()])
+    return digest([_version(), to_bytes(tape), options.encode()])
 
 
-def recall(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
-    """The tape that is kept under the key, verified; None if there is none, or none that is right and pays."""
-    content = kept.load("tapes", key)
+def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
+    """The tape that is stored under the key, verified; None if there is none, or none that is right and pays."""
+    content = files.load("tapes", key)
     if content is None:
         return None
     try:
@@ -41,9 +40,9 @@ def recall(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
     return found if found.operations <= start.operations else None
 
 
-def remember(key: str, tape: Tape) -> None:
-    """Keep a tape under the key, if anything can be kept."""
-    kept.store("tapes", key, to_bytes(tape))
+def store(key: str, tape: Tape) -> None:
+    """Store a tape under the key, if that is possible."""
+    files.store("tapes", key, to_bytes(tape))
 
 
 @cache

@@ -8,10 +8,9 @@ import pytest
 import accumulus as acc
 from accumulus import cache
 from accumulus.programs import program
-from accumulus.rewriting import kept, optimise
-from accumulus.search.kept.store import SWITCH
+from accumulus.rewriting import optimise, tape_cache
+from accumulus.search.plans.plan_cache import SWITCH
 from accumulus.tape.bytes import to_bytes
-from accumulus.tape.hashing import tape_parts
 from accumulus.tape.tape import Tape
 
 GIVEN = ("balanced", 1.0, 0, 0)
@@ -33,11 +32,11 @@ def source():
 def test_what_is_kept_is_what_was_found(folder):
     tape = source()
     made = optimise.optimise(tape)
-    key = kept.key_of(tape, *GIVEN)
-    assert kept.recall(key, tape, 0) is None
-    kept.remember(key, made)
-    found = kept.recall(key, tape, 0)
-    assert tape_parts(found) == tape_parts(made)
+    key = tape_cache.key_of(tape, *GIVEN)
+    assert tape_cache.load(key, tape, 0) is None
+    tape_cache.store(key, made)
+    found = tape_cache.load(key, tape, 0)
+    assert to_bytes(found) == to_bytes(made)
 
 
 def wrong_tapes():
@@ -56,9 +55,9 @@ def wrong_tapes():
 @pytest.mark.parametrize("wrong", list(wrong_tapes()), ids=["value", "outputs", "inputs"])
 def test_what_is_not_the_same_is_not_taken(wrong, folder):
     tape = source()
-    key = kept.key_of(tape, *GIVEN)
+    key = tape_cache.key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(wrong))
-    assert kept.recall(key, tape, 0) is None
+    assert tape_cache.load(key, tape, 0) is None
 
 
 def test_what_costs_more_is_not_taken(folder):
@@ -67,36 +66,36 @@ def test_what_costs_more_is_not_taken(folder):
     total = longer.add(longer.multiply(0, 1), longer.multiply(0, 2))
     square = longer.multiply(1, 2)
     longer.outputs = [longer.subtract(longer.add(total, square), square)]
-    key = kept.key_of(tape, *GIVEN)
+    key = tape_cache.key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(longer))
-    assert kept.recall(key, tape, 0) is None
+    assert tape_cache.load(key, tape, 0) is None
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:40] + b"x" + content[41:]])
 def test_damaged_files_are_as_good_as_none(damage, folder):
     tape = source()
-    key = kept.key_of(tape, *GIVEN)
-    kept.remember(key, optimise.optimise(tape))
+    key = tape_cache.key_of(tape, *GIVEN)
+    tape_cache.store(key, optimise.optimise(tape))
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    assert kept.recall(key, tape, 0) is None
+    assert tape_cache.load(key, tape, 0) is None
     cache.store("tapes", key, b"no tape")
-    assert kept.recall(key, tape, 0) is None
+    assert tape_cache.load(key, tape, 0) is None
 
 
 def test_every_option_has_its_part_in_the_key(monkeypatch):
     tape, other = source(), source()
     other.outputs = [0]
-    keys = [kept.key_of(tape, *GIVEN), kept.key_of(other, *GIVEN)]
-    assert kept.key_of(source(), "balanced", 1, np.int64(0), 0) == keys[0]
+    keys = [tape_cache.key_of(tape, *GIVEN), tape_cache.key_of(other, *GIVEN)]
+    assert tape_cache.key_of(source(), "balanced", 1, np.int64(0), 0) == keys[0]
     for place, another in enumerate(["fast", 2.0, 1, 1]):
         given = list(GIVEN)
         given[place] = another
-        keys.append(kept.key_of(tape, *given))
-    kept._version.cache_clear()
-    monkeypatch.setattr(kept, "code_version", lambda *given: "another")
-    keys.append(kept.key_of(tape, *GIVEN))
-    kept._version.cache_clear()
+        keys.append(tape_cache.key_of(tape, *given))
+    tape_cache._version.cache_clear()
+    monkeypatch.setattr(tape_cache, "code_version", lambda *given: "another")
+    keys.append(tape_cache.key_of(tape, *GIVEN))
+    tape_cache._version.cache_clear()
     assert len(set(keys)) == len(keys)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.hashing import digest, tape_parts
+from accumulus.tape.bytes import digest, to_bytes
 from accumulus.versions import code_version
 
 __all__ = ["FOLDERS", "graph_hash", "search_version"]
@@ -54,7 +54,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
         array("q", _numbered_symbols(graph.symbols)),
     ]
     if graph.tape is not None:
-        parts += [array("q", graph.labels), *tape_parts(graph.tape)]
+        parts += [array("q", graph.labels), to_bytes(graph.tape)]
     return digest(map(bytes, parts))
 
 
