@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
@@ -20,7 +21,6 @@ from accumulus.methods import check_method
 from accumulus.objective import Objective
 from accumulus.progress import Progress
 from accumulus.targets import DTYPES, check_target
-from accumulus.workers import check_executor
 
 __all__ = [
     "EFFORTS",
@@ -92,7 +92,7 @@ class Options:
             _check_whole("iterations", self.iterations)
             if self.iterations < 0:
                 raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
-        check_executor(self.executor)
+        _check_executor(self.executor)
         if self.progress is not None and not callable(self.progress):
             raise ArgumentError(f"progress is {self.progress!r}; expected a function of an accumulus.Progress, or None")
         if not isinstance(self.cache, bool):
@@ -198,6 +198,18 @@ def shows_options(function: F) -> F:
     own = list(signature.parameters.values())[:-1]
     vars(function)["__signature__"] = signature.replace(parameters=own + options)
     return function
+
+
+def _check_executor(executor: Any) -> None:
+    if executor is None or isinstance(executor, Executor):
+        return
+    if not isinstance(executor, type) and callable(getattr(executor, "get_executor", None)):
+        return  # a Dask client, or something like it
+    kind = f"the class {executor.__name__}" if isinstance(executor, type) else f"a {type(executor).__name__}"
+    raise ArgumentError(
+        f"executor is {kind}; expected a concurrent.futures.Executor, such as ProcessPoolExecutor(), a Dask Client, or "
+        "None"
+    )
 
 
 def check_threads(threads: object) -> int:

@@ -18,7 +18,6 @@ from accumulus.search.find import plan
 from accumulus.search.parallel import PARTS, members
 from accumulus.search.plans import plan_cache
 from accumulus.search.registry import get
-from accumulus.workers import Workers
 
 #: Small enough for many parts, and improved by other seeds.
 GRAPH = generators.layered(layers=8, width=8, degree=3, seed=1)
@@ -59,19 +58,16 @@ class Lying(AtOnce):
     """Every part claims to be free."""
 
     def spoil(self, number, function, arguments):
-        answer = function(*arguments)
-        object.__setattr__(answer, "cost", 0)
-        return answer
+        data, whole = function(*arguments)
+        return data | {"cost": 0}, whole
 
 
 class Wrong(AtOnce):
     """Every part sends an order that leaves a vertex out, and claims to be free."""
 
     def spoil(self, number, function, arguments):
-        answer = function(*arguments)
-        object.__setattr__(answer, "cost", 0)
-        object.__setattr__(answer, "order", answer.order[1:])
-        return answer
+        data, whole = function(*arguments)
+        return data | {"cost": 0, "order": data["order"][1:]}, whole
 
 
 class Refusing(AtOnce):
@@ -219,8 +215,8 @@ def test_names_stay_at_home(processes):
     ("make", "said"),
     [
         (Raising, "Raising failed in parts of the search .MemoryError: full.;"),
-        (Lying, "Lying failed .*VerificationError: part 1 costs"),
-        (Wrong, "Wrong failed .*OrderError"),
+        (Lying, "Lying failed .*PlanError: part 1: 'cost' is 0, but the plan costs"),
+        (Wrong, "Wrong failed .*PlanError: part 1: 'order': the order leaves out"),
         (Refusing, "Refusing failed .*OSError: no room"),
         (Unreachable, "Unreachable failed .*OSError: timed out"),
         (Leaving, "Leaving failed .*OSError: connection lost"),
@@ -234,7 +230,7 @@ def test_a_failure_costs_its_own_part_only(make, said):
     assert caught[0].filename == __file__
     shared.verify()
     assert shared.cost <= found(None).cost
-    if make in (Refusing, Unreachable, Leaving):  # what was not taken is done here
+    if make is Leaving:  # all is done
         assert shared == found(AtOnce())
 
 
@@ -253,7 +249,8 @@ def test_a_part_that_is_lost_is_the_only_one():
 def test_a_worker_that_dies():
     with Deadly(2) as pool, pytest.warns(ExecutorWarning, match="Deadly failed .*BrokenProcessPool"):
         shared = found(pool)
-    assert shared == found(AtOnce())
+    shared.verify()
+    assert shared.cost <= found(None).cost
 
 
 def test_an_executor_that_is_shut_down():
@@ -261,7 +258,7 @@ def test_an_executor_that_is_shut_down():
     pool.shutdown()
     with pytest.warns(ExecutorWarning, match="ThreadPoolExecutor failed .*cannot schedule new futures"):
         shared = found(pool)
-    assert shared == found(AtOnce())
+    assert shared == found(None)
 
 
 def test_the_time_limit_is_not_waited_for_in_vain():
@@ -305,15 +302,15 @@ def test_ctrl_c_hands_back_the_best_so_far_and_cancels_what_waits():
 
 
 def test_ctrl_c_in_the_part_that_is_done_here():
+    told = []
+
     def stop(cost):
+        told.append(cost)
         raise KeyboardInterrupt
 
-    executor = AtOnce()
-    options = Options(**{**_options_of(BUDGET), "progress": stop, "executor": Workers(executor)})
-    stopped = get("vertex")(GRAPH, options)
-    assert stopped.interrupted
     # what the others have found until then is not lost
-    assert stopped.cost("fma") == found(AtOnce()).cost
+    assert found(AtOnce(), progress=stop).cost == found(AtOnce()).cost
+    assert len(told) == 1
 
 
 def test_ctrl_c_that_only_a_worker_hears():
@@ -393,6 +390,7 @@ def test_a_cluster_of_several_processes():
         assert shared == found(AtOnce())
         with pytest.warns(ExecutorWarning, match="DeadlyClient failed .*KilledWorker"):
             survived = found(DeadlyClient(client))
-        assert survived == shared
+        survived.verify()
+        assert survived.cost <= found(None).cost
         assert found(client) == shared  # the cluster is still the caller's
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])

@@ -14,11 +14,11 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
+from accumulus.search.parallel import OtherParts
 from accumulus.search.passes import verify
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled, key_of, load, store
 from accumulus.search.registry import Found, get
-from accumulus.workers import Workers
 
 __all__ = ["find_plan", "plan"]
 
@@ -119,31 +119,32 @@ def find_plan(
     if before is not None:
         before()
     start = time.perf_counter()
-    workers = None if options.executor is None else Workers(options.executor)
-    if order is None:
-        found = _search(graph, replace(options, executor=workers), until)
-    elif options.method == "auto":
-        found = Found(graph, "order", _numbered(graph, order))
-    else:
+    if order is not None and options.method != "auto":
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
-    if found.interrupted and not keep_best:
+    others = OtherParts(graph, replace(options, executor=None) if order is not None else options, until)
+    try:
+        found = _search(graph, options, until) if order is None else Found(graph, "order", _numbered(graph, order))
+        with until.paused():
+            verify(found.accumulation)
+            cost = found.cost(options.objective)
+        own = Plan(
+            graph,
+            found.accumulation,
+            found.method,
+            options.objective,
+            cost,
+            found.order,
+            found.lower_bound,
+            seed=options.seed,
+            effort=options.effort,
+            time_limit=options.time_limit,
+        )
+        best, interrupted = others.best(own, found.interrupted)
+    finally:
+        others.close()
+    if interrupted and not keep_best:
         raise KeyboardInterrupt
-    with until.paused():
-        verify(found.accumulation)
-        cost = found.cost(options.objective)
-    made = Plan(
-        graph,
-        found.accumulation,
-        found.method,
-        options.objective,
-        cost,
-        found.order,
-        found.lower_bound,
-        time.perf_counter() - start,
-        options.seed,
-        effort=options.effort,
-        time_limit=options.time_limit,
-    )
+    made = replace(best, seconds=time.perf_counter() - start)
     if found.unfinished:
         warnings.warn(
             f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {found.method}. "
@@ -151,9 +152,9 @@ def find_plan(
             TimeLimitWarning,
             stacklevel=3,
         )
-    if workers is not None and workers.failures:
-        warnings.warn(workers.complaint(), ExecutorWarning, stacklevel=3)
-    if key and not (found.interrupted or found.unfinished) and (workers is None or workers.complete):
+    if others.failures:
+        warnings.warn(others.complaint(), ExecutorWarning, stacklevel=3)
+    if key and others.complete and not (interrupted or found.unfinished):
         store(key, made)
     return made
 

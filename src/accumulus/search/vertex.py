@@ -26,7 +26,6 @@ from accumulus.options import Options
 from accumulus.search.annealing import DEAREST, LARGEST, Annealing, seed_of
 from accumulus.search.elimination import Elimination, count_live
 from accumulus.search.greedy import greedy_orders
-from accumulus.search.parallel import in_parts
 from accumulus.search.programs import Candidate, cheapest_program
 from accumulus.search.registry import Found, register
 from accumulus.search.restarts import Schedule, until_stalled
@@ -49,7 +48,6 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
 @register("vertex")
-@in_parts
 def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for the best vertex elimination order."""
     # the best greedy plan is found without a limit, where that is all that is asked for

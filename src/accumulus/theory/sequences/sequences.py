@@ -27,7 +27,6 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.annealing import DEAREST
 from accumulus.search.elimination import Elimination
-from accumulus.search.parallel import in_parts
 from accumulus.search.registry import Found, register
 from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.vertex import vertex
@@ -61,14 +60,12 @@ _EDGES: Final = 0.25
 
 
 @register("edge")
-@in_parts
 def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence that is better than the best vertex order."""
     return _search(graph, options, deadline, ("edge",))
 
 
 @register("face")
-@in_parts
 def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
     """Search for an edge sequence, then for a face sequence that is better still."""
     return _search(graph, options, deadline, ("edge", "face"))
