@@ -18,7 +18,7 @@ from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import vertex
 from accumulus.search.find import plan
-from accumulus.search.registry import Found
+from accumulus.search.registry import SearchResult
 
 CHAIN = DifferentiationGraph(
     [("y", "a"), ("z", "a"), ("a", "b"), ("b", "c"), ("c", "x"), ("z", "c"), ("a", "c")], name="chain"
@@ -168,7 +168,7 @@ def test_a_method_that_returns_a_wrong_plan_is_found_out(monkeypatch):
     with pytest.raises(VerificationError):
         replace(plan(CHAIN), accumulation=wrong).verify()
 
-    monkeypatch.setattr(Found, "accumulation", wrong)
+    monkeypatch.setattr(SearchResult, "accumulation", wrong)
     with pytest.raises(VerificationError, match="please report"):
         plan(CHAIN)
 

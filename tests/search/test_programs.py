@@ -14,7 +14,7 @@ from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.programs import Candidate, cheapest_program
-from accumulus.search.registry import Found
+from accumulus.search.registry import SearchResult
 
 
 def gravity(x):
@@ -37,7 +37,10 @@ def graph():
 @pytest.fixture(scope="module")
 def candidates(graph):
     greedy = greedy_orders(graph, Options().objective)
-    return [Candidate(Found(graph, each.name, each.order), each.priced.cost, each.priced.additions) for each in greedy]
+    return [
+        Candidate(SearchResult(graph, each.name, each.order), each.priced.cost, each.priced.additions)
+        for each in greedy
+    ]
 
 
 THOROUGH = Options(effort="thorough", time_limit=60.0)
@@ -63,12 +66,12 @@ def test_additions_are_counted_where_they_are_not_known(candidates):
 
 def test_what_takes_far_more_steps_is_not_counted(candidates, monkeypatch):
     hopeless = [replace(candidate, cost=(candidate.cost[0] + 10_000, 0)) for candidate in candidates[1:]]
-    monkeypatch.setattr(Found, "cost", lambda *_: pytest.fail("nothing is to be counted"))
+    monkeypatch.setattr(SearchResult, "cost", lambda *_: pytest.fail("nothing is to be counted"))
     assert cheapest_program([candidates[0], *hopeless], Options(), Deadline(60.0)) is candidates[0].found
 
 
 def test_equal_counts_are_equal_orders_and_the_simplest_is_taken(candidates, monkeypatch):
-    monkeypatch.setattr(Found, "cost", lambda *_: pytest.fail("nothing is to be counted"))
+    monkeypatch.setattr(SearchResult, "cost", lambda *_: pytest.fail("nothing is to be counted"))
     assert cheapest_program(candidates[:1] * 3, Options(), Deadline(60.0)) is candidates[0].found
 
 

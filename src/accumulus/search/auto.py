@@ -1,20 +1,20 @@
 """The best of all methods: a portfolio under one time limit.
 
 Under "fast" that is `vertex`, which begins with the greedy orders; and where the tape is rewritten afterwards, which
-wins back more than other methods are better by. Else `face` runs first: it begins with `edge`, that
-with `vertex`, and none is worse than what it begins with. Then come the fixed procedures, those first that are
-estimated to take the least time, and the cheapest plan wins; among equals the simplest.
+wins back more than other methods are better by. Else `face` runs first: it begins with `edge`, that with `vertex`, and
+none is worse than what it begins with. Then come the deterministic methods, those first that are estimated to take the
+least time, and the cheapest plan wins; among equals the simplest.
 
-What is run does not depend on the clock, so long as the time limit is not what ends it. A procedure runs if its
-estimate (`accumulus.search.workload`) fits into
+What is run does not depend on the clock, so long as the time limit is not what ends it. A deterministic method runs if
+its estimate (`accumulus.search.workload`) fits into
 
 * effort "thorough": what is left of the time limit, twice over;
 * "balanced": the same, and together with those before it into a tenth of what the search for the vertex order takes,
   by estimate, too. On graphs whose best plan so far has at most `SMALL` products, only the first.
 
-So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones a procedure that
-is left out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it
-can be asked for by name. Without time, or iterations, the best greedy order is all.
+So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones one that is left
+out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it can be asked
+for by name. Without time, or iterations, the best greedy order is all.
 
 Last, what was found is compared with what face eliminations cost at least, and the searches of
 `accumulus.theory.exact` run where they soon end: briefly, or under "thorough" for the rest of the time; not at all
@@ -33,16 +33,16 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import METHODS, PROOFS
 from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.search.registry import Found, Method, get, register
+from accumulus.search.registry import Method, SearchResult, get, register
 from accumulus.search.workload import Workload
 
 __all__ = ["auto"]
 
 #: Products up to which every method runs.
 SMALL: Final = 100
-#: Part of the time limit that is left to the procedures.
+#: Part of the time limit that is left to the deterministic methods.
 _REST: Final = 0.2
-#: Part of the estimated time of the vertex search that all procedures together may take, and its least.
+#: Part of the estimated time of the vertex search that all deterministic methods together may take, and its least.
 _SHARE: Final = 0.1
 _LEAST: Final = 1e-3
 #: Edges beyond which a graph is not even counted, unless the effort is thorough.
@@ -52,7 +52,7 @@ _TAPE: Final = 15e-6
 
 
 @register("auto")
-def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for an order, then try what else may be better in the time that is left."""
     if options.effort == "fast" or options.counts_rewritten:
         return get("vertex").find(graph, options, deadline)
@@ -65,9 +65,9 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
         return best
     covered = {"face", *_covered("face")}
     others = [get(name) for name in METHODS if name not in {"auto", *covered}]
-    procedures = [method for method in others if method.seconds is not None]
+    deterministic = [method for method in others if method.seconds is not None]
     try:
-        for method, seconds in _affordable(graph, options, procedures, best):
+        for method, seconds in _affordable(graph, options, deterministic, best):
             if 2 * seconds > deadline.left:
                 continue
             try:
@@ -81,7 +81,7 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> F
         return replace(best, interrupted=True)
     if len(graph.sources) > _LARGEST or deadline.passed:
         return best
-    proven: Found = import_module(PROOFS).proven(
+    proven: SearchResult = import_module(PROOFS).proven(
         graph, options, deadline, best, "face", brief=options.effort != "thorough"
     )
     return proven
@@ -94,15 +94,15 @@ def _covered(name: str) -> set[str]:
 
 
 def _affordable(
-    graph: DifferentiationGraph, options: Options, procedures: list[Method], best: Found
+    graph: DifferentiationGraph, options: Options, methods: list[Method], best: SearchResult
 ) -> list[tuple[Method, float]]:
-    """The procedures that are worth their time, and the seconds that each takes, the fewest first."""
+    """The deterministic methods that are worth their time, and the seconds that each takes, the fewest first."""
     patient = options.effort == "thorough"
     if len(graph.sources) > _LARGEST and not patient:
         return []
     work = Workload.of(graph)
     counting = _TAPE * 2 * work.fewest if options.objective.on_tape else 0.0
-    estimates = [(method, method.seconds(work) + counting) for method in procedures if method.seconds is not None]
+    estimates = [(method, method.seconds(work) + counting) for method in methods if method.seconds is not None]
     estimates.sort(key=lambda estimate: estimate[1])
     products = best.accumulation.steps.is_product.count(1)
     if patient or products <= SMALL:

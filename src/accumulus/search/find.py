@@ -18,7 +18,7 @@ from accumulus.search.parallel import OtherParts
 from accumulus.search.passes import verify
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled, key_of, load, store
-from accumulus.search.registry import Found, get
+from accumulus.search.registry import SearchResult, get
 
 __all__ = ["find_plan", "plan"]
 
@@ -123,7 +123,9 @@ def find_plan(
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
     others = OtherParts(graph, replace(options, executor=None) if order is not None else options, until)
     try:
-        found = _search(graph, options, until) if order is None else Found(graph, "order", _numbered(graph, order))
+        found = (
+            _search(graph, options, until) if order is None else SearchResult(graph, "order", _numbered(graph, order))
+        )
         with until.paused():
             verify(found.accumulation)
             cost = found.cost(options.objective)
@@ -159,7 +161,7 @@ def find_plan(
     return made
 
 
-def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """What the method finds, under its own name unless it is "auto"."""
     found = get(options.method)(graph, options, deadline)
     if options.method == "auto" or found.unfinished:

@@ -26,7 +26,7 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.elimination import UNLIMITED, Cost, Elimination, Limit, Priced, is_large
 from accumulus.search.pricing import price
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.search.sweeps import Greedy, cheapest_sweep, forward_order, reverse_order, sweep_counts
 
 __all__ = ["greedy_orders", "markowitz_order"]
@@ -136,20 +136,20 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
 
 
 @register("forward", seconds=lambda work: 2e-6 * work.forward)
-def forward(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def forward(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Eliminate vertices from the terminals to the roots."""
-    return Found(graph, "forward", forward_order(graph))
+    return SearchResult(graph, "forward", forward_order(graph))
 
 
 @register("reverse", seconds=lambda work: 2e-6 * work.reverse)
-def reverse(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def reverse(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Eliminate vertices from the roots to the terminals."""
-    return Found(graph, "reverse", reverse_order(graph))
+    return SearchResult(graph, "reverse", reverse_order(graph))
 
 
 @register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
-def markowitz(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def markowitz(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Eliminate the cheapest vertex of those left, under the objective."""
     found = markowitz_order(graph, options.objective, UNLIMITED, deadline)
     assert found is not None
-    return Found(graph, "markowitz", found[1])
+    return SearchResult(graph, "markowitz", found[1])

@@ -18,7 +18,7 @@ from accumulus.elimination.emit import emit
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.elimination import Cost
-from accumulus.search.registry import Found
+from accumulus.search.registry import SearchResult
 
 __all__ = ["Candidate", "cheapest_program"]
 
@@ -39,7 +39,7 @@ class Candidate:
         additions: of labels, if they are known.
     """
 
-    found: Found
+    found: SearchResult
     cost: Cost
     additions: int | None = None
 
@@ -51,7 +51,7 @@ class Candidate:
         return self.cost[0] + self.additions
 
 
-def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline: Deadline) -> Found:
+def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline: Deadline) -> SearchResult:
     """The candidate whose program costs least, as far as there is time to know; the simplest among equals."""
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
@@ -68,16 +68,18 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
     if len(likeliest) == 1:
         return likeliest[0]
 
-    def program_cost(found: Found) -> int:
+    def program_cost(found: SearchResult) -> int:
         return found.cost(options.objective)
 
-    def rewritten_cost(found: Found) -> int:
+    def rewritten_cost(found: SearchResult) -> int:
         return preview(emit(found.accumulation), options.seed, deadline)
 
     return _cheapest(likeliest, rewritten_cost if rewritten else program_cost, deadline)
 
 
-def _cheapest(candidates: Sequence[Found], cost_of: Callable[[Found], int], deadline: Deadline) -> Found:
+def _cheapest(
+    candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
+) -> SearchResult:
     """The least cost of those that there is time for; the first among equals."""
     best, least = candidates[0], None
     for candidate in candidates:

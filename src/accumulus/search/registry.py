@@ -1,6 +1,6 @@
 """The registry of methods: every way to accumulate, under its field's name, with one signature.
 
-A method takes a graph, `Options` and a `Deadline`, and returns what it `Found`. A row in the table of
+A method takes a graph, `Options` and a `Deadline`, and returns a `SearchResult`. A row in the table of
 `accumulus.methods`, and `register` in the module that the row names, are all that is needed for `accumulus.plan`, the
 command line, and the tests, which run every cross-check on every method.
 """
@@ -23,11 +23,11 @@ from accumulus.search.passes import cost_of
 from accumulus.search.sweeps import cheapest_sweep
 from accumulus.search.workload import Workload
 
-__all__ = ["ANYWAY", "Found", "Method", "get", "register"]
+__all__ = ["ANYWAY", "Method", "SearchResult", "get", "register"]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a method found: a vertex elimination order, or any other accumulation of the graph.
 
     Attributes:
@@ -65,11 +65,11 @@ class Found:
         return self._costs[objective]
 
 
-#: Seconds that a fixed procedure may take whatever the time limit is, where it is what was asked for.
+#: Seconds that a deterministic method may take whatever the time limit is, where it is what was asked for.
 ANYWAY: Final = 0.1
 
 #: What is registered: it looks at the deadline, and hands back the best that it has, or raises `OutOfTimeError`.
-Finder = Callable[[DifferentiationGraph, Options, Deadline], Found]
+Finder = Callable[[DifferentiationGraph, Options, Deadline], SearchResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Method:
 
     name: str
     find: Finder
-    #: Seconds that it takes, roughly, if it is a fixed procedure; None if it keeps to the time limit.
+    #: Seconds that it takes, roughly, if it is a deterministic method; None if it keeps to the time limit.
     seconds: Callable[[Workload], float] | None = None
 
-    def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> Found:
+    def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> SearchResult:
         """A plan of the graph; the better sweep, if the method has none when its time is over.
 
         Args:
@@ -94,7 +94,7 @@ class Method:
             return self.find(graph, options, until)
         except OutOfTimeError:
             sweep = cheapest_sweep(graph)
-            return Found(graph, sweep.name, sweep.order, unfinished=True)
+            return SearchResult(graph, sweep.name, sweep.order, unfinished=True)
 
 
 #: Those whose modules have been imported.
@@ -105,7 +105,7 @@ def register(name: str, seconds: Callable[[Workload], float] | None = None) -> C
     """Decorator that registers a method under its name in `accumulus.methods.METHODS`.
 
     Args:
-        seconds: what it takes, for a fixed procedure, which cannot keep to a time limit.
+        seconds: what it takes, for a deterministic method, which cannot keep to a time limit.
     """
 
     def registered(find: Finder) -> Finder:

@@ -27,7 +27,7 @@ from accumulus.search.annealing import DEAREST, LARGEST, Annealing, seed_of
 from accumulus.search.elimination import Elimination, count_live
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.programs import Candidate, cheapest_program
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.windows import Windows
 
@@ -48,12 +48,12 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
 @register("vertex")
-def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for the best vertex elimination order."""
     # the best greedy plan is found without a limit, where that is all that is asked for
     until = deadline if options.searches else FOREVER
     candidates = [
-        Candidate(Found(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
+        Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
         for greedy in greedy_orders(graph, options.objective, until)
     ]
     interrupted = False
@@ -104,7 +104,7 @@ def _search(
             yield from windows.run(options.effort, options.seed, options.iterations)
         finally:
             if windows.cost < start.cost:
-                candidates.append(Candidate(Found(graph, "vertex", windows.order), windows.cost))
+                candidates.append(Candidate(SearchResult(graph, "vertex", windows.order), windows.cost))
         return
     on_tape = options.objective.on_tape
     # what is counted on the tape is not counted again while products are annealed
@@ -122,7 +122,7 @@ def _search(
         finally:
             cost, order = annealing.best
             if cost < start.cost:
-                candidates.append(Candidate(Found(graph, "vertex", (*order, *state.dead)), cost))
+                candidates.append(Candidate(SearchResult(graph, "vertex", (*order, *state.dead)), cost))
 
 
 def _cheapest(candidates: list[Candidate]) -> Candidate:

@@ -1,4 +1,4 @@
-"""How much work a graph is, from counts: what the time that a fixed procedure takes is estimated by.
+"""How much work a graph is, from counts: what the time that a deterministic method takes is estimated by.
 
 Forward elimination makes, at each vertex, a product for every pair of an incoming edge and a terminal that the vertex
 reaches; reverse elimination one for every pair of an outgoing edge and a root that reaches it. So both are counted

@@ -21,7 +21,7 @@ from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex import vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.exact.bracketings import MOST_COLUMNS
@@ -60,24 +60,24 @@ _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
 @register("exact-vertex")
-def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Dynamic programming over eliminated sets, after reduction; see `accumulus.theory.exact.subsets`."""
     return _searched(graph, options, deadline, "vertex")
 
 
 @register("exact-edge")
-def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Branch and bound over edge eliminations; see `accumulus.theory.compiled.faces_kernel`."""
     return _searched(graph, options, deadline, "edge")
 
 
 @register("exact-face")
-def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Branch and bound over face eliminations; see `accumulus.theory.compiled.faces_kernel`."""
     return _searched(graph, options, deadline, "face")
 
 
-def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline, level: Level) -> Found:
+def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline, level: Level) -> SearchResult:
     best = _BASES[level](graph, options, deadline.part(_SHARE))
     if best.interrupted or options.objective.on_tape or not options.searches or deadline.passed:
         return best
@@ -85,8 +85,14 @@ def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline,
 
 
 def proven(
-    graph: DifferentiationGraph, options: Options, deadline: Deadline, best: Found, level: Level, *, brief: bool = False
-) -> Found:
+    graph: DifferentiationGraph,
+    options: Options,
+    deadline: Deadline,
+    best: SearchResult,
+    level: Level,
+    *,
+    brief: bool = False,
+) -> SearchResult:
     """What is found, improved where a search finds something better, with a lower bound on eliminations of its level.
 
     Args:
@@ -135,7 +141,7 @@ def proven(
 class _Run:
     """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
 
-    def __init__(self, proof: Proof, level: Level, best: Found, options: Options, deadline: Deadline) -> None:
+    def __init__(self, proof: Proof, level: Level, best: SearchResult, options: Options, deadline: Deadline) -> None:
         self.proof, self.level, self._options, self._deadline = proof, level, options, deadline
         self.best, self.cost = best, best.cost(options.objective)
 
@@ -199,11 +205,11 @@ class _Run:
             prepare(kernel)
 
 
-def _best_of(proof: Proof, level: Level) -> Found:
+def _best_of(proof: Proof, level: Level) -> SearchResult:
     """The best plan, of the narrowest level that has one of its cost."""
     cost = proof.cost(level)
     if proof.cost("vertex") == cost:
-        return Found(proof.graph, "exact-vertex", proof.order())
+        return SearchResult(proof.graph, "exact-vertex", proof.order())
     if proof.cost("edge") == cost:
-        return Found(proof.graph, "exact-edge", _accumulation=proof.accumulation("edge"))
-    return Found(proof.graph, "exact-face", _accumulation=proof.accumulation("face"))
+        return SearchResult(proof.graph, "exact-edge", _accumulation=proof.accumulation("edge"))
+    return SearchResult(proof.graph, "exact-face", _accumulation=proof.accumulation("face"))

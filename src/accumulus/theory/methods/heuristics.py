@@ -37,7 +37,7 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.elimination import Limit
 from accumulus.search.greedy import markowitz, markowitz_order
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.theory.methods.choices import (
     Choices,
     EdgeChoices,
@@ -149,13 +149,13 @@ HEURISTICS: Final = (
 
 def _register(row: Heuristic) -> None:
     @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
         if row.level == "vertex":
             assert row.score is not None
             choices = VertexChoices(graph, row.score)
             order = choices.start()
             run(choices, order, len(graph.vertices), deadline)
-            return Found(graph, row.name, tuple(order.steps))
+            return SearchResult(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
         fewest = markowitz_order(graph, Objective.FMA, Limit(longest), deadline)
         most = longest if fewest is None else min(longest, _MOST[0] * fewest[0].cost[0] + _MOST[1])
@@ -163,7 +163,7 @@ def _register(row: Heuristic) -> None:
         return found or markowitz(graph, options, deadline)
 
 
-def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> Found | None:
+def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:
     """The greedy edges or faces; None if they make more products than the limit."""
     choices: Choices
     if row.level == "edge":
@@ -174,7 +174,7 @@ def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline:
     state = choices.start()
     if not run(choices, state, limit, deadline):
         return None
-    return Found(graph, row.name, _accumulation=state.finish())
+    return SearchResult(graph, row.name, _accumulation=state.finish())
 
 
 for _row in HEURISTICS:

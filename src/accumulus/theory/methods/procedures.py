@@ -20,7 +20,7 @@ from accumulus.deadline import Deadline
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Options
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.search.workload import Workload
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def _register_factorization(name: str, direction: Direction) -> None:
         return 3e-6 * products + 4e-6 * work.edges
 
     @register(name, seconds)
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
         from accumulus.theory.methods.factorize import factorize
 
         return _found(graph, name, factorize(graph, direction, deadline=deadline))
 
 
-def _found(graph: DifferentiationGraph, method: str, accumulation: Accumulation) -> Found:
-    return Found(graph, method, _accumulation=accumulation)
+def _found(graph: DifferentiationGraph, method: str, accumulation: Accumulation) -> SearchResult:
+    return SearchResult(graph, method, _accumulation=accumulation)
 
 
 _register_factorization("forward-factorization", "forward")
@@ -60,7 +60,7 @@ _register_factorization("middle-factorization", "middle")
     "dstar",
     seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges,
 )
-def _dstar(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def _dstar(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Factor subgraphs of most entries first."""
     from accumulus.theory.methods.dstar import dstar
 
@@ -74,7 +74,7 @@ def _bracketing_seconds(work: Workload) -> float:
 
 
 @register("local-jacobians", _bracketing_seconds)
-def _local_jacobians(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def _local_jacobians(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """The best bracketing of every component."""
     from accumulus.theory.methods.local_jacobians import local_jacobians
 
@@ -88,7 +88,7 @@ def _pages_seconds(work: Workload) -> float:
 
 
 @register("pages", _pages_seconds)
-def _pages(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def _pages(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Parted wherever that is cheaper than one piece."""
     from accumulus.theory.methods.pages import pages
 

@@ -27,7 +27,7 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.annealing import DEAREST
 from accumulus.search.elimination import Elimination
-from accumulus.search.registry import Found, register
+from accumulus.search.registry import SearchResult, register
 from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.vertex import vertex
 from accumulus.theory.sequences.mixed import MOST_EDGES, MixedAnnealing
@@ -60,18 +60,20 @@ _EDGES: Final = 0.25
 
 
 @register("edge")
-def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for an edge sequence that is better than the best vertex order."""
     return _search(graph, options, deadline, ("edge",))
 
 
 @register("face")
-def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> Found:
+def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for an edge sequence, then for a face sequence that is better still."""
     return _search(graph, options, deadline, ("edge", "face"))
 
 
-def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]) -> Found:
+def _search(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]
+) -> SearchResult:
     start = best = vertex(graph, options, deadline)
     if best.interrupted or not options.searches or deadline.passed:
         return best
@@ -102,7 +104,7 @@ def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline, l
     return best
 
 
-def _is_least(found: Found, objective: Objective, deadline: Deadline) -> bool:
+def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> bool:
     """Whether no plan makes fewer products that count, as far as there is time to know."""
     from accumulus.theory.bounds import lower_bound
 
@@ -115,7 +117,7 @@ def _is_least(found: Found, objective: Objective, deadline: Deadline) -> bool:
     return bound is not None and found.cost(counted) <= bound
 
 
-def _search_from(start: Found, options: Options, deadline: Deadline) -> _Annealed | None:
+def _search_from(start: SearchResult, options: Options, deadline: Deadline) -> _Annealed | None:
     """The search from an order; None for what is too large for it."""
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
@@ -127,7 +129,7 @@ def _search_from(start: Found, options: Options, deadline: Deadline) -> _Anneale
 class _Annealed:
     """Annealing of edges, then of faces, with what edges found in hand."""
 
-    def __init__(self, start: Found, options: Options) -> None:
+    def __init__(self, start: SearchResult, options: Options) -> None:
         assert start.order is not None
         self._graph, self._options = start.graph, options
         self._known = start.cost(options.objective) if options.objective.on_tape else None
@@ -144,6 +146,6 @@ class _Annealed:
         for cost in until_stalled(annealing, schedule, options.seed, sweeps, options.iterations, self._order):
             yield cost if self._known is None else self._known
 
-    def found(self, level: Level) -> Found:
+    def found(self, level: Level) -> SearchResult:
         """The best so far."""
-        return Found(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))
+        return SearchResult(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))
