@@ -3,12 +3,12 @@
 The way from a function to its Jacobian, as `Trace` has it step by step, and `Derivative` in one go at the first call
 for arguments of new shapes:
 
-1. `record` runs the function once and writes what it computes on a tape (`accumulus.frontends`).
+1. `record` runs the function once and keeps what it computes as a tape (`accumulus.frontends`).
 2. `linearize` adds the partial derivatives of every operation: the tape's differentiation graph, whose edges they are
    (`accumulus.graph`).
 3. `plan` searches an order in which to eliminate the graph's inner vertices that takes few products, and verifies these
    (`accumulus.search`, `accumulus.elimination`).
-4. `emit` writes the products and their sums on the tape, which `optimise` rewrites to fewer operations
+4. `emit` adds the products and their sums to the tape, which `optimise` rewrites to fewer operations
    (`accumulus.elimination`, `accumulus.rewriting`).
 5. `compile_tape` makes machine code of it (`accumulus.targets`); a `Program` packs arguments and shapes results
    (`accumulus.programs`).
@@ -57,7 +57,7 @@ def jacobian(
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "multiplications" or "fma".
         time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve.
-            0 gives the best greedy plan. What has to be done anyway is not counted: recording, writing down, verifying,
+            0 gives the best greedy plan. What has to be done anyway is not counted: recording, emitting, verifying,
             compiling.
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed, same plan.
@@ -71,8 +71,8 @@ def jacobian(
             default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
-        cache: whether the plan, the rewritten program and the machine code are taken from disk if they were made
-            before, for the same function and options, and kept there if not.
+        cache: whether the plan, the rewritten program and the machine code are taken from the cache on disk, if they
+            were made before for the same function and options, and stored there if not.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: of the search, see `accumulus.plan`.
         progress: called with a `Progress` when a stage of the preparation begins, and while it searches. Without, a
@@ -158,7 +158,7 @@ def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[
     2
     """
     static = static_positions(static_argnums, len(examples))
-    return Trace(f, record(f, examples, {}, static=static, check=check))
+    return Trace(f, record(f, examples, static, check=check))
 
 
 class Trace:

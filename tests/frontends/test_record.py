@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict, namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def test_static_numbers_and_keywords_are_constants():
     def f(x, n, table, *, power):
         return sum(x**power for _ in range(n)) + table[1]
 
-    recording = record(f, [2.0, 3, [1.0, 5.0]], {"power": 2}, static=frozenset({1, 2}))
+    recording = record(partial(f, power=2), [2.0, 3, [1.0, 5.0]], static=frozenset({1, 2}))
     assert recording.argument_shapes == ((), None, None)
     assert evaluate(recording.tape, [3.0]) == [32.0]
 

@@ -28,7 +28,7 @@ class Formulas(Recorder):
     def takes(self, function):
         return isinstance(function, Formula)
 
-    def run(self, function, tape, arguments, inputs, keywords):
+    def run(self, function, tape, arguments, inputs):
         self._text = function.wrong or function.text
         (references,) = inputs
         operations = {"*": tape.multiply, "+": tape.add, "sin": lambda a: tape.apply("sin", a)}
@@ -39,7 +39,7 @@ class Formulas(Recorder):
     def references(self, tape, leaf):
         return leaf
 
-    def evaluate(self, function, arguments, keywords):
+    def evaluate(self, function, arguments):
         operations = {"*": np.multiply, "+": np.add, "sin": np.sin}
         return self._computed(function.text, arguments[0], float, operations)
 

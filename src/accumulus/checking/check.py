@@ -70,7 +70,7 @@ def check(
     static = static_positions(static_argnums, len(arguments))
     name = name_of(f)
     try:
-        recording = record(f, arguments, {}, static=static, check=True)
+        recording = record(f, arguments, static, check=True)
     except MismatchError as error:
         finding = Finding("recording, function", 1, 1, math.inf, math.nan, "at its first use", str(error))
         return CheckReport(name, (finding,), 1, 0)

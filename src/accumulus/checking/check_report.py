@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.show.tables import amount, counted, plain_text, table
 
@@ -12,10 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckReport", "Finding"]
 
+Floats = NDArray[np.float64]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Finding:
-    """One comparison.
+    """One comparison, and the worst of what it found.
 
     Attributes:
         name: what was compared with what.
@@ -28,12 +34,40 @@ class Finding:
     """
 
     name: str
-    compared: int
-    failed: int
-    deviation: float
-    difference: float
-    where: str
-    reason: str
+    compared: int = 0
+    failed: int = 0
+    deviation: float = 0.0
+    difference: float = 0.0
+    where: str = ""
+    reason: str = ""
+
+    def add(
+        self,
+        one: Floats,
+        other: Floats,
+        allowed: Floats,
+        where: Callable[[int], str],
+        reason: Callable[[int], str] = lambda _: "",
+    ) -> None:
+        """Compare two arrays; what is no finite number on either side is left out.
+
+        Args:
+            one, other: flat arrays.
+            allowed: by how much they may differ.
+            where, reason: what to say of an entry.
+        """
+        with np.errstate(all="ignore"):
+            apart = np.abs(one - other)
+            usable = np.isfinite(apart) & np.isfinite(allowed)
+            ratio = np.where(usable, np.where(apart > 0, apart / allowed, 0.0), -1.0)
+        self.compared += int(usable.sum())
+        self.failed += int((ratio > 1.0).sum())
+        worst = int(ratio.argmax()) if ratio.size else 0
+        if ratio.size and ratio[worst] > self.deviation:
+            self.deviation, self.difference = float(ratio[worst]), float(apart[worst])
+            if ratio[worst] > 1.0:
+                self.where = f"{where(worst)}: {one[worst]:.17g} and {other[worst]:.17g}"
+                self.reason = reason(worst) or "No rounding explains it."
 
     @property
     def passed(self) -> bool:

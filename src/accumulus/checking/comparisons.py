@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -35,48 +35,6 @@ LOST: Final = 1e-6
 Floats = NDArray[np.float64]
 
 
-class Tally:
-    """One comparison: counts, and the worst place."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.compared = self.failed = 0
-        self.deviation = self.difference = 0.0
-        self.where = self.reason = ""
-
-    def add(
-        self,
-        one: Floats,
-        other: Floats,
-        allowed: Floats,
-        where: Callable[[int], str],
-        reason: Callable[[int], str] = lambda _: "",
-    ) -> None:
-        """Compare two arrays; what is no finite number on either side is left out.
-
-        Args:
-            one, other: flat arrays.
-            allowed: by how much they may differ.
-            where, reason: what to say of an entry.
-        """
-        with np.errstate(all="ignore"):
-            apart = np.abs(one - other)
-            usable = np.isfinite(apart) & np.isfinite(allowed)
-            ratio = np.where(usable, np.where(apart > 0, apart / allowed, 0.0), -1.0)
-        self.compared += int(usable.sum())
-        self.failed += int((ratio > 1.0).sum())
-        worst = int(ratio.argmax()) if ratio.size else 0
-        if ratio.size and ratio[worst] > self.deviation:
-            self.deviation, self.difference = float(ratio[worst]), float(apart[worst])
-            if ratio[worst] > 1.0:
-                self.where = f"{where(worst)}: {one[worst]:.17g} and {other[worst]:.17g}"
-                self.reason = reason(worst) or "No rounding explains it."
-
-    def finding(self) -> Finding:
-        """The comparison as it is reported."""
-        return Finding(self.name, self.compared, self.failed, self.deviation, self.difference, self.where, self.reason)
-
-
 def compare_programs(
     problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], others: Mapping[str, Program]
 ) -> Iterator[Finding]:
@@ -88,16 +46,16 @@ def compare_programs(
         others: programs that return the same, each by the name of its comparison.
     """
     agreement = compare(problem.recording.tape, problem.inputs(points), np.stack(values, axis=1))
-    tally = Tally("recording, function")
+    finding = Finding("recording, function")
     for k, point in enumerate(points):
-        tally.add(
+        finding.add(
             agreement.values[:, k],
             agreement.expected[:, k],
             agreement.allowed[:, k],
             partial(_entry, problem, point),
             lambda _: "The recording goes another way than the function does there.",
         )
-    yield tally.finding()
+    yield finding
 
     interpreted, bounds = problem.interpreted(points)
     narrow = np.finfo(problem.program.options.dtype).eps / np.finfo(np.float64).eps
@@ -114,15 +72,15 @@ def compare_programs(
     for name, program in others.items():
         pairs.append((name, np.stack([flat(program(*point)) for point in points], axis=1), alone))
     for name, one, other in pairs:
-        tally = Tally(name)
+        finding = Finding(name)
         for k, point in enumerate(points):
-            tally.add(one[:, k], other[:, k], bounds[:, k], partial(_entry, problem, point))
-        yield tally.finding()
+            finding.add(one[:, k], other[:, k], bounds[:, k], partial(_entry, problem, point))
+        yield finding
 
 
 def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Finding]:
     """The Jacobian with complex steps where the function is analytic, and with differences."""
-    exact, rough = Tally("Jacobian, complex step"), Tally("Jacobian, differences")
+    exact, rough = Finding("Jacobian, complex step"), Finding("Jacobian, differences")
     generator = np.random.default_rng(0)
     _, bounds = problem.interpreted(points)
     narrow = np.finfo(problem.program.options.dtype).eps
@@ -156,7 +114,7 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
                 analytic = (np.abs(steps - slopes.central) <= allowed) & ~slopes.kinks
                 tight = 2.0 * lost + UNIT * np.abs(steps) + 64.0 * narrow * np.abs(found) + NOTHING
                 exact.add(found, np.where(analytic, steps, np.nan), tight, where, reason)
-    yield from (tally.finding() for tally in (exact, rough) if tally.compared)
+    yield from (finding for finding in (exact, rough) if finding.compared)
 
 
 def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:

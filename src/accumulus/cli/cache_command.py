@@ -1,4 +1,4 @@
-"""``accumulus cache``: where things are kept, how much of what, and how to be rid of it."""
+"""``accumulus cache``: where the cache is, how much of what is in it, and how to be rid of that."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["cache"]
 @app.command()
 @reported
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is kept.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is cached.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say where plans and compiled code are kept, and how large they are."""
+    """Say where plans and compiled code are cached, and how large they are."""
     from accumulus.cache import clear as drop
     from accumulus.cache import contents, directory, state
 
@@ -32,6 +32,6 @@ def cache(
         write_json({"directory": where, "state": how, "kinds": kinds})
         return
     rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
-    write(Group(text(where, style="bold"), "", table(["kept", "files", "MB"], rows)))
+    write(Group(text(where, style="bold"), "", table(["cached", "files", "MB"], rows)))
     if how != "usable":
         note(how, style="red")

@@ -107,7 +107,7 @@ def compare(
 ) -> None:
     """Plan with every method, and print side by side what each costs and how long it took.
 
-    Fixed procedures that take longer than the time limit, by estimate or indeed, are left out.
+    Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
     """
     from accumulus.show.comparison import Candidate, chosen_because, comparison_table
 

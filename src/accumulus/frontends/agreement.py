@@ -12,7 +12,7 @@ the function is not, since a factor of a literal zero is assumed to be finite.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,7 +86,7 @@ class Outcome:
         return np.concatenate([np.empty(0), *parts])
 
 
-def run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any] = {}) -> Outcome:
+def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     """Run a function on numbers, without warnings about them; its arguments are copied, since it may change them.
 
     Where Python's floats raise, or turn complex, NumPy's take their place: it is these that are recorded.
@@ -95,19 +95,19 @@ def run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mappin
         Exception: whatever the function raises.
     """
     try:
-        outcome = _run(function, arguments, keywords)
+        outcome = _run(function, arguments)
         if outcome.is_real:
             return outcome
     except NUMERICAL:
         if not any(type(argument) is float for argument in arguments):
             raise
-    return _run(function, as_numpy(arguments), keywords)
+    return _run(function, as_numpy(arguments))
 
 
-def _run(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Outcome:
+def _run(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     copies = [argument.copy() if type(argument) is np.ndarray else argument for argument in arguments]
     with np.errstate(all="ignore"), recording_on(None):
-        structure, leaves = flatten(recorder_of(function).evaluate(function, copies, keywords))
+        structure, leaves = flatten(recorder_of(function).evaluate(function, copies))
         return Outcome(structure, [(path, _numbers(leaf)) for path, leaf in leaves])
 
 
@@ -177,14 +177,13 @@ def compare(tape: Tape, inputs: Floats, expected: Floats, rounding: Floats | flo
 def verify(
     function: Callable[..., Any],
     arguments: Sequence[Any],
-    keywords: Mapping[str, Any],
     recording: Recording,
     swallowed: TraceError | None = None,
 ) -> bool:
     """Compare a recording with its function.
 
     Args:
-        function, arguments, keywords: what was recorded, with the given values.
+        function, arguments: what was recorded, with the given values.
         recording: what came of it.
         swallowed: an error of the recorder that the function caught: the likely reason of a difference.
 
@@ -201,7 +200,7 @@ def verify(
     tried: list[tuple[Sequence[Any], Outcome]] = []
     for position, point in enumerate(points):
         try:
-            outcome = run(function, point, keywords)
+            outcome = run(function, point)
         except Exception as error:
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
@@ -225,10 +224,10 @@ def verify(
     )
     for position in np.flatnonzero(agreement.differs.any(axis=0)).tolist():
         arguments, outcome = tried[position]
-        repeats = _is_same(function, arguments, keywords, outcome)
+        repeats = _is_same(function, arguments, outcome)
         differs = agreement.differs[:, position]
         if repeats:
-            noise = _noise(function, arguments, keywords, shapes, outcome)
+            noise = _noise(function, arguments, shapes, outcome)
             apart = agreement.values[:, position] - agreement.expected[:, position]
             # of the function's own rounding nothing is known where it hides behind a library, as LAPACK's
             small = UNIT * np.abs(outcome.entries).max(initial=0.0) * (agreement.values[:, position] == 0)
@@ -262,10 +261,10 @@ def _reason(swallowed: TraceError | None, repeats: bool = True) -> str:
     )
 
 
-def _is_same(function: Callable[..., Any], point: Sequence[Any], keywords: Mapping[str, Any], before: Outcome) -> bool:
+def _is_same(function: Callable[..., Any], point: Sequence[Any], before: Outcome) -> bool:
     """Whether the function returns the same when it is called again."""
     try:
-        outcome = run(function, point, keywords)
+        outcome = run(function, point)
     except Exception:
         return False
     return outcome.shapes == before.shapes and np.array_equal(outcome.entries, before.entries, equal_nan=True)
@@ -274,7 +273,6 @@ def _is_same(function: Callable[..., Any], point: Sequence[Any], keywords: Mappi
 def _noise(
     function: Callable[..., Any],
     point: Sequence[Any],
-    keywords: Mapping[str, Any],
     shapes: Sequence[tuple[int, ...] | None],
     outcome: Outcome,
 ) -> Floats:
@@ -283,7 +281,7 @@ def _noise(
     noise = np.zeros(len(outcome.entries))
     for _ in range(NEARBY):
         try:
-            nearby = run(function, moved(point, shapes, UNIT, generator), keywords)
+            nearby = run(function, moved(point, shapes, UNIT, generator))
         except Exception:
             continue
         if nearby.is_real and nearby.shapes == outcome.shapes:

@@ -14,21 +14,19 @@ otherwise than by name, as in a file or by ``globals()``; and what belongs to ar
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.location import LIBRARIES, dispatchers, is_library_code
+from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
 
 __all__ = ["Captured", "is_changeable"]
 
 #: Bytes of the largest array whose contents are compared, and the most variables that are watched.
 LARGEST: Final = 4096
 MOST: Final = 200
-_LIBRARIES: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 #: How to read a variable, what to read it by, what it was, the contents if that can be changed in place, and what is
@@ -136,7 +134,7 @@ class Captured:
             for key in list(value) if isinstance(value, dict) else range(len(value)):
                 self._watch(value.__getitem__, key)
         elif isinstance(value, ModuleType):
-            if value.__name__.partition(".")[0] not in _LIBRARIES:
+            if not is_foreign(value.__name__):
                 self._watch_named(vars(value), self._names)
         else:
             self._visit_object(value)
@@ -146,9 +144,8 @@ class Captured:
             return
         names = set(_names(function.__code__))
         self._further |= names
-        for cell in function.__closure__ or ():
-            if _is_set(cell):
-                self._watch(functools.partial(getattr, cell), "cell_contents")
+        for cell in cells(function):
+            self._watch(functools.partial(getattr, cell), "cell_contents")
         for defaults in ("__defaults__", "__kwdefaults__"):
             if getattr(function, defaults):
                 self._watch(functools.partial(getattr, function), defaults)
@@ -161,7 +158,7 @@ class Captured:
             self._watch_named(vars(value), self._names)
         kind = value if isinstance(value, type) else type(value)
         for base in kind.__mro__:
-            if base.__module__.partition(".")[0] in _LIBRARIES:
+            if is_foreign(base.__module__):
                 continue
             for name in sorted(vars(base).keys() & (self._names | {"__call__"})):
                 attribute = vars(base)[name]
@@ -212,20 +209,12 @@ def _is_unchanged(variable: Variable) -> bool:
     return now is known and (contents is None or now.tobytes() == contents)
 
 
-def _is_set(cell: CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
-
-
 def _is_library_code(value: Any) -> bool:
     """Whether a value is a function or class of a library, which nobody changes."""
     if not callable(value):
         return False
     owner = value if isinstance(value, FunctionType | BuiltinFunctionType | type) else type(value)
-    return str(getattr(owner, "__module__", "builtins")).partition(".")[0] in _LIBRARIES
+    return is_foreign(str(getattr(owner, "__module__", "builtins")))
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -14,10 +14,11 @@ import opcode
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -26,9 +27,11 @@ __all__ = [
     "LIBRARIES",
     "Place",
     "argument_name",
+    "cells",
     "described",
     "dispatchers",
     "in_library",
+    "is_foreign",
     "is_library_code",
     "name_of",
     "user_entries",
@@ -43,6 +46,8 @@ LIBRARIES: Final = frozenset(
         *("sklearn", "sympy", "torch"),
     )
 )
+#: The same and the standard library: what belongs to these holds nothing of the user's.
+_FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -69,6 +74,21 @@ class Place:
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line}, in {self.function}"
         return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
+
+
+def is_foreign(module: str) -> bool:
+    """Whether a module, by its name, is of the standard library, this package or an array library."""
+    return module.partition(".")[0] in _FOREIGN
+
+
+def cells(function: FunctionType) -> list[CellType]:
+    """What a function closes over, without variables that have no value yet."""
+    found = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            _ = cell.cell_contents
+            found.append(cell)
+    return found
 
 
 def dispatchers() -> frozenset[type]:

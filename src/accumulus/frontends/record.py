@@ -12,7 +12,7 @@ a `TraceError`; so is a recording that computes something else than the function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,7 +78,6 @@ class Recording:
 def record(
     function: Callable[..., Any],
     arguments: Sequence[object],
-    keywords: Mapping[str, object] = {},
     static: frozenset[int] = frozenset(),
     *,
     check: bool = False,
@@ -90,7 +89,6 @@ def record(
         arguments: examples; only their shapes matter for what is recorded. Numbers and arrays of floats or integers are
             traced, as reals; truth values, text, None, functions and other objects are passed as they are, as
             constants.
-        keywords: passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
@@ -122,14 +120,14 @@ def record(
         size = 0 if shape is None else int(np.prod(shape))
         slices.append(slice(count, count + size))
         count += size
-    recorded = partial(_recorded, recorder_of(function), function, arguments, keywords, shapes, tuple(slices))
+    recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices))
     recording, refusal = recorded(Tape(count))
     if refusal is None and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape))):
         with suppress(TraceError):
             signed, caught = recorded(Tape(count, signed_zeros=True))
             if caught is None:
                 recording = replace(signed, tape=settled(signed.tape))
-    agrees = check and verify(function, arguments, keywords, recording, refusal)
+    agrees = check and verify(function, arguments, recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(
             f"{described(function)} caught this error while it was recorded, and went on. On numbers there is none, so "
@@ -143,7 +141,6 @@ def _recorded(
     recorder: Recorder,
     function: Any,
     arguments: Sequence[object],
-    keywords: Mapping[str, object],
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
     tape: Tape,
@@ -153,7 +150,7 @@ def _recorded(
     refusal: TraceError | None = None
     with recording_on(tape, recorder.place):
         try:
-            result = recorder.run(function, tape, arguments, inputs, keywords)
+            result = recorder.run(function, tape, arguments, inputs)
             caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
         except TraceError as error:
             refusal = error

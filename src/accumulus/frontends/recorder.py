@@ -1,7 +1,7 @@
 """The interface between a front end and what all of them share, and the table of front ends.
 
-A front end writes functions of one kind onto a tape: Python functions of NumPy arrays; or what another library makes,
-such as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All else is above it, and the
+A front end emits functions of one kind to a tape: Python functions of NumPy arrays; or what another library makes, such
+as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All else is above it, and the
 same for all: which arguments are numbers (`kinds`), keywords and structures (`signature`, `trees`), one recording or
 two for the signs of zeros (`record`), the comparison with the function on numbers (`agreement`), what the function
 holds besides its arguments (`captured`), and errors that name a line (`active`, `location`).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -46,15 +46,13 @@ class Recorder(ABC):
         tape: Tape,
         arguments: Sequence[Any],
         inputs: Sequence[References | None],
-        keywords: Mapping[str, Any],
     ) -> Any:
-        """Write what `function` computes onto `tape`.
+        """Emit what `function` computes to `tape`.
 
         Args:
             arguments: examples, of which the values of numeric ones do not matter.
             inputs: the tape's inputs that each numeric argument stands for, read-only and in its shape, () for a
                 number; None for an argument that is passed on as it is, as a constant.
-            keywords: passed on as they are.
 
         Returns:
             The result, in the structure that `evaluate` returns. Its leaves are what `references` takes.
@@ -68,9 +66,9 @@ class Recorder(ABC):
     def references(self, tape: Tape, leaf: Any) -> References | None:
         """References of one leaf of a result of `run`; None if it does not stand for real numbers."""
 
-    def evaluate(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
         """The result on numbers, by other means than those of `run`: recordings are compared with it."""
-        return function(*arguments, **keywords)
+        return function(*arguments)
 
     def holds(self, function: Any) -> object:
         """What is watched for changes after the recording (`accumulus.frontends.captured`): a Python object."""

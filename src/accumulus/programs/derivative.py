@@ -279,7 +279,7 @@ class Derivative:
             # together, since the function's code says which attributes of the objects matter
             captured = Captured((self._holder, *objects.values()))
         static = static_positions(self._static, len(examples))
-        recording = record(self.__wrapped__, examples, {}, static=static, check=self._options.check)
+        recording = record(self.__wrapped__, examples, static, check=self._options.check)
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording

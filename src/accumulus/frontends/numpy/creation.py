@@ -101,8 +101,8 @@ def _view_or_build(
     if not arguments or not _contains_traced(arguments[0]):
         return _make(tape, original, arguments, keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
-    least = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
-    missing = least - np.ndim(result)
+    ndmin = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
+    missing = ndmin - np.ndim(result)
     return result[(None,) * missing] if missing > 0 else result
 
 

@@ -1,4 +1,4 @@
-"""The table of universal functions: one row each, from NumPy's name to what is written on the tape.
+"""The table of universal functions: one row each, from NumPy's name to what is emitted to the tape.
 
 Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them. What is composed
 agrees with NumPy up to rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do
@@ -123,15 +123,15 @@ def _trunc(x: Any) -> Any:
     return _select(x < 0, _ceil(x), _floor(x))
 
 
-def _on_the_other_side(rest: Any, y: Any) -> Any:
+def _on_the_other_side(remainder: Any, y: Any) -> Any:
     """Whether what fmod leaves has another sign than the divisor, so that a floor is one less than what is cut off."""
-    return _or(_and(rest < 0, 0 < y), _and(0 < rest, y < 0))
+    return _or(_and(remainder < 0, 0 < y), _and(0 < remainder, y < 0))
 
 
 def _remainder(x: Any, y: Any) -> Any:
     """x % y, rounded as NumPy rounds it: what fmod leaves, and y added where that has another sign."""
-    rest = _fmod(x, y)
-    value = rest + _select(_on_the_other_side(rest, y), y, 0.0)
+    remainder = _fmod(x, y)
+    value = remainder + _select(_on_the_other_side(remainder, y), y, 0.0)
     # a remainder of zero has the sign of y; a derivative knows nothing of it
     signed = _select(y < 0, -_abs(value), value)
     return value if signed.reference == value.reference else _attach(signed, value)
@@ -139,8 +139,8 @@ def _remainder(x: Any, y: Any) -> Any:
 
 def _floor_divide(x: Any, y: Any) -> Any:
     """x // y, rounded as NumPy rounds it: a multiple of y, less the remainder, is divided, not x itself."""
-    rest = _fmod(x, y)
-    quotient = (x - rest) / y - _select(_on_the_other_side(rest, y), 1.0, 0.0)
+    remainder = _fmod(x, y)
+    quotient = (x - remainder) / y - _select(_on_the_other_side(remainder, y), 1.0, 0.0)
     below = _floor(quotient)
     whole = _select(0.5 < quotient - below, below + 1.0, below)
     # the sign of a zero, and what a division by zero gives, are those of x / y

@@ -30,13 +30,11 @@ from typing import Any, Final
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.location import LIBRARIES, dispatchers, is_library_code
+from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
 from accumulus.frontends.numpy.creation import REPLACEMENTS
-from accumulus.frontends.numpy.jitted import interpreted
 
 __all__ = ["patched", "replaced"]
 
-_SKIPPED: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
 _LOCK: Final = threading.RLock()
 #: How to put back what was replaced.
 _restorers: list[Callable[[], None]] = []
@@ -47,9 +45,21 @@ _recordings = 0
 def replaced(value: Any) -> Any:
     """The replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
     if type(value) in dispatchers():
-        return interpreted(value)
+        return _interpreted(value)
     original, replacement = REPLACEMENTS.get(id(value), (None, None))
     return replacement if original is value and original is not None else value
+
+
+@functools.lru_cache(maxsize=256)
+def _interpreted(dispatcher: Any) -> Callable[..., Any]:
+    """A function that runs the source of `dispatcher` in a thread that records, and the compiled code in others."""
+
+    @functools.wraps(dispatcher.py_func)
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        return (dispatcher if ACTIVE.tape is None else dispatcher.py_func)(*arguments, **keywords)
+
+    vars(function)["py_func"] = dispatcher.py_func
+    return function
 
 
 @contextmanager
@@ -78,7 +88,7 @@ def _enter(function: object) -> None:
         if isinstance(part, FunctionType):
             _replace_in(part.__globals__)
             _replace_defaults(part)
-            for cell in part.__closure__ or ():
+            for cell in cells(part):
                 _replace_cell(cell)
         else:
             _replace_in(vars(part))
@@ -111,7 +121,7 @@ held_in_forks(_LOCK, _forget_others)
 
 def _is_users(name: str, module: object) -> bool:
     """Whether a loaded module is written in Python, and neither of the standard library nor an array library."""
-    if name.partition(".")[0] in _SKIPPED or type(module) is not ModuleType:
+    if is_foreign(name) or type(module) is not ModuleType:
         return False
     return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
 
@@ -133,10 +143,7 @@ def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, o
 
 
 def _replace_cell(cell: CellType) -> None:
-    try:
-        value = cell.cell_contents
-    except ValueError:  # a variable that has no value yet
-        return
+    value = cell.cell_contents
     if replaced(value) is not value:
         cell.cell_contents = replaced(value)
         _restorers.append(functools.partial(setattr, cell, "cell_contents", value))
@@ -164,8 +171,8 @@ def _replace_import() -> None:
             with _LOCK:
                 _replace_in_modules()
         scope = globals or {}
-        users = str(scope.get("__name__", "")).partition(".")[0] not in _SKIPPED
-        return replaced(module) if users and not _is_loading(scope) else module
+        foreign = is_foreign(str(scope.get("__name__", "")))
+        return module if foreign or _is_loading(scope) else replaced(module)
 
     builtins.__import__ = import_
     _restorers.append(functools.partial(_restore, vars(builtins), "__import__", import_, original))
@@ -195,16 +202,9 @@ def _parts(function: object) -> Iterator[Any]:
             if not is_library_code(part.__code__, part.__globals__):
                 yield part
                 waiting.append(getattr(part, "__wrapped__", None))
-                waiting += map(_contents, part.__closure__ or ())
-        elif not isinstance(part, type | ModuleType) and type(part).__module__.partition(".")[0] not in _SKIPPED:
+                waiting += [cell.cell_contents for cell in cells(part)]
+        elif not isinstance(part, type | ModuleType) and not is_foreign(type(part).__module__):
             if isinstance(getattr(part, "__dict__", None), dict):
                 yield part
             if callable(part):
                 waiting.append(type(part).__call__)
-
-
-def _contents(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,15 +29,13 @@ class _Tracer(Recorder):
         tape: Tape,
         arguments: Sequence[Any],
         inputs: Sequence[References | None],
-        keywords: Mapping[str, Any],
     ) -> Any:
         traced = [
             replaced(argument) if references is None else _traced(tape, argument, references)
             for argument, references in zip(arguments, inputs, strict=True)
         ]
-        constants = {name: replaced(value) for name, value in keywords.items()}
         with patched(function):
-            return replaced(function)(*traced, **constants)
+            return replaced(function)(*traced)
 
     def references(self, tape: Tape, leaf: Any) -> References | None:
         if isinstance(leaf, np.ndarray):
