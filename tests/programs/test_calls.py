@@ -91,7 +91,7 @@ def test_a_batch_is_a_loop_over_its_points(target, data):
         kind = data.draw(st.sampled_from(["plain", "swapped", "strided", "unaligned", "fortran"]))
         arguments.append(odd(x, kind) if full else data.draw(st.sampled_from([x, x[()], x.item()])))
         axes.append(None if axis is None else data.draw(st.sampled_from([axis, axis - len(full)])))
-    for _ in range(2):  # the long way, and then the short one
+    for _ in range(2):  # the slow path, and then the fast one
         found = jac.batch(*arguments, in_axes=tuple(axes), transposed=transposed)
         for k in range(points):
             for many, one in zip(
@@ -190,7 +190,7 @@ def test_given_arrays_are_written_to_or_refused_at_every_call(target, sparse, tr
     read_only = shaped(*at_one)
     read_only.flags.writeable = False
     wrong.append(read_only)
-    for _ in range(2):  # the long way, and then the short one
+    for _ in range(2):  # the slow path, and then the fast one
         for out in (shaped(*at_one), (shaped(*at_one),)):
             found = jac.batch(t, X, out=out, transposed=transposed)
             memory = out if isinstance(out, np.ndarray) else out[0]

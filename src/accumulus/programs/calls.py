@@ -1,7 +1,7 @@
-"""The short ways through a call: compiled code, arrays for its results, and as little else in between as there can be.
+"""The fast paths through a call: compiled code, arrays for its results, and as little else in between as there can be.
 
-A short way takes arguments as they come. Whether they are what the code was compiled for, the code sees itself; where
-they are not, the answer is NotImplemented, nothing was written, and the long way says what is wrong, or converts.
+A fast path takes arguments as they come. Whether they are what the code was compiled for, the code sees itself; where
+they are not, the answer is NotImplemented, nothing was written, and the slow path says what is wrong, or converts.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from accumulus.programs.results import Results
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 
-__all__ = ["ShortWay", "beside_constants", "many_points", "one_point", "refuse"]
+__all__ = ["FastPath", "beside_constants", "many_points", "no_fast_path", "one_point"]
 
 #: Arguments → results, or NotImplemented.
-ShortWay = Callable[..., Any]
+FastPath = Callable[..., Any]
 
 
-def refuse(*arguments: Any) -> Any:
-    """The short way where there is none."""
+def no_fast_path(*arguments: Any) -> Any:
+    """The fast path where there is none."""
     return NotImplemented
 
 
-def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> ShortWay:
-    """The short way for the numeric arguments of one point.
+def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> FastPath:
+    """The fast path for the numeric arguments of one point.
 
     Args:
         matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
     """
     compute = kernel.point()
     if compute is None:
-        return refuse
+        return no_fast_path
     empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
     # calls with a known number of results take half the time
     if results.is_single:
@@ -67,12 +67,12 @@ def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> Sho
     return several
 
 
-def beside_constants(quick: ShortWay, shapes: Sequence[object], arguments: Sequence[Any]) -> ShortWay:
-    """The short way for all arguments, of which those without a shape have to be the very objects that these are."""
+def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
+    """The fast path for all arguments, of which those without a shape have to be the very objects that these are."""
     constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
     numeric = [k for k, shape in enumerate(shapes) if shape is not None]
     if any(isinstance(constant, np.ndarray) for _, constant in constants):
-        return refuse  # its entries may have changed
+        return no_fast_path  # its entries may have changed
 
     def call(*given: Any) -> Any:
         if len(given) != len(shapes):
@@ -80,7 +80,7 @@ def beside_constants(quick: ShortWay, shapes: Sequence[object], arguments: Seque
         for k, constant in constants:
             if given[k] is not constant:
                 return NotImplemented
-        return quick(*[given[k] for k in numeric])
+        return fast(*[given[k] for k in numeric])
 
     return call
 
@@ -88,10 +88,10 @@ def beside_constants(quick: ShortWay, shapes: Sequence[object], arguments: Seque
 def many_points(
     kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool
 ) -> Callable[[Sequence[Any], Any, int], Any]:
-    """The short way for batches on one thread: numeric arguments, what `out` is, and how many threads there are."""
+    """The fast path for batches on one thread: numeric arguments, what `out` is, and how many threads there are."""
     compute = kernel.many(shared, transposed)
     if compute is None:
-        return refuse
+        return no_fast_path
     expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
 
     def points_of(arguments: Sequence[Any], threads: int) -> int:

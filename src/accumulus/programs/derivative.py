@@ -19,7 +19,7 @@ from accumulus.frontends.signature import positional
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.calls import ShortWay, beside_constants, refuse
+from accumulus.programs.calls import FastPath, beside_constants, no_fast_path
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Derivative"]
 
-#: Short ways of so many programs are at hand.
-MOST_QUICK = 4
+#: Fast paths of so many programs are at hand.
+MOST_FAST = 4
 
 
 class Derivative:
@@ -66,19 +66,19 @@ class Derivative:
         self._options = options
         self._scalar = scalar
         self._programs: dict[Hashable, Program] = {}
-        #: Short ways for one point, that of the last call first.
-        self._quick: tuple[tuple[Program, ShortWay], ...] = ()
+        #: Fast paths for one point, that of the last call first.
+        self._fast: tuple[tuple[Program, FastPath], ...] = ()
         #: The same for the values of nonzeros.
-        self._quick_nonzeros: tuple[tuple[Program, ShortWay], ...] = ()
-        #: The short way that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
-        self._quick_batch: tuple[InAxes, bool, ShortWay] | None = None
+        self._fast_nonzeros: tuple[tuple[Program, FastPath], ...] = ()
+        #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
+        self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
         self._last: Program | None = None
         #: What `f` and these objects held when the programs were recorded; None before the first.
         self._captured: Captured | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_quick", "_quick_nonzeros", "_quick_batch", "_captured", "_lock"}
+        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_captured", "_lock"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -87,7 +87,7 @@ class Derivative:
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
         vars(self).update(state)
-        self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
+        self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
         self._lock = Lock()
         self._captured = None if held is None else Captured((self._holder, *self._objects))
         if self._captured is not None and self._captured.summary() != held:
@@ -100,13 +100,13 @@ class Derivative:
         """
         if keywords:
             arguments = self._positional(arguments, keywords)
-        for _, quick in self._quick:
-            result = quick(*arguments)
+        for _, fast in self._fast:
+            result = fast(*arguments)
             if result is not NotImplemented:
                 return result
         program = self.compile(*arguments)
         result = program(*arguments)
-        self._quick = self._preferred(self._quick, program, program.quick, arguments)
+        self._fast = self._preferred(self._fast, program, program.fast, arguments)
         return result
 
     def batch(
@@ -140,10 +140,10 @@ class Derivative:
         """
         if keywords:
             arguments = self._positional(arguments, keywords)
-        if self._quick_batch is not None:
-            for_axes, across, quick = self._quick_batch
+        if self._fast_batch is not None:
+            for_axes, across, fast = self._fast_batch
             if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
-                result = quick(arguments, out, self._options.threads if threads is None else check_threads(threads))
+                result = fast(arguments, out, self._options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
         return self._batch(arguments, in_axes, out, threads, transposed)
@@ -151,7 +151,7 @@ class Derivative:
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
     ) -> Any:
-        """The long way of `batch`: a function of its own, so that a call that does not take it need not set it up."""
+        """The slow path of `batch`: a function of its own, so that a call that does not take it need not set it up."""
         self._renew()
         name = self._name
         static = static_positions(self._static, len(arguments))
@@ -168,8 +168,8 @@ class Derivative:
                 known = [known.recording.argument_shapes for known in self._programs.values()]
                 certain = in_axes != "auto" or not mistakable(at_one, known)
                 if certain and program in self._programs.values():
-                    short = self._while_current(program.quick_batch(axes, transposed))
-                    self._quick_batch = in_axes, transposed, short
+                    fast = self._while_current(program.fast_batch(axes, transposed))
+                    self._fast_batch = in_axes, transposed, fast
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Program:
@@ -196,19 +196,19 @@ class Derivative:
         return program
 
     def _preferred(
-        self, before: tuple[tuple[Program, ShortWay], ...], program: Program, quick: ShortWay, arguments: Sequence[Any]
-    ) -> tuple[tuple[Program, ShortWay], ...]:
-        """Short ways with that of this program as the first; other arguments have to be the very same."""
+        self, before: tuple[tuple[Program, FastPath], ...], program: Program, fast: FastPath, arguments: Sequence[Any]
+    ) -> tuple[tuple[Program, FastPath], ...]:
+        """Fast paths with that of this program as the first; other arguments have to be the very same."""
         shapes = program.recording.argument_shapes
-        if quick is refuse or (before and before[0][0] is program and None not in shapes):
+        if fast is no_fast_path or (before and before[0][0] is program and None not in shapes):
             return before
         if None in shapes:
-            quick = beside_constants(quick, shapes, arguments)
+            fast = beside_constants(fast, shapes, arguments)
         with self._lock:
             if program not in self._programs.values():  # forgotten by another thread
                 return before
             others = [entry for entry in before if entry[0] is not program]
-            return ((program, self._while_current(quick)), *others[: MOST_QUICK - 1])
+            return ((program, self._while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -226,13 +226,13 @@ class Derivative:
         """
         if keywords:
             arguments = self._positional(arguments, keywords)
-        for _, quick in self._quick_nonzeros:
-            result = quick(*arguments)
+        for _, fast in self._fast_nonzeros:
+            result = fast(*arguments)
             if result is not NotImplemented:
                 return result
         program = self.compile(*arguments)
         result = program.nonzeros(*arguments)
-        self._quick_nonzeros = self._preferred(self._quick_nonzeros, program, program.quick_nonzeros, arguments)
+        self._fast_nonzeros = self._preferred(self._fast_nonzeros, program, program.fast_nonzeros, arguments)
         return result
 
     @property
@@ -268,7 +268,7 @@ class Derivative:
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
             program = Program(recording, self._wanted, positions, preparation, first=first, shared=shared)
         self._programs[key] = program
-        self._quick_batch = None  # what it could be mistaken for is not known of yet
+        self._fast_batch = None  # what it could be mistaken for is not known of yet
         return program
 
     def _record(self, examples: Sequence[Any]) -> Recording:
@@ -284,14 +284,14 @@ class Derivative:
         self._captured, self._objects = captured, tuple(objects.values())
         return recording
 
-    def _while_current(self, quick: Callable[..., Any]) -> Callable[..., Any]:
-        """A short way that is there as long as `f` and objects among its arguments hold what they held."""
+    def _while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
+        """A fast path that is there as long as `f` and objects among its arguments hold what they held."""
         if not self._captured:
-            return quick
+            return fast
         is_current = self._captured.is_current
 
         def call(*arguments: Any) -> Any:
-            return quick(*arguments) if is_current() else NotImplemented
+            return fast(*arguments) if is_current() else NotImplemented
 
         return call
 
@@ -304,7 +304,7 @@ class Derivative:
         """Let the next call record `f` anew."""
         with self._lock:
             self._programs, self._captured, self._objects = {}, None, ()
-            self._quick, self._quick_nonzeros, self._quick_batch = (), (), None
+            self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, {len(self._programs)} compiled>"

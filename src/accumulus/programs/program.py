@@ -18,7 +18,7 @@ from accumulus.native.machine import prepare
 from accumulus.options import check_threads
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
-from accumulus.programs.calls import ShortWay, many_points, one_point, refuse
+from accumulus.programs.calls import FastPath, many_points, no_fast_path, one_point
 from accumulus.programs.own_arithmetic import own_operations, without_dead
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results, Wanted
@@ -115,8 +115,8 @@ class Program:
             self.kernel: Kernel = self._compile(first, shared)
 
     def __getstate__(self) -> dict[str, Any]:
-        # short ways, and what shares in a search, belong to this process
-        state = {name: value for name, value in vars(self).items() if name not in ("quick", "quick_nonzeros")}
+        # fast paths, and what shares in a search, belong to this process
+        state = {name: value for name, value in vars(self).items() if name not in ("fast", "fast_nonzeros")}
         return state | {"options": self.options.alone}
 
     def _find_plan(self, deadline: Deadline) -> Plan:
@@ -191,20 +191,20 @@ class Program:
     def __call__(self, *arguments: Any) -> Any:
         """Derivatives at one point; arguments of the shapes that the program was compiled for."""
         if len(arguments) == len(self._arguments.numeric):
-            result = self.quick(*arguments)
+            result = self.fast(*arguments)
             if result is not NotImplemented:
                 return result
         return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None)
 
     @cached_property
-    def quick(self) -> ShortWay:
-        """The short way for the numeric arguments of one point, see `accumulus.programs.calls`."""
-        return refuse if self.options.check_finite else one_point(self.kernel, self._results)
+    def fast(self) -> FastPath:
+        """The fast path for the numeric arguments of one point, see `accumulus.programs.calls`."""
+        return no_fast_path if self.options.check_finite else one_point(self.kernel, self._results)
 
     @cached_property
-    def quick_nonzeros(self) -> ShortWay:
-        """As `quick`, with the values of nonzeros in the place of matrices."""
-        return refuse if self.options.check_finite else one_point(self.kernel, self._results, matrices=False)
+    def fast_nonzeros(self) -> FastPath:
+        """As `fast`, with the values of nonzeros in the place of matrices."""
+        return no_fast_path if self.options.check_finite else one_point(self.kernel, self._results, matrices=False)
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
@@ -215,9 +215,9 @@ class Program:
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
         """
-        self._sparse_pattern()
+        _ = self.pattern  # refuses dense ones
         if len(arguments) == len(self._arguments.numeric):
-            result = self.quick_nonzeros(*arguments)
+            result = self.fast_nonzeros(*arguments)
             if result is not NotImplemented:
                 return result
         return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None, matrices=False)
@@ -229,9 +229,6 @@ class Program:
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
         """
-        return self._sparse_pattern()
-
-    def _sparse_pattern(self) -> Any:
         if self.options.sparse is None:
             raise ArgumentError(
                 f"the derivatives of {self.name} are dense arrays, which have no pattern; ask for sparse ones, with "
@@ -239,13 +236,13 @@ class Program:
             )
         return self._results.pattern
 
-    def quick_batch(self, axes: Axes, transposed: bool) -> ShortWay:
-        """The short way for numeric arguments with such axes of points, see `accumulus.programs.calls`."""
+    def fast_batch(self, axes: Axes, transposed: bool) -> FastPath:
+        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`."""
         shapes = self._arguments.numeric_shapes
         along = [axes[k] for k in self._arguments.numeric]
         usual = [len(shape) if transposed else 0 for shape in shapes]
         if self.options.check_finite or any(axis not in (None, to) for axis, to in zip(along, usual, strict=True)):
-            return refuse
+            return no_fast_path
         return many_points(self.kernel, self._results, tuple(axis is None for axis in along), transposed)
 
     def batch(
