@@ -43,10 +43,14 @@ METHODS: Final[dict[str, Entry]] = {
         ("forward", "reverse", "markowitz"),
     ),
     "edge": Entry(
-        "eliminates edges, beginning with the best vertex order", "accumulus.theory.sequences.sequences", ("vertex",)
+        "eliminates edges, beginning with the best vertex order",
+        "accumulus.theory.sequences.edges_and_faces",
+        ("vertex",),
     ),
     "face": Entry(
-        "eliminates faces, beginning with the best vertex order", "accumulus.theory.sequences.sequences", ("edge",)
+        "eliminates faces, beginning with the best vertex order",
+        "accumulus.theory.sequences.edges_and_faces",
+        ("edge",),
     ),
     "relative-markowitz": Entry(
         "greedy vertices: fewest products beyond those of any order", "accumulus.theory.methods.heuristics"
@@ -68,22 +72,24 @@ METHODS: Final[dict[str, Entry]] = {
     "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.theory.methods.heuristics"),
     "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.theory.methods.heuristics"),
     "forward-factorization": Entry(
-        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.procedures"
+        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
     ),
     "backward-factorization": Entry(
-        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.procedures"
+        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
     ),
     "both-sides-factorization": Entry(
-        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.procedures"
+        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.deterministic"
     ),
     "middle-factorization": Entry(
-        "splits vertices from the middle of the graph on", "accumulus.theory.methods.procedures"
+        "splits vertices from the middle of the graph on", "accumulus.theory.methods.deterministic"
     ),
-    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.procedures"),
+    "dstar": Entry(
+        "D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.deterministic"
+    ),
     "local-jacobians": Entry(
-        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.procedures"
+        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.deterministic"
     ),
-    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.procedures"),
+    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.deterministic"),
     "exact-vertex": Entry(
         "the best vertex elimination, proven if there is time", "accumulus.theory.exact.eliminations", ("vertex",)
     ),

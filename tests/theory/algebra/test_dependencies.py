@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 from accumulus.theory.algebra.dependencies import Dependencies, Merge, elimination_dependencies, program_dependencies
-from accumulus.theory.algebra.program import program_of
 from accumulus.theory.algebra.relations import Face, Relation
-from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.running_order import running_order
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import program_of
 
 EIGHT = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
 SEEDS = st.integers(0, 10**6)
@@ -81,7 +81,7 @@ def test_a_circle_of_two_faces():
 
 @given(plain_graphs(units=True), SEEDS, st.sampled_from([vertex_elimination, random_accumulation]))
 def test_acyclic_means_there_is_a_schedule(graph, seed, make):
-    found = schedule(program_of(make(graph, seed)))
+    found = running_order(program_of(make(graph, seed)))
     dependencies = program_dependencies(found.program)
     assert dependencies.is_acyclic == found.complete
     cycle = dependencies.cycle

@@ -9,8 +9,8 @@ from random_sets import plain_graphs, random_accumulation, vertex_elimination
 from accumulus.elimination.cost import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.lemma import lemma1_violations
-from accumulus.theory.algebra.program import program_of
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import program_of
 
 #: e·(b + c) and e·b in one set, with the sibling e·c right beside, as in the notes' proof.
 SIBLING = ExpressionSet.parse("∂y/∂x = a*(b + c)*d + g*d; ∂y/∂z = (a*b + a*c + g)*e")

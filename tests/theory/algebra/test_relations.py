@@ -8,9 +8,9 @@ from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.expression import Symbol
-from accumulus.theory.algebra.program import PRODUCT, program_of
 from accumulus.theory.algebra.relations import Face, Relation, joints, relations
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import PRODUCT, program_of
 
 
 def face(text):

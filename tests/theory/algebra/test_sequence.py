@@ -13,11 +13,11 @@ from accumulus.elimination.cost import count
 from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.program import LABEL, PRODUCT, program_of
 from accumulus.theory.algebra.replay import LineReplay
-from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.running_order import running_order
 from accumulus.theory.algebra.sequence import elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import LABEL, PRODUCT, program_of
 from accumulus.theory.methods.dstar import dstar
 from accumulus.theory.methods.factorize import factorize
 
@@ -64,7 +64,7 @@ def test_any_acyclic_set_at_exactly_its_cost(graph, seed):
     if error:
         assert "circular" in error
         assert "waits for" in error
-        assert not schedule(program).complete
+        assert not running_order(program).complete
         return
     found.accumulation.verify()
     assert count(found.accumulation, "fma") == program.multiplications == len(found.products)
@@ -93,7 +93,7 @@ def test_unit_edges_cost_nothing(graph, seed):
 @given(plain_graphs(), SEEDS)
 def test_expression_sets(graph, seed):
     expressions = ExpressionSet.from_accumulation(vertex_elimination(graph, seed)).shared()
-    assume(schedule(program_of(expressions, graph)).complete)
+    assume(running_order(program_of(expressions, graph)).complete)
     found = elimination_sequence(expressions, graph)
     found.accumulation.verify()
     assert count(found.accumulation, "fma") <= expressions.multiplications
@@ -176,12 +176,12 @@ def can_run(program):
 def test_there_is_a_schedule_exactly_if_some_order_runs(graph, seed):
     program = program_of(random_accumulation(graph, seed))
     assume(len(program) - len(graph.sources) <= 14)
-    assert can_run(program) == schedule(program).complete
+    assert can_run(program) == running_order(program).complete
 
 
 def test_a_circle_that_no_order_runs():
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
-    program = schedule(program_of(wasteful)).program
+    program = running_order(program_of(wasteful)).program
     assert not can_run(program)
     with pytest.raises(ExpressionError, match=r"circular(.|\n)*⟨a, b⟩ waits for merge of b \+ c: a\|b"):
         elimination_sequence(wasteful)

@@ -9,10 +9,10 @@ from random_sets import attempt, plain_graphs, random_accumulation
 from accumulus.elimination.cost import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.dependencies import elimination_dependencies
-from accumulus.theory.algebra.program import program_of
-from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.running_order import running_order
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.splits import least_splits
+from accumulus.theory.algebra.values import program_of
 
 CIRCULAR = ExpressionSet.parse("""
     s1 = b*c;  s2 = a1*b;  s3 = c*d1
@@ -61,7 +61,7 @@ def test_splits_keep_the_cost(graph, seed):
     assume(len(graph.sources) <= 12)
     accumulation = random_accumulation(graph, seed)
     program = program_of(accumulation)
-    complete = schedule(program).complete
+    complete = running_order(program).complete
     found, error = attempt(least_splits, accumulation, most=3, states=150)
     if error:
         assert "no way with at most 3 splits" in error

@@ -16,7 +16,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.pricing import cost_of_order
-from accumulus.theory.exact.reductions import Part, parts, reduced
+from accumulus.theory.exact.reductions import ReducedPart, parts, reduced
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")
@@ -68,7 +68,7 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
     return left
 
 
-def price(graph: DifferentiationGraph, objective: str, part: Part, order: tuple[int, ...]) -> int:
+def price(graph: DifferentiationGraph, objective: str, part: ReducedPart, order: tuple[int, ...]) -> int:
     state = Elimination(graph, objective)
     cost = 0
     for v in part.named(order):

@@ -10,7 +10,7 @@ from slow_minima import least_by_integers, least_by_trying
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.algebra.program import program_of
+from accumulus.theory.algebra.values import program_of
 from accumulus.theory.research import words
 from accumulus.theory.research.census import ReducedGraph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum

@@ -17,7 +17,7 @@ from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.theory.compiled import mixed_kernel
-from accumulus.theory.sequences import mixed, sequences
+from accumulus.theory.sequences import edges_and_faces, mixed
 from accumulus.theory.sequences.mixed import MixedAnnealing
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
@@ -130,5 +130,5 @@ def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):
 
 
 def test_graphs_of_too_many_edges_keep_the_order(monkeypatch):
-    monkeypatch.setattr(sequences, "MOST_EDGES", 5)
+    monkeypatch.setattr(edges_and_faces, "MOST_EDGES", 5)
     assert plan(bat(), "face", "fma", cache=False).order is not None

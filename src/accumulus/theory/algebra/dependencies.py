@@ -1,20 +1,20 @@
-"""Elimination dependencies: which face has to go before which (Lemma 2 of the notes), and circles among them.
+"""Elimination dependencies: which face has to go before which (Lemma 2 of the notes), and cycles among them.
 
 If s1|s2s3 stands in one expression and s1s2 is multiplied in another, then eliminating ⟨s1,s2⟩ while the first is
 still in parentheses would break these; ⟨s2,s3⟩ has to go first. For given relations that is all
-(`elimination_dependencies`). For an expression set there are, by the theorem of `accumulus.theory.algebra.schedule`,
-three kinds more:
+(`elimination_dependencies`). For an expression set there are three kinds more, by the theorem of
+`accumulus.theory.algebra.running_order`:
 
 * s3s1|s2s4, with a parenthesis on both sides, waits for either of ⟨s3,s1⟩ and ⟨s2,s4⟩;
 * a sum s2 + Δ is a merge, which needs that s2 and all of Δ have no other faces left: it waits for every other
   product or sum that uses one of its terms;
 * a product or sum waits for its own operands.
 
-Lemma 1 is the shortest circle of these: with s1(s2 + Δ) and s1s2 in one set, ⟨s1,s2⟩ waits for the merge of s2 and Δ,
+Lemma 1 is the shortest cycle of these: with s1(s2 + Δ) and s1s2 in one set, ⟨s1,s2⟩ waits for the merge of s2 and Δ,
 since until then s1 and s2 are neighbours in parentheses, and the merge for ⟨s1,s2⟩, since it uses s2.
 
 What waits for several things waits for all of them, and for one thing out of each of its lists of alternatives;
-such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in circles, in
+such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in cycles, in
 linear time.
 """
 
@@ -28,10 +28,10 @@ from functools import cached_property
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.expression import Expression
-from accumulus.theory.algebra.program import LABEL, PRODUCT, Program, program_of
 from accumulus.theory.algebra.relations import Face, Relation, joints
-from accumulus.theory.algebra.schedule import bracketed
+from accumulus.theory.algebra.running_order import bracketed
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, program_of
 
 __all__ = ["Dependencies", "Merge", "elimination_dependencies", "program_dependencies"]
 
@@ -94,7 +94,7 @@ class Dependencies:
 
     @cached_property
     def cycle(self) -> tuple[Node, ...]:
-        """A shortest circle among what is stuck, each waiting for the next and the last for the first; () if none."""
+        """A shortest cycle among what is stuck, each waiting for the next and the last for the first; () if none."""
         gone = set(self.order)
         stuck = {
             node: tuple(dict.fromkeys(other for group in conditions if gone.isdisjoint(group) for other in group))
@@ -103,15 +103,15 @@ class Dependencies:
         }
         shortest: tuple[Node, ...] = ()
         for start in stuck:
-            circle = _circle(stuck, start, len(shortest) or len(stuck) + 1)
-            if circle and (not shortest or len(circle) < len(shortest)):
-                shortest = circle
+            cycle = _cycle(stuck, start, len(shortest) or len(stuck) + 1)
+            if cycle and (not shortest or len(cycle) < len(shortest)):
+                shortest = cycle
             if len(shortest) == 2:
                 break
         return shortest
 
     def explain_cycle(self) -> str:
-        """The circle in words, a line for each step; empty if there is none."""
+        """The cycle in words, a line for each step; empty if there is none."""
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
             f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
@@ -126,7 +126,7 @@ def elimination_dependencies(
 
     Given relations are taken as a list of what must not be broken, as in the notes: every face that they name is
     taken to be multiplied somewhere. Of a set, products of more than two factors are bracketed as
-    `accumulus.theory.algebra.schedule` does.
+    `accumulus.theory.algebra.running_order` does.
 
     >>> notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
     >>> dependencies = elimination_dependencies(map(Relation.parse, notes))
@@ -147,7 +147,7 @@ def elimination_dependencies(
     return Dependencies({node: tuple(conditions) for node, conditions in awaits.items()}, reasons)
 
 
-def program_dependencies(program: Program) -> Dependencies:
+def program_dependencies(program: ValueProgram) -> Dependencies:
     """The elimination dependencies of a program of products of two."""
     live = program.live()
     nodes: dict[int, Node] = {}
@@ -182,14 +182,14 @@ def program_dependencies(program: Program) -> Dependencies:
     return Dependencies({nodes[v]: tuple(tuple(nodes[k] for k in g) for g in awaits[v]) for v in nodes}, reasons)
 
 
-def _reason(program: Program, left: int, right: int, left_factor: int | None, right_factor: int | None) -> str:
+def _reason(program: ValueProgram, left: int, right: int, left_factor: int | None, right_factor: int | None) -> str:
     def shown(values: Iterable[int | None]) -> tuple[Expression, ...]:
         return tuple(program.expression(v) for v in values if v is not None)
 
     return str(Relation(shown((left_factor, left)), shown((right, right_factor))))
 
 
-def _circle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
+def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
     """The shortest way from `start` back to itself, by breadth."""
     came: dict[Node, Node | None] = {start: None}
     depth = {start: 1}

@@ -27,9 +27,9 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.algebra.program import LABEL, PRODUCT, SUM, Program, program_of
 from accumulus.theory.algebra.relations import Face, Joint, Relation, joints, relation_of
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, program_of
 
 __all__ = ["Violation", "lemma1_violations"]
 
@@ -122,12 +122,12 @@ def lemma1_violations(
     return tuple(violations)
 
 
-def _rewritten(program: Program, joint: Joint) -> Program:
+def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
     """The program without the product of the joint's two values, which the product with the sums replaces."""
     # both products on their own, whatever else they are factors of
     wide = _only_added(program, joint)
     assert wide is not None
-    result = Program(program.graph)
+    result = ValueProgram(program.graph)
     value = {v: v for v in program.live() if program.kinds[v] == LABEL}
     for v in program.live():
         operands = [value[operand] for operand in program.operands[v]]
@@ -148,7 +148,7 @@ def _rewritten(program: Program, joint: Joint) -> Program:
     return _Rewriting(result, old, new).result
 
 
-def _only_added(program: Program, joint: Joint) -> tuple[int, int] | None:
+def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
     """The factors where the joint's values meet, if the values are these, or terms, or terms of terms, of these."""
     factors = program.operands[joint.product]
     for pair in pairwise(factors):
@@ -157,7 +157,7 @@ def _only_added(program: Program, joint: Joint) -> tuple[int, int] | None:
     return None
 
 
-def _is_term(program: Program, term: int, value: int) -> bool:
+def _is_term(program: ValueProgram, term: int, value: int) -> bool:
     stack = [value]
     while stack:
         value = stack.pop()
@@ -169,13 +169,13 @@ def _is_term(program: Program, term: int, value: int) -> bool:
 
 
 class _Rewriting:
-    def __init__(self, program: Program, old: int, new: int) -> None:
+    def __init__(self, program: ValueProgram, old: int, new: int) -> None:
         self.program, self.old, self.new = program, old, new
         self.items: dict[int, tuple[_Item, ...]] = {}
         order = program.live()
         for v in order:
             self.items[v] = self._items(v)
-        self.result = Program(program.graph)
+        self.result = ValueProgram(program.graph)
         self.made: dict[tuple[int, frozenset[_Item]], int | None] = {}
         for key, entry in program.entries.items():
             twice = {path for path, replaced in self.items[entry] if replaced}
@@ -238,7 +238,7 @@ class _Rewriting:
         return None if not parts else parts[0] if len(parts) == 1 else result.sum(parts)
 
 
-def _path_count(program: Program) -> int:
+def _path_count(program: ValueProgram) -> int:
     counts: dict[int, int] = {}
     for v in program.live():
         if program.kinds[v] == PRODUCT:
@@ -248,7 +248,7 @@ def _path_count(program: Program) -> int:
     return sum(counts[entry] for entry in program.entries.values())
 
 
-def _verified(program: Program) -> ExpressionSet:
+def _verified(program: ValueProgram) -> ExpressionSet:
     expressions = program.definitions()
     expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
     return expressions

@@ -30,8 +30,8 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, postorder
 from accumulus.theory.algebra.names import plain
 from accumulus.theory.algebra.parser import fail
-from accumulus.theory.algebra.program import PRODUCT, Program, program_of
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import PRODUCT, ValueProgram, program_of
 
 __all__ = ["Face", "Joint", "Relation", "joints", "relation_of", "relations"]
 
@@ -135,7 +135,7 @@ class Joint:
 _End = tuple[int, int, int | None]
 
 
-def joints(program: Program) -> Iterator[Joint]:
+def joints(program: ValueProgram) -> Iterator[Joint]:
     """Every way in which two values of the program are neighbours on some path, once."""
     rights, lefts = _ends(program, -1), _ends(program, 0)
     for product in program.live():
@@ -168,7 +168,7 @@ def _ends_of(relation: Relation) -> tuple[Expression, Expression]:
     return relation.before[-1], relation.after[0]
 
 
-def relation_of(program: Program, joint: Joint) -> Relation:
+def relation_of(program: ValueProgram, joint: Joint) -> Relation:
     """The relation that the factors at a joint have."""
     before = tuple(v for v in (joint.left_factor, joint.left) if v is not None)
     after = tuple(v for v in (joint.right, joint.right_factor) if v is not None)
@@ -178,7 +178,7 @@ def relation_of(program: Program, joint: Joint) -> Relation:
     )
 
 
-def _ends(program: Program, side: int) -> dict[int, tuple[_End, ...]]:
+def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
     """What stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):

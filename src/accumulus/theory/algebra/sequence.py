@@ -1,7 +1,7 @@
 """Face elimination sequences from expressions: Proposition 1 of the notes, made to run.
 
-`elimination_sequence` orders the products of a set (`accumulus.theory.algebra.schedule`, where the theorem is stated
-and proven) and runs them in the line graph twice:
+`elimination_sequence` orders the products of a set and runs them in the line graph twice (the theorem is stated and
+proven in `accumulus.theory.algebra.running_order`):
 
 * exactly as written: every product eliminates one face, every sum merges its terms, which by then have the same P and
   S (this is checked); the cost is that of the set;
@@ -9,7 +9,7 @@ and proven) and runs them in the line graph twice:
   the cost is that of the set, or less where the set keeps apart what could be added up. Where two values that the
   program keeps apart merge, the products of the younger are left out.
 
-A set whose elimination dependencies are circular has no such sequence; the error names the circle.
+A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from accumulus.elimination.face import FaceElimination
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.dependencies import program_dependencies
-from accumulus.theory.algebra.program import LABEL, PRODUCT, Program, program_of
 from accumulus.theory.algebra.relations import Face
 from accumulus.theory.algebra.replay import LineReplay
-from accumulus.theory.algebra.schedule import schedule
+from accumulus.theory.algebra.running_order import running_order
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, program_of
 
 __all__ = ["FaceSequence", "elimination_sequence"]
 
@@ -62,19 +62,19 @@ def elimination_sequence(
         graph: of an expression set; its own `to_graph()` if not given.
 
     Raises:
-        ExpressionError: naming the circle, if the elimination dependencies are circular; naming the culprit, if the
+        ExpressionError: naming the cycle, if the elimination dependencies are circular; naming the culprit, if the
             expressions are not the path sums of the graph.
 
     >>> expressions = ExpressionSet.parse("e18*(e3*e7 + e4*e8)*e15")
     >>> print(*elimination_sequence(expressions).products)
     ⟨e3, e7⟩ ⟨e4, e8⟩ ⟨e18, e3*e7 + e4*e8⟩ ⟨e18*(e3*e7 + e4*e8), e15⟩
     """
-    found = schedule(program_of(subject, graph))
+    found = running_order(program_of(subject, graph))
     program = found.program
     if not found.complete:
-        circle = program_dependencies(program).explain_cycle()
+        cycle = program_dependencies(program).explain_cycle()
         raise ExpressionError(
-            f"the elimination dependencies are circular, so no face elimination computes exactly this set:\n{circle}\n"
+            f"the elimination dependencies are circular, so no face elimination computes exactly this set:\n{cycle}\n"
             "least_splits(…) looks for vertices of the line graph to split"
         )
     faces, naumann = _by_naumann(program)
@@ -90,7 +90,7 @@ def elimination_sequence(
     )
 
 
-def _exactly(program: Program) -> Accumulation:
+def _exactly(program: ValueProgram) -> Accumulation:
     """Run the program in the line graph as it stands; its sums merge what has the same P and S, which is checked."""
     line = LineReplay(program.graph)
     for v in range(len(program)):
@@ -102,7 +102,7 @@ def _exactly(program: Program) -> Accumulation:
     return line.finish()
 
 
-def _by_naumann(program: Program) -> tuple[list[tuple[int, int]], Accumulation]:
+def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulation]:
     """The same sequence with merging as soon as possible."""
     elimination = FaceElimination(program.graph)
     needed = _Needed(program)
@@ -145,7 +145,7 @@ def _by_naumann(program: Program) -> tuple[list[tuple[int, int]], Accumulation]:
 class _Needed:
     """What is still to be computed when the paths of some values follow the brackets of others."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ValueProgram) -> None:
         self.program = program
         self.users = program.uses()
         self.uses = {v: len(users) for v, users in self.users.items()}

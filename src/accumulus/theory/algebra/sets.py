@@ -159,7 +159,7 @@ class ExpressionSet:
         Raises:
             ExpressionError: naming a vertex of a complex block; any method's accumulation has expressions even then.
         """
-        from accumulus.theory.algebra.drawing import simple_accumulation
+        from accumulus.theory.algebra.graph_construction import simple_accumulation
 
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
@@ -172,9 +172,9 @@ class ExpressionSet:
             ExpressionError: naming labels or vertices that the graph does not have, factors that do not meet, terms
                 with different ends, or a path that is missing or counted more than once.
         """
-        from accumulus.theory.algebra.placing import place
+        from accumulus.theory.algebra.matching import match
 
-        return place(self, graph)
+        return match(self, graph)
 
     def to_graph(self, symbols: Literal["shared", "split"] = "shared") -> DifferentiationGraph:
         """The differentiation graph of the expressions: each product a path, each sum a block.
@@ -189,7 +189,7 @@ class ExpressionSet:
             ExpressionError: for ``"shared"``, if no graph has these path sums; names a path that is missing or counted
                 twice, or a cycle.
         """
-        from accumulus.theory.algebra.drawing import shared_graph, split_graph
+        from accumulus.theory.algebra.graph_construction import shared_graph, split_graph
 
         drawings = {"shared": shared_graph, "split": split_graph}
         if symbols not in drawings:

@@ -7,10 +7,10 @@ multiply. Splits cost no product, and two copies have one label, so what both ar
 set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
 
 `least_splits` looks for the least number by iterative deepening. Between splits it does whatever the theorem of
-`accumulus.theory.algebra.schedule` allows, and joins copies again that go the same way. At every split it tries, for
-each vertex that is in the way, to part the neighbours whose paths all go on from those that do not, then every single
-neighbour. It works on explicit paths and stops at a number of states: a search for small sets, whose result is the
-least number *found*.
+`accumulus.theory.algebra.running_order` allows, and joins copies again that go the same way. At every split it tries,
+for each vertex that is in the way, to part the neighbours whose paths all go on from those that do not, then every
+single neighbour. It works on explicit paths and stops at a number of states: a search for small sets, whose result is
+the least number *found*.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.expression import Expression
-from accumulus.theory.algebra.program import LABEL, PRODUCT, Program, program_of
 from accumulus.theory.algebra.replay import LineReplay
-from accumulus.theory.algebra.schedule import bracketed
+from accumulus.theory.algebra.running_order import bracketed
 from accumulus.theory.algebra.sets import ExpressionSet
+from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, program_of
 
 __all__ = ["Split", "Splitting", "least_splits"]
 
@@ -119,7 +119,7 @@ class _Node:
         self.parent = parent
 
 
-def _derivations(program: Program) -> list[list[_Node]]:
+def _derivations(program: ValueProgram) -> list[list[_Node]]:
     """For every path of every entry, its edges as nodes, linked upwards to what they are computed into."""
     counts: dict[int, int] = {}
     for v in program.live():
@@ -168,7 +168,7 @@ class _State:
     faces: int = 0
 
     @classmethod
-    def start(cls, program: Program, derivations: Sequence[Sequence[_Node]]) -> _State:
+    def start(cls, program: ValueProgram, derivations: Sequence[Sequence[_Node]]) -> _State:
         graph = program.graph
         rows = {root: -1 - row for row, root in enumerate(graph.roots)}
         columns = {terminal: -1 - len(rows) - column for column, terminal in enumerate(graph.terminals)}
@@ -216,7 +216,7 @@ class _State:
 
 
 class _Search:
-    def __init__(self, program: Program, states: int) -> None:
+    def __init__(self, program: ValueProgram, states: int) -> None:
         self.program = program
         self.states = states
 
@@ -356,7 +356,7 @@ def _meets(path: Sequence[tuple[int, _Node | None]], position: int) -> bool:
     return one is not None and other is not None and one.parent is not None and one.parent is other.parent
 
 
-def _result(program: Program, state: _State) -> Splitting:
+def _result(program: ValueProgram, state: _State) -> Splitting:
     """Run what was found in a line graph that knows nothing of paths."""
     line = LineReplay(program.graph)
     for operation in state.operations:
@@ -374,7 +374,7 @@ def _result(program: Program, state: _State) -> Splitting:
     return Splitting(tuple(splits), state.faces, accumulation, program.definitions())
 
 
-def _shown(program: Program, state: _State, vertex: int) -> Expression | str:
+def _shown(program: ValueProgram, state: _State, vertex: int) -> Expression | str:
     graph = program.graph
     if vertex >= 0:
         return program.expression(state.value[vertex])

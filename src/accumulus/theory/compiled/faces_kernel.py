@@ -15,7 +15,7 @@ Memo. What is left to do depends only on the line graph up to isomorphism. A sta
 of its colours after colour refinement; among equal colours one vertex is singled out and refinement goes on. States of
 equal code are isomorphic, whatever the ties. Codes are kept as 128 random bits. An entry says what the rest of
 a state costs at least: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
-table has a fixed size; an entry that is lost costs time only. Both: `accumulus.theory.compiled.faces_code`.
+table has a fixed size; an entry that is lost costs time only. Both: `accumulus.theory.compiled.faces_table`.
 
 Moves that are taken at once (`series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
 next is never a mistake, if all products count, or just one of the two labels is ±1, or both are constant or both
@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import bit, lowest, without_lowest
-from accumulus.theory.compiled.faces_code import code, known, remember
 from accumulus.theory.compiled.faces_graph import copy_graph, cost_of, labels_at, product
 from accumulus.theory.compiled.faces_state import (
     BACK,
@@ -47,6 +46,7 @@ from accumulus.theory.compiled.faces_state import (
     FacesState,
     Move,
 )
+from accumulus.theory.compiled.faces_table import store_bound, stored_bound, write_hash
 
 __all__ = ["prove"]
 
@@ -140,8 +140,8 @@ def enter(state: FacesState, depth: int, cost: int) -> int:
     if is_done(state, depth):
         keep_plan(state, cost)
         return cost
-    code(state, depth)
-    return max(bound, cost + known(state, frame))
+    write_hash(state, depth)
+    return max(bound, cost + stored_bound(state, frame))
 
 
 @compiled
@@ -218,7 +218,7 @@ def prove(state: FacesState) -> int:
         frame = state.frames[depth]
         move = state.moves[depth * MOST_MOVES + frame.next]
         if frame.next >= frame.moves or move.bound > state.limit:
-            remember(state, frame, state.limit - frame.cost + 1)
+            store_bound(state, frame, state.limit - frame.cost + 1)
             if depth == 1:
                 return DONE
             state.depth = depth - 1

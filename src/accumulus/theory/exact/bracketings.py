@@ -32,7 +32,7 @@ import numpy as np
 from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import paths_down, paths_up
 
-__all__ = ["MOST_COLUMNS", "Bracketing", "all_paths", "bracketing_bound", "chosen_paths"]
+__all__ = ["MOST_COLUMNS", "BracketingBound", "all_paths", "bracketing_bound", "chosen_paths"]
 
 #: Ways to join parts of paths, over all paths, at most: columns of the integer program.
 MOST_COLUMNS: Final = 60_000
@@ -45,7 +45,7 @@ _TOLERANCE: Final = 1e-4
 _RELATIVE: Final = 1e-6
 
 
-class Bracketing(NamedTuple):
+class BracketingBound(NamedTuple):
     """What is known about the cheapest bracketing.
 
     `bound` is what it costs at least, `solved` whether it costs just that.
@@ -57,7 +57,7 @@ class Bracketing(NamedTuple):
 
 def bracketing_bound(
     state: Elimination, part: Sequence[int], time_limit: float, columns: int = MOST_COLUMNS, *, partial: bool = True
-) -> Bracketing:
+) -> BracketingBound:
     """What the products at the vertices of an independent part cost at least, in any program.
 
     Args:
@@ -69,13 +69,13 @@ def bracketing_bound(
     """
     paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
     if paths is None or time_limit <= 0:
-        return Bracketing(0, False)
+        return BracketingBound(0, False)
     program = _Program(state)
     for path in paths:
         state.deadline.check()
         program.add(path)
     if not program.rows:
-        return Bracketing(0, True)
+        return BracketingBound(0, True)
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -91,12 +91,12 @@ def bracketing_bound(
     )
     bound = result.mip_dual_bound
     if bound is None or not math.isfinite(bound):
-        return Bracketing(0, False)
+        return BracketingBound(0, False)
     # costs are whole multiples of what they have in common
     common = math.gcd(*program.cost) or 1
     total = bound * scale
     least = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
-    return Bracketing(max(0, least), result.status == 0)
+    return BracketingBound(max(0, least), result.status == 0)
 
 
 def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[tuple[int, ...]]:

@@ -27,7 +27,7 @@ from accumulus.theory.bounds import lower_bound
 from accumulus.theory.exact.bracketings import MOST_COLUMNS
 from accumulus.theory.exact.proof import LEVELS, Level, Proof
 from accumulus.theory.exact.subsets import MOST as MOST_VERTICES
-from accumulus.theory.sequences.sequences import edge, face
+from accumulus.theory.sequences.edges_and_faces import edge, face
 
 __all__ = ["BRIEF", "Patience", "proven"]
 

@@ -39,7 +39,7 @@ LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
 
 
 @dataclass(slots=True)
-class _Part:
+class _KnownPart:
     """An independent part: its vertices in the best order that is known, and what is known beyond that.
 
     Attributes:
@@ -85,13 +85,13 @@ class Proof:
         self._state = Elimination(graph, objective, deadline)
         #: With parallel edges as they are: what holds there holds for every program.
         self._unmerged = unmerged(graph, objective, deadline)
-        self._parts: list[_Part] = []
+        self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
         prices = self._prices(order, deadline)
         for part in parts(self._state):
             cost = sum(prices[v] for v in part)
             in_order = tuple(sorted(part, key=position.__getitem__))
-            self._parts.append(_Part(in_order, dict.fromkeys(LEVELS, cost)))
+            self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
         least = least_costs(self._unmerged)
         for known in self._parts:
             known.raise_bound("face", sum(least[v] for v in known.order))
@@ -192,14 +192,14 @@ class Proof:
             faces.eliminate_part(part)
         return faces
 
-    def _keep(self, part: _Part, level: Literal["edge", "face"], search: LineSearch) -> None:
+    def _keep(self, part: _KnownPart, level: Literal["edge", "face"], search: LineSearch) -> None:
         part.improve(level, search.cost)
         if level == "edge":
             part.edges = search.named_edges()
         else:
             part.faces = search
 
-    def _eliminate_part(self, elimination: EdgeElimination, part: _Part) -> None:
+    def _eliminate_part(self, elimination: EdgeElimination, part: _KnownPart) -> None:
         if part.edges is not None:
             for edge in part.edges:
                 elimination.eliminate(*edge)
@@ -236,7 +236,7 @@ class _Faces:
         for e in self.elimination.vertices():
             self._put(e, int(graph.sources[e]), int(graph.targets[e]))
 
-    def eliminate_part(self, part: _Part) -> None:
+    def eliminate_part(self, part: _KnownPart) -> None:
         """Eliminate all faces of a part, in the best way that is known."""
         if part.faces is not None:
             self._eliminate_faces(part.faces)

@@ -38,14 +38,14 @@ from typing import Final
 from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import least_costs
 
-__all__ = ["Part", "parts", "reduced"]
+__all__ = ["ReducedPart", "parts", "reduced"]
 
 #: Rounds of reduction of a part; each begins anew after twins were merged.
 _ROUNDS: Final = 20
 
 
 @dataclass(slots=True)
-class Part:
+class ReducedPart:
     """An independent part of a graph, reduced.
 
     Attributes:
@@ -86,7 +86,7 @@ def parts(state: Elimination) -> list[tuple[int, ...]]:
     return [tuple(part) for part in found]
 
 
-def reduced(state: Elimination, part: Sequence[int]) -> Part:
+def reduced(state: Elimination, part: Sequence[int]) -> ReducedPart:
     """A part of a graph, reduced; the graph itself stays as it is."""
     whole = _extracted(state, part, {v: (v,) for v in range(len(state.sizes))}, [], 0)
     for _ in range(_ROUNDS):
@@ -101,7 +101,7 @@ def reduced(state: Elimination, part: Sequence[int]) -> Part:
 
 def _extracted(
     state: Elimination, part: Sequence[int], members: dict[int, tuple[int, ...]], first: list[int], cost: int
-) -> Part:
+) -> ReducedPart:
     """The vertices of a part and their neighbours, with numbers of their own."""
     number = {v: k for k, v in enumerate(part)}
     edges = {}
@@ -113,10 +113,10 @@ def _extracted(
     sizes = [state.sizes[v] for v in number]
     triples = [(j, i, level) for (j, i), level in edges.items()]
     smaller = Elimination.of_edges(triples, sizes, range(len(part)), state.objective, state.deadline)
-    return Part(smaller, [members[v] for v in number], first, cost)
+    return ReducedPart(smaller, [members[v] for v in number], first, cost)
 
 
-def _eliminate_safe(part: Part) -> None:
+def _eliminate_safe(part: ReducedPart) -> None:
     """Eliminate what it is never a mistake to eliminate next, until there is no such vertex."""
     state = part.state
     left = [v for v in state.intermediates if state.predecessors[v]]
@@ -183,7 +183,7 @@ def _twins(state: Elimination) -> list[list[int]]:
     return list(groups.values())
 
 
-def _merged(part: Part, groups: Sequence[Sequence[int]]) -> Part:
+def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
     """Each group as one vertex."""
     state = part.state
     kept = {group[0] for group in groups}

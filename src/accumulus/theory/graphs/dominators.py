@@ -78,10 +78,6 @@ class DominatorTree:
         """Number of vertices that dominate v, itself included; −1 if no start reaches it."""
         return self._depth[v]
 
-    def reaches(self, v: int) -> bool:
-        """Whether a start has a path to v."""
-        return self._depth[v] != NONE
-
     def immediate(self, v: int) -> int:
         """The closest vertex that dominates v and is not v; −1 for a start, or where there is none."""
         parent = self._parent[v]

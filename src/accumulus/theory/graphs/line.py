@@ -183,11 +183,6 @@ class LineGraph:
                     return f"terminal {self.names[terminal]!r} shares a predecessor: {pairs}"
         return None
 
-    @property
-    def is_line_graph(self) -> bool:
-        """Whether a differentiation graph has this line graph."""
-        return self.reason is None
-
     @cached_property
     def bicliques(self) -> tuple[Biclique, ...]:
         """One for each vertex of the graph that paths go through, in the order of their first successors.

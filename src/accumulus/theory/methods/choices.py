@@ -70,16 +70,11 @@ def run(choices: Choices, state: Any, limit: int, deadline: Deadline = FOREVER) 
         OutOfTimeError: if the deadline passes before.
     """
     heap: list[tuple[Any, Step]] = []
-    known: dict[Step, Any] = {}
-
-    def offer(step: Step, score: Any) -> None:
-        deadline.check()
-        if known.get(step) != score:
-            known[step] = score
-            heapq.heappush(heap, (score, step))
-
     for step in choices.all(state):
-        offer(step, choices.score(state, step))
+        deadline.check()
+        heap.append((choices.score(state, step), step))
+    heapq.heapify(heap)
+    known = {step: score for score, step in heap}
     while heap:
         score, step = heapq.heappop(heap)
         if known.get(step) != score:
@@ -89,11 +84,16 @@ def run(choices: Choices, state: Any, limit: int, deadline: Deadline = FOREVER) 
             continue
         now = choices.score(state, step)
         if now > score:
-            offer(step, now)
+            known[step] = now
+            heapq.heappush(heap, (now, step))
             continue
         del known[step]
         for other in choices.take(state, step):
-            offer(other, choices.score(state, other))
+            deadline.check()
+            now = choices.score(state, other)
+            if known.get(other) != now:
+                known[other] = now
+                heapq.heappush(heap, (now, other))
         if len(state.steps) > 2 * limit:
             return False
     return True

@@ -35,7 +35,7 @@ from accumulus.elimination.face import eliminate_faces, faces_of_edges
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.traversal import series_vertices
-from accumulus.theory.methods.strands import Shape, Strand, block, chain, draw, edge_strand, evaluate, reference
+from accumulus.theory.methods.strands import Strand, StrandShape, block, chain, draw, edge_strand, evaluate, reference
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
 
@@ -189,7 +189,7 @@ class _Strands:
         self.edge, self.chain, self.block = edge_strand, chain, block
 
     def copied(self, strand: Strand) -> Strand:
-        if not self._shared or strand.shape in (Shape.EDGE, Shape.REFERENCE):
+        if not self._shared or strand.shape in (StrandShape.EDGE, StrandShape.REFERENCE):
             return strand
         self.references_made += 1
         return reference(strand, self.references_made)

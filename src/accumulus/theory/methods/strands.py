@@ -17,10 +17,10 @@ from typing import Any
 from accumulus.elimination.accumulation import Steps
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
-__all__ = ["Shape", "Strand", "block", "chain", "draw", "edge_strand", "evaluate", "reference"]
+__all__ = ["Strand", "StrandShape", "block", "chain", "draw", "edge_strand", "evaluate", "reference"]
 
 
-class Shape(Enum):
+class StrandShape(Enum):
     """How a strand is put together."""
 
     EDGE = "edge"
@@ -33,7 +33,7 @@ class Shape(Enum):
 class Strand:
     """A strand, not to be changed; equal only to itself. (Not frozen: that makes construction several times slower.)"""
 
-    shape: Shape
+    shape: StrandShape
     #: Parts of a chain from source to sink, of a block in the order of their making; what a reference stands for.
     parts: tuple[Strand, ...] = ()
     #: Edge of the graph, of an edge; vertex between the parts, of a chain; number from 1, of a reference.
@@ -44,22 +44,22 @@ class Strand:
 
 def edge_strand(edge: int) -> Strand:
     """A strand that is an edge of the graph."""
-    return Strand(Shape.EDGE, (), edge)
+    return Strand(StrandShape.EDGE, (), edge)
 
 
 def chain(first: Strand, second: Strand, through: int) -> Strand:
     """Two strands one after the other, through a vertex."""
-    return Strand(Shape.CHAIN, (first, second), through, first.size + second.size)
+    return Strand(StrandShape.CHAIN, (first, second), through, first.size + second.size)
 
 
 def block(first: Strand, second: Strand) -> Strand:
     """Two strands side by side."""
-    return Strand(Shape.BLOCK, (first, second), 0, first.size + second.size)
+    return Strand(StrandShape.BLOCK, (first, second), 0, first.size + second.size)
 
 
 def reference(strand: Strand, number: int) -> Strand:
     """A name for a strand, so that it is computed once."""
-    return Strand(Shape.REFERENCE, (strand,), number)
+    return Strand(StrandShape.REFERENCE, (strand,), number)
 
 
 def evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
@@ -71,18 +71,18 @@ def evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
         values: list[int] = []
         while pending:
             top, ready = pending.pop()
-            if top.shape is Shape.EDGE:
+            if top.shape is StrandShape.EDGE:
                 values.append(top.number)
-            elif top.shape is Shape.REFERENCE and top.number in known:
+            elif top.shape is StrandShape.REFERENCE and top.number in known:
                 values.append(known[top.number])
             elif not ready:
                 pending.append((top, True))
                 pending.extend((part, False) for part in reversed(top.parts))
-            elif top.shape is Shape.REFERENCE:
+            elif top.shape is StrandShape.REFERENCE:
                 known[top.number] = values[-1]
             else:
                 right, left = values.pop(), values.pop()
-                join = steps.product if top.shape is Shape.CHAIN else steps.sum
+                join = steps.product if top.shape is StrandShape.CHAIN else steps.sum
                 values.append(join(left, right))
         results.append(values[-1])
     return results
@@ -116,11 +116,11 @@ def draw(graph: DifferentiationGraph, strands: Iterable[tuple[int, int, Strand]]
         pending = [(names[j], names[i], strand)]
         while pending:
             source, sink, top = pending.pop()
-            if top.shape is Shape.EDGE:
+            if top.shape is StrandShape.EDGE:
                 edges.append((source, sink, _label(graph, top.number)))
-            elif top.shape is Shape.REFERENCE:
+            elif top.shape is StrandShape.REFERENCE:
                 edges.append((source, sink, f"s{top.number}"))
-            elif top.shape is Shape.BLOCK:
+            elif top.shape is StrandShape.BLOCK:
                 pending.extend((source, sink, part) for part in reversed(top.parts))
             else:
                 middle = copy(top.number)

@@ -1,6 +1,6 @@
 """The question for one graph: is there a least program that face elimination can follow?
 
-By Proposition 1 of the notes, in the form proven in `accumulus.theory.algebra.schedule`, a program can run as face
+By Proposition 1 of the notes, in the form proven in `accumulus.theory.algebra.running_order`, a program can run as face
 elimination at its own cost exactly if its elimination dependencies are acyclic. So the least number of face
 eliminations exceeds the least number of products if and only if every least program is circular. Either is searched for
 on its own; a shortest sequence is turned into its expressions, whose dependencies are checked to be acyclic.
@@ -91,7 +91,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
         if not elimination_dependencies(best).is_acyclic:
             raise VerificationError(
                 f"the dependencies of a face elimination of {graph.name} are circular; this contradicts the theorem "
-                "of accumulus.theory.algebra.schedule. Please report the graph"
+                "of accumulus.theory.algebra.running_order. Please report the graph"
             )
     elif minimum[1] < lowest:
         verdict = "circular"

@@ -7,7 +7,7 @@ every face of a graph stands as neighbours, directly or through parentheses, in 
 Jacobian, and no set puts labels next to each other that do not meet. That the result has exactly these path sums
 is checked at the end. Near-linear time.
 
-`split_graph` draws what is written: a product is a chain, a sum a block, and a symbol that stands twice is an edge
+`split_graph` constructs what is written: a product is a chain, a sum a block, and a symbol that stands twice is an edge
 that is there twice, as the notes draw factorized graphs. It is simple by construction.
 
 `simple_accumulation` goes the other way: a vertex with one edge in and one out is a product, two parallel edges are
@@ -34,8 +34,8 @@ from accumulus.theory.algebra.expression import (
     operands,
     postorder,
 )
+from accumulus.theory.algebra.matching import match
 from accumulus.theory.algebra.names import fresh_names
-from accumulus.theory.algebra.placing import place
 from accumulus.theory.graphs.traversal import Classes, eliminate_series, topological
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def shared_graph(expressions: ExpressionSet) -> DifferentiationGraph:
         triples.append((names[source], names[target], label))
     graph = DifferentiationGraph(triples, list(outer[0]), list(outer[1]))
     try:
-        place(expressions, graph)
+        match(expressions, graph)
     except ExpressionError as error:
         raise ExpressionError(
             f"no graph in which each label is one edge has these path sums: with what is multiplied joined, {error}"
@@ -163,6 +163,4 @@ def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
             target, path[v] = next((target, label) for target, label in out[v] if target in left)
             v = target
         cycle = [path[u] for u in list(path)[list(path).index(v) :]]
-        raise ExpressionError(
-            f"no graph has these path sums: the labels {' → '.join([*cycle, cycle[0]])} run in a circle"
-        )
+        raise ExpressionError(f"no graph has these path sums: the labels {' → '.join([*cycle, cycle[0]])} form a cycle")

@@ -1,10 +1,10 @@
-"""Expressions placed on a graph: which edge each symbol is, and the accumulation that computes what is written.
+"""Expressions matched with a graph: which edge each symbol is, and the accumulation that computes what is written.
 
 For every subexpression the pairs (s, t) of vertices that it can run between follow bottom-up: those of the edges of
 that name for a symbol, their composition for a product, their intersection for a sum. Unit edges may be left out,
 so a symbol also runs from every vertex above its source that unit edges lead down from, and likewise below. Then,
-from each entry's root and terminal downwards, one pair is chosen for every place. Where a name belongs to several
-edges, as in drawings with split vertices, the place decides which edge is meant. An empty set of pairs is an
+from each entry's root and terminal downwards, one pair is chosen for every occurrence. Where a name belongs to several
+edges, as in graphs with split vertices, the occurrence decides which edge is meant. An empty set of pairs is an
 expression that is no sum over paths; the error names the factors that do not meet, or the terms that differ.
 
 At last the accumulation is verified: every path must be there exactly once. Linear in what is written, times the
@@ -27,11 +27,11 @@ from accumulus.theory.algebra.polynomial import word_counts
 if TYPE_CHECKING:
     from accumulus.theory.algebra.sets import ExpressionSet
 
-__all__ = ["DEFAULT", "Place", "Placement", "place"]
+__all__ = ["DEFAULT", "Matching", "Occurrence", "match"]
 
 Pair = tuple[int, int]
-#: A subexpression between two vertices.
-Place = tuple[Expression, int, int]
+#: A subexpression that stands between two vertices.
+Occurrence = tuple[Expression, int, int]
 
 #: The entry of an expression without a left side; it fits any graph of one root and one terminal.
 DEFAULT: Final = ("y", "x")
@@ -40,16 +40,16 @@ _LARGEST: Final = 10_000_000
 _PATHS: Final = 10_000
 
 
-def place(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulation:
+def match(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulation:
     """The verified accumulation of `graph` that computes what is written; see `ExpressionSet.to_accumulation`."""
-    placement = Placement(expressions, graph)
-    # one computation for each definition of a reference, not for each place: different edges of one name apart
+    matching = Matching(expressions, graph)
+    # one computation for each definition of a reference, not for each occurrence: different edges of one name apart
     computed: dict[Hashable, int] = {}
     steps = Steps(len(graph.sources))
 
-    def compute(where: Place) -> int:
+    def compute(where: Occurrence) -> int:
         results: list[int] = []
-        work: list[Place | tuple[str, int]] = [where]
+        work: list[Occurrence | tuple[str, int]] = [where]
         while work:
             task = work.pop()
             if len(task) == 2:
@@ -61,41 +61,41 @@ def place(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulati
                     first = combine(first, other)
                 results.append(first)
             elif isinstance(task[0], Symbol):
-                results.append(placement.edge(task))
+                results.append(matching.edge(task))
             elif isinstance(task[0], Reference):
-                results.append(computed[placement.identity(task)])
+                results.append(computed[matching.identity(task)])
             else:
-                parts = placement.parts(task)
+                parts = matching.parts(task)
                 work.append(("product" if isinstance(task[0], Product) else "sum", len(parts)))
                 work += reversed(parts)
         return results[0]
 
-    if sum(size for size in placement.sizes()) > _LARGEST:
+    if sum(size for size in matching.sizes()) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
     position = {name: k for k, name in enumerate(expressions.references)}
     found = [
         (position[where[0].name], where)
-        for where in postorder(placement.entries.values(), placement.parts)
+        for where in postorder(matching.entries.values(), matching.parts)
         if isinstance(where[0], Reference)
     ]
     for _, where in sorted(found, key=lambda item: item[0]):
-        identity = placement.identity(where)
+        identity = matching.identity(where)
         if identity not in computed:
-            computed[identity] = compute(placement.parts(where)[0])
-    entries = {key: compute(where) for key, where in sorted(placement.entries.items())}
+            computed[identity] = compute(matching.parts(where)[0])
+    entries = {key: compute(where) for key, where in sorted(matching.entries.items())}
     accumulation = Accumulation(graph, steps, entries)
     try:
         accumulation.verify()
     except VerificationError:
-        raise ExpressionError(_culprit(placement)) from None
+        raise ExpressionError(_culprit(matching)) from None
     return accumulation
 
 
-class Placement:
+class Matching:
     """Where every subexpression of a set runs on a graph.
 
     Raises:
-        ExpressionError: naming what cannot be placed.
+        ExpressionError: naming what does not match.
     """
 
     def __init__(self, expressions: ExpressionSet, graph: DifferentiationGraph) -> None:
@@ -117,10 +117,10 @@ class Placement:
         for node in postorder(expressions.entries.values(), self._children):
             self._pairs[node] = self._find(node)
         self._ambiguous = any(len(known) > 1 for known in self.edges.values())
-        self._identities: dict[Place, int] = {}
+        self._identities: dict[Occurrence, int] = {}
         self._numbers: dict[Hashable, int] = {}
         #: Where every entry runs, by positions of its root and terminal.
-        self.entries: dict[tuple[int, int], Place] = {}
+        self.entries: dict[tuple[int, int], Occurrence] = {}
         rows, columns = _positions(graph, graph.roots), _positions(graph, graph.terminals)
         for (root, terminal), expression in expressions.entries.items():
             if list(expressions.entries) == [DEFAULT] and len(graph.roots) == len(graph.terminals) == 1:
@@ -135,8 +135,8 @@ class Placement:
                 raise ExpressionError(f"∂{root}/∂{terminal} is given twice; expected each entry once")
             self.entries[row, column] = (expression, *ends)
 
-    def parts(self, where: Place) -> list[Place]:
-        """The operands of a place, each at its own; for a reference what it stands for."""
+    def parts(self, where: Occurrence) -> list[Occurrence]:
+        """The operands, where they occur; for a reference what it stands for."""
         expression, s, t = where
         if isinstance(expression, Sum):
             return [(term, s, t) for term in expression.terms]
@@ -148,15 +148,15 @@ class Placement:
         ends = [{s}]
         for factor in expression.factors:
             ends.append({b for a, b in self._pairs[factor] if a in ends[-1]})
-        placed: list[Place] = []
+        found: list[Occurrence] = []
         for factor, before in zip(reversed(expression.factors), reversed(ends[:-1]), strict=True):
             source = min(a for a, b in self._pairs[factor] if b == t and a in before)
-            placed.append((factor, source, t))
+            found.append((factor, source, t))
             t = source
-        return placed[::-1]
+        return found[::-1]
 
-    def edge(self, where: Place) -> int:
-        """The edge that a symbol is at its place."""
+    def edge(self, where: Occurrence) -> int:
+        """The edge that a symbol is where it occurs."""
         expression, s, t = where
         assert isinstance(expression, Symbol)
         return next(
@@ -165,12 +165,12 @@ class Placement:
             if s in self._closure("up", self._sources[e]) and t in self._closure("down", self._targets[e])
         )
 
-    def identity(self, where: Place) -> Hashable:
-        """What tells two places of a reference apart: the edges of shared names, not the ends."""
+    def identity(self, where: Occurrence) -> Hashable:
+        """What tells two occurrences of a reference apart: the edges of shared names, not the ends."""
         if not self._ambiguous:
             return where[0]
         known = self._identities
-        for inner in postorder([where], lambda place: () if place in known else self.parts(place)):
+        for inner in postorder([where], lambda one: () if one in known else self.parts(one)):
             if inner not in known:
                 own = self.edge(inner) if isinstance(inner[0], Symbol) else type(inner[0]).__name__
                 parts = tuple(known[part] for part in self.parts(inner))
@@ -185,9 +185,9 @@ class Placement:
         roots = {*(where[0] for where in self.entries.values()), *self.references.values()}
         return [sizes.get(root, 0) for root in roots]
 
-    def words(self, where: Place) -> Counter[tuple[int, ...]]:
-        """What a place stands for, multiplied out: how often it counts every path, unit edges left out."""
-        values: dict[Place, Counter[tuple[int, ...]]] = {}
+    def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
+        """What an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
+        values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]
             value: Counter[tuple[int, ...]] = Counter()
@@ -279,18 +279,18 @@ def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
     return ExpressionError(hint if len(hint) < 300 else hint[:300] + " …")
 
 
-def _culprit(placement: Placement) -> str:
+def _culprit(matching: Matching) -> str:
     """What the entries lack or have too much of, compared with all paths of the graph."""
-    graph = placement.graph
-    found = {key: Counter[tuple[int, ...]]() for key in placement.entries}
-    references = placement.references
-    counts = word_counts([where[0] for where in placement.entries.values()], references)
-    budget = sum(counts[where[0]] for where in placement.entries.values())
+    graph = matching.graph
+    found = {key: Counter[tuple[int, ...]]() for key in matching.entries}
+    references = matching.references
+    counts = word_counts([where[0] for where in matching.entries.values()], references)
+    budget = sum(counts[where[0]] for where in matching.entries.values())
     general = "the expressions are not the sums over all paths of the graph: a path is missing or counted twice"
     if budget > _PATHS:
         return general
-    for key, where in placement.entries.items():
-        found[key] = placement.words(where)
+    for key, where in matching.entries.items():
+        found[key] = matching.words(where)
     columns = {terminal: column for column, terminal in enumerate(graph.terminals)}
     units = [kind == Kind.ONE for kind in graph.kinds.tolist()]
     for row, root in enumerate(graph.roots):
@@ -302,13 +302,13 @@ def _culprit(placement: Placement) -> str:
                 counter = found.setdefault((row, columns[v]), Counter())
                 counter[short] -= 1
                 if counter[short] < 0:
-                    return f"{_entry(graph, row, columns[v])} lacks the path {_path(placement, path)}"
+                    return f"{_entry(graph, row, columns[v])} lacks the path {_path(matching, path)}"
             stack += [(int(graph.targets[e]), (*path, e)) for e in graph.out_edges[v] if graph.live_edges[e]]
     for (row, column), counter in found.items():
         for path, extra in counter.items():
             if extra:
                 times = f"{extra + 1} times instead of once"
-                return f"{_entry(graph, row, column)} counts the path {_path(placement, path)} {times}"
+                return f"{_entry(graph, row, column)} counts the path {_path(matching, path)} {times}"
     return general
 
 
@@ -316,8 +316,8 @@ def _entry(graph: DifferentiationGraph, row: int, column: int) -> str:
     return f"∂{graph.vertices[graph.roots[row]]}/∂{graph.vertices[graph.terminals[column]]}"
 
 
-def _path(placement: Placement, path: Sequence[int]) -> str:
-    return "*".join(placement.names[e] for e in path)
+def _path(matching: Matching, path: Sequence[int]) -> str:
+    return "*".join(matching.names[e] for e in path)
 
 
 def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:

@@ -7,7 +7,7 @@ from accumulus.native.words import bit, lowest, scattered, without_lowest, wrapp
 from accumulus.theory.compiled.faces_graph import labels_at
 from accumulus.theory.compiled.faces_state import PROBES, ROOT, TERMINAL, FacesState, Frame
 
-__all__ = ["code", "known", "remember"]
+__all__ = ["store_bound", "stored_bound", "write_hash"]
 
 
 @compiled
@@ -96,7 +96,7 @@ def canonical_order(state: FacesState, depth: int) -> int:
 
 
 @compiled
-def code(state: FacesState, depth: int) -> None:
+def write_hash(state: FacesState, depth: int) -> None:
     """Write the hash of the line graph at a depth into its frame."""
     count = canonical_order(state, depth)
     sizes, kinds, sums, ranks, order = state.sizes, state.kinds, state.sums, state.ranks, state.order
@@ -134,7 +134,7 @@ def code(state: FacesState, depth: int) -> None:
 
 
 @compiled
-def known(state: FacesState, frame: Frame) -> int:
+def stored_bound(state: FacesState, frame: Frame) -> int:
     """What the rest of a line graph costs at least, as far as the table knows."""
     mask = (1 << state.table_bits) - 1
     for probe in range(PROBES):
@@ -145,7 +145,7 @@ def known(state: FacesState, frame: Frame) -> int:
 
 
 @compiled
-def remember(state: FacesState, frame: Frame, rest: int) -> None:
+def store_bound(state: FacesState, frame: Frame, rest: int) -> None:
     """Enter what the rest of a line graph costs at least."""
     mask, first, second = (1 << state.table_bits) - 1, frame.first, frame.second
     chosen = state.table[(first + (second & (PROBES - 1))) & mask]

@@ -8,7 +8,7 @@ Unit edges that an accumulation leaves out are put back, as factors that cost no
 vertices like all others, and the faces around them have to go too.
 
 An accumulation keeps its brackets; in an expression set a product of several factors is one value, whose bracketing
-`accumulus.theory.algebra.schedule` chooses.
+`accumulus.theory.algebra.running_order` chooses.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import Expression, Product, Reference, Sum, Symbol, postorder, product, total
+from accumulus.theory.algebra.matching import Matching, Occurrence
 from accumulus.theory.algebra.names import edge_names, fresh_names
-from accumulus.theory.algebra.placing import Place, Placement
 from accumulus.theory.algebra.sets import ExpressionSet
 
-__all__ = ["LABEL", "PRODUCT", "SUM", "Program", "program_of"]
+__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "program_of"]
 
 LABEL: Final = 0
 PRODUCT: Final = 1
 SUM: Final = 2
 
 
-class Program:
+class ValueProgram:
     """Values of a hash-consed program over the edges of `graph`.
 
     >>> from accumulus.elimination.vertex import eliminate_vertices
@@ -219,7 +219,7 @@ class Program:
         return min(common, key=height.__getitem__) if direction == "up" else max(common, key=height.__getitem__)
 
 
-def program_of(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> Program:
+def program_of(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
     """The program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
 
     Raises:
@@ -234,8 +234,8 @@ def program_of(subject: Accumulation | ExpressionSet, graph: DifferentiationGrap
     return _from_set(subject, graph)
 
 
-def _from_accumulation(accumulation: Accumulation) -> Program:
-    program = Program(accumulation.graph)
+def _from_accumulation(accumulation: Accumulation) -> ValueProgram:
+    program = ValueProgram(accumulation.graph)
     steps = accumulation.steps
     first = steps.edges
     live = _live(accumulation)
@@ -273,27 +273,27 @@ def _live(accumulation: Accumulation) -> list[int]:
     return live[::-1]
 
 
-def _from_set(expressions: ExpressionSet, graph: DifferentiationGraph) -> Program:
-    program = Program(graph)
-    placement = Placement(expressions, graph)
-    values: dict[Place, int] = {}
-    for place in postorder(placement.entries.values(), placement.parts):
-        parts = [values[part] for part in placement.parts(place)]
-        if isinstance(place[0], Symbol):
-            values[place] = placement.edge(place)
-        elif isinstance(place[0], Product):
-            values[place] = program.product(parts)
-        elif isinstance(place[0], Sum):
-            values[place] = program.sum(parts)
+def _from_set(expressions: ExpressionSet, graph: DifferentiationGraph) -> ValueProgram:
+    program = ValueProgram(graph)
+    matching = Matching(expressions, graph)
+    values: dict[Occurrence, int] = {}
+    for occurrence in postorder(matching.entries.values(), matching.parts):
+        parts = [values[part] for part in matching.parts(occurrence)]
+        if isinstance(occurrence[0], Symbol):
+            values[occurrence] = matching.edge(occurrence)
+        elif isinstance(occurrence[0], Product):
+            values[occurrence] = program.product(parts)
+        elif isinstance(occurrence[0], Sum):
+            values[occurrence] = program.sum(parts)
         else:
-            values[place] = parts[0]
-            if isinstance(place[0], Reference) and program.kinds[parts[0]] != LABEL:
-                program.names.setdefault(parts[0], place[0].name)
-    _enter(program, {key: values[place] for key, place in placement.entries.items()})
+            values[occurrence] = parts[0]
+            if isinstance(occurrence[0], Reference) and program.kinds[parts[0]] != LABEL:
+                program.names.setdefault(parts[0], occurrence[0].name)
+    _enter(program, {key: values[occurrence] for key, occurrence in matching.entries.items()})
     return program
 
 
-def _enter(program: Program, entries: Mapping[tuple[int, int], int]) -> None:
+def _enter(program: ValueProgram, entries: Mapping[tuple[int, int], int]) -> None:
     graph = program.graph
     for (row, column), value in sorted(entries.items()):
         program.entries[row, column] = program.fit(value, graph.roots[row], graph.terminals[column])

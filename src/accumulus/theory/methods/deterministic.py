@@ -1,4 +1,4 @@
-"""Procedures as methods: factorization, D*, local Jacobians, pages.
+"""Deterministic methods: factorization, D*, local Jacobians, pages.
 
 Each does the same on every run: it does not search, takes no account of the effort, and cannot be stopped by a time
 limit. What it takes is estimated from counts of the graph (`accumulus.search.workload`), on a machine of today and

@@ -37,9 +37,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from accumulus.theory.algebra.program import LABEL, PRODUCT, SUM, Program
+from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram
 
-__all__ = ["Schedule", "bracketed", "schedule"]
+__all__ = ["RunningOrder", "bracketed", "running_order"]
 
 Preference = Literal["first", "last"]
 _NONE: Final[frozenset[int]] = frozenset()
@@ -47,18 +47,18 @@ _PREFERENCES: Final[tuple[Preference, ...]] = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class RunningOrder:
     """A program of products of two, and whether its order fulfils conditions 1 to 3.
 
     If it does not, the values from `done` on, in any order that fulfils 1, wait for each other.
     """
 
-    program: Program
+    program: ValueProgram
     complete: bool
     done: int
 
 
-def schedule(program: Program) -> Schedule:
+def running_order(program: ValueProgram) -> RunningOrder:
     """The program in an order in which it can run in the line graph, products of several factors bracketed."""
     best = None
     for preference in _PREFERENCES:
@@ -72,18 +72,18 @@ def schedule(program: Program) -> Schedule:
     return best
 
 
-def bracketed(program: Program) -> Program:
-    """The program with products of two, as `schedule` brackets them."""
-    return schedule(program).program
+def bracketed(program: ValueProgram) -> ValueProgram:
+    """The program with products of two, as `running_order` brackets them."""
+    return running_order(program).program
 
 
 class _Run:
     """A program being computed, and the same program in the order of computation."""
 
-    def __init__(self, program: Program, preference: Preference) -> None:
+    def __init__(self, program: ValueProgram, preference: Preference) -> None:
         self.given = program
         self.preference = preference
-        self.result = Program(program.graph)
+        self.result = ValueProgram(program.graph)
         self.live = program.live()
         # values of the result by values of the given program, for those that are computed
         self.value: dict[int, int] = {v: v for v in self.live if program.kinds[v] == LABEL}
@@ -100,7 +100,7 @@ class _Run:
             for factor in program.operands[product]:
                 self.waiting.setdefault(factor, []).append(product)
 
-    def finish(self) -> Schedule:
+    def finish(self) -> RunningOrder:
         while self.lists or self.sums:
             if not (self._round() or self._merge()):
                 break
@@ -112,7 +112,7 @@ class _Run:
         for v, name in self.given.names.items():
             if v in self.value:
                 self.result.names.setdefault(self.value[v], name)
-        return Schedule(self.result, complete, done)
+        return RunningOrder(self.result, complete, done)
 
     def _operand(self, v: int) -> int:
         return self.value.get(v, ~v)
