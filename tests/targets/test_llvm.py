@@ -18,9 +18,9 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import llvm_kernel
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import Variant
-from accumulus.targets.llvm.tuning import Tuning, tune
-from accumulus.targets.schedule import Group, groups, order, order_by_urgency
+from accumulus.targets.llvm.tuning import tune
+from accumulus.targets.llvm.variant import Variant
+from accumulus.targets.schedule import Group, groups, order, order_by_critical_path
 
 DTYPES = ("float64", "float32")
 
@@ -127,7 +127,7 @@ def variants(dtype):
         dtype=st.just(dtype),
         contract=st.just(False),
         part_size=st.sampled_from([1, 2, 3, 7, 1000]),
-        urgent=st.booleans(),
+        critical_path=st.booleans(),
     )
 
 
@@ -140,8 +140,8 @@ def test_width_parts_and_orders_change_no_bit(dtype, data):
     X = data.draw(points(count, program.tape.inputs, dtype))
     wanted = LLVMKernel(program.tape, program.segments, dtype, variant=base(dtype, contract=False)).batch(X)
     variant = data.draw(variants(dtype))
-    phases = tuple(data.draw(st.integers(0, variant.lanes - 1)) for _ in program.segments)
-    kernel = LLVMKernel(program.tape, program.segments, dtype, variant=replace(variant, phases=phases))
+    offsets = tuple(data.draw(st.integers(0, variant.lanes - 1)) for _ in program.segments)
+    kernel = LLVMKernel(program.tape, program.segments, dtype, variant=replace(variant, offsets=offsets))
     out = [Guarded((count, s.length), dtype, data.draw(st.integers(0, 7))) for s in program.segments]
     kernel.batch(X, out=tuple(guard.array for guard in out))
     for guard, result in zip(out, wanted, strict=True):
@@ -347,9 +347,9 @@ def test_two_compilations_give_the_same_bits():
 def test_programs_that_wait_for_long_chains_are_computed_two_vectors_at_a_time():
     tape = Tape(1)
     tape.outputs = [tape.apply("exp", tape.apply("tanh", 0))]
-    assert tune(tape, whole(1), "float64") == Tuning(2 * lanes("float64"), urgent=True)
+    assert tune(tape, whole(1), "float64") == Variant(2 * lanes("float64"), critical_path=True)
     assert tune(tape, whole(1), "float32").lanes == lanes("float32")
-    assert tune(chain(2000), whole(2), "float64") == Tuning(lanes("float64"), urgent=False)
+    assert tune(chain(2000), whole(2), "float64") == Variant(lanes("float64"))
 
 
 def test_transposed_blocks_are_as_wide_as_a_cache_line_or_two():
@@ -365,7 +365,7 @@ def test_transposed_blocks_are_as_wide_as_a_cache_line_or_two():
     assert tune(multiples, whole(40), "float64", transposed=True).lanes == 2 * one
 
 
-def test_wide_blocks_are_in_the_order_of_urgency_if_that_fits_the_registers():
+def test_wide_blocks_are_in_the_order_of_the_critical_path_if_that_fits_the_registers():
     def tuned(values):
         tape = Tape(values + 1)
         sums = [tape.add(k, k + 1) for k in range(values)]
@@ -376,12 +376,12 @@ def test_wide_blocks_are_in_the_order_of_urgency_if_that_fits_the_registers():
         tape.outputs = [tape.multiply(slow, value) for value in sums]
         return tune(tape, whole(values), "float64", transposed=True)
 
-    assert tuned(8) == Tuning(2 * lanes("float64"), urgent=True)
-    assert tuned(40) == Tuning(2 * lanes("float64"), urgent=False)
+    assert tuned(8) == Variant(2 * lanes("float64"), transposed=True, critical_path=True)
+    assert tuned(40) == Variant(2 * lanes("float64"), transposed=True)
 
 
 def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
-    # a long chain of divisions makes operations urgent; the sums of products, many results, parts
+    # a long chain of divisions asks for the critical path first; the sums of products, many results, parts
     tape = Tape(40)
     value = 0
     for k in range(200):
@@ -391,8 +391,8 @@ def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
     ]
     tape.outputs = [products[k % len(products)] for k in range(1200)]
     segments = whole(1200)
-    assert tune(tape, segments, "float64").urgent
-    assert not Variant.of(tape, segments, "float64").urgent
+    assert tune(tape, whole(200), "float64").critical_path
+    assert not tune(tape, segments, "float64").critical_path
     kernel = compile_tape(tape, segments)
     assert "@part" in kernel.source
     X = np.random.default_rng(0).uniform(0.5, 1.5, (11, 40))
@@ -402,17 +402,17 @@ def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
 
 
 @given(data=st.data())
-def test_the_order_of_urgency_is_an_order(data):
+def test_the_order_of_the_critical_path_is_an_order(data):
     program = data.draw(programs())
     results = groups(program.tape, program.segments, 1)
     usual = order(program.tape, results)
-    urgent = list(order_by_urgency(program.tape, results))
-    assert [step for step in urgent if isinstance(step, Group)] == results
-    assert sorted(step for step in urgent if not isinstance(step, Group)) == sorted(
+    steps = list(order_by_critical_path(program.tape, results))
+    assert [step for step in steps if isinstance(step, Group)] == results
+    assert sorted(step for step in steps if not isinstance(step, Group)) == sorted(
         step for step in usual if not isinstance(step, Group)
     )
     known = set(range(program.tape.inputs))
-    for step in urgent:
+    for step in steps:
         used = step.references if isinstance(step, Group) else program.tape.arguments(step)
         assert all(reference is None or reference < 0 or reference in known for reference in used)
         if not isinstance(step, Group):

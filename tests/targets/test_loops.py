@@ -19,7 +19,7 @@ from accumulus.targets import runs as sorting
 from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import Variant
+from accumulus.targets.llvm.variant import Variant
 from accumulus.targets.runs import ARITY, PRODUCT_MINUS, PRODUCT_PLUS, WITHOUT_PRODUCT, runs, width
 
 every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -12,7 +12,7 @@ from kernels import whole
 from accumulus.tape.tape import Tape
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import Variant
+from accumulus.targets.llvm.variant import Variant
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
 pytestmark = pytest.mark.skipif(not host().fused, reason="this processor has no fused multiply-add")

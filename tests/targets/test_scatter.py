@@ -15,7 +15,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
 from accumulus.targets.llvm import scatter
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import Variant
+from accumulus.targets.llvm.variant import Variant
 
 DTYPES = ("float64", "float32")
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -43,7 +43,7 @@ def compiled(tape, segments, dtype, largest, **changes):
 def test_tables_change_no_bit(dtype, data):
     program = data.draw(programs())
     tape, segments = program.tape, program.segments
-    changes = {"part_size": data.draw(st.sampled_from([0, 3])), "urgent": data.draw(st.booleans())}
+    changes = {"part_size": data.draw(st.sampled_from([0, 3])), "critical_path": data.draw(st.booleans())}
     direct = compiled(tape, segments, dtype, 10**9, **changes)
     tabled = compiled(tape, segments, dtype, -1, **changes)
     count = data.draw(st.sampled_from([1, 5, 2 * lanes(dtype) + 3]))

@@ -12,12 +12,13 @@ from kernels import assert_same, expected, whole
 from strategies import programs
 
 from accumulus.tape.tape import Tape
-from accumulus.targets.llvm import module as llvm_module
+from accumulus.targets.llvm import tuning
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.module import PART_SIZE, Variant
 from accumulus.targets.llvm.tuning import LONGEST_ORDERED, tune, values_in_registers
-from accumulus.targets.schedule import Group, groups, handed_on, most_alive, order, order_by_registers, parts
+from accumulus.targets.llvm.variant import PART_SIZE, Variant
+from accumulus.targets.parts import handed_on, parts
+from accumulus.targets.schedule import Group, groups, most_alive, order, order_by_registers
 
 
 def steps_of(program):
@@ -93,7 +94,7 @@ def recurrence(length):
 def test_long_programs_that_hold_too_much_come_in_another_order():
     tape = recurrence(400)
     segments = whole(3)
-    variant = Variant.of(tape, segments, "float64")
+    variant = tune(tape, segments, "float64")
     assert variant.steps is not None
     results = groups(tape, segments, 1)
     assert handed_on(tape, variant.steps, PART_SIZE) < 0.75 * handed_on(tape, list(order(tape, results)), PART_SIZE)
@@ -112,14 +113,14 @@ def test_long_programs_that_hold_too_much_come_in_another_order():
 
 def test_short_programs_and_very_long_ones_are_left_alone():
     short, long = recurrence(10), recurrence(LONGEST_ORDERED // 5 + 1)
-    assert Variant.of(short, whole(3), "float64").steps is None
+    assert tune(short, whole(3), "float64").steps is None
     assert long.operations > LONGEST_ORDERED
-    assert not tune(long, whole(3), "float64").crowded
+    assert tune(long, whole(3), "float64").steps is None
 
 
 def test_an_order_that_hands_on_no_less_is_not_taken(monkeypatch):
-    monkeypatch.setattr(llvm_module, "WORTH_IT", 0.0)
-    assert Variant.of(recurrence(400), whole(3), "float64").steps is None
+    monkeypatch.setattr(tuning, "WORTH_IT", 0.0)
+    assert tune(recurrence(400), whole(3), "float64").steps is None
 
 
 @given(data=st.data())
@@ -140,5 +141,5 @@ def test_programs_in_any_given_order(data):
 
 @pytest.mark.parametrize(("lanes", "size"), [(8, 8), (16, 8), (4, 8), (16, 4), (1, 8)])
 def test_wide_values_take_several_registers(lanes, size):
-    registers = values_in_registers(lanes, size)
+    registers = values_in_registers(Variant(lanes, "float64" if size == 8 else "float32"))
     assert registers * max(1, lanes * size // host().vector_bytes) == host().registers

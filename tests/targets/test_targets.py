@@ -228,34 +228,32 @@ def test_malformed_segments_are_refused():
             Segment(*arguments)
 
 
-class _Interpreted(Target):
-    """A target as small as one can be: it computes doubles, one point after the other."""
+class Interpreter(Kernel):
+    """A kernel as small as one can be: one point after the other."""
 
-    comment = "--"
-    dtypes = ("float64",)
+    def __init__(self, tape, segments, dtype, arguments, exact, cache):
+        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
+        self.source, self.seconds, self._tape = str(tape), {"emit": 0.0, "compile": 0.0}, tape
 
-    def compile(self, tape, segments, dtype, arguments, *, exact, cache):
-        class Interpreter(Kernel):
-            def __call__(self, *x):
-                values = evaluate(tape, np.concatenate([entry.ravel() for entry in self._point(x)]))
-                rows = [np.zeros(segment.length) for segment in segments]
-                for row, segment in zip(rows, segments, strict=True):
-                    row[list(segment.positions)] = [float(values[output]) for output in segment.outputs]
-                return tuple(rows)
+    def __call__(self, *x):
+        values = evaluate(self._tape, np.concatenate([entry.ravel() for entry in self._point(x)]))
+        rows = tuple(np.zeros(segment.length) for segment in self.segments)
+        for row, segment in zip(rows, self.segments, strict=True):
+            row[list(segment.positions)] = [float(values[output]) for output in segment.outputs]
+        return rows
 
-        kernel = Interpreter()
-        kernel.arguments, kernel.segments, kernel.dtype = arguments, segments, np.dtype(dtype)
-        kernel.source, kernel.seconds, kernel._tape = str(tape), {"emit": 0.0, "compile": 0.0}, tape
-        return kernel
 
-    def source(self, tape, segments, dtype, arguments, name):
-        return f"{name}:\n{tape}\n"
+def listed(tape, segments, dtype, arguments, name):
+    return f"{name}:\n{tape}\n"
+
+
+INTERPRETED = Target(Interpreter, listed, comment="--", dtypes=("float64",))
 
 
 @pytest.fixture
 def another(monkeypatch):
     """The name of another target, which took one class and one row."""
-    monkeypatch.setitem(sys.modules, "another_target", SimpleNamespace(TARGET=_Interpreted()))
+    monkeypatch.setitem(sys.modules, "another_target", SimpleNamespace(TARGET=INTERPRETED))
     monkeypatch.setitem(TARGETS, "interpreted", "another_target")
     return "interpreted"
 

@@ -19,7 +19,7 @@ from accumulus.frontends.signature import positional
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.calls import FastPath, beside_constants, no_fast_path
+from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted

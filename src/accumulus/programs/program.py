@@ -18,9 +18,9 @@ from accumulus.native.machine import prepare
 from accumulus.options import check_threads
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
-from accumulus.programs.calls import FastPath, many_points, no_fast_path, one_point
-from accumulus.programs.own_arithmetic import own_operations, without_dead
+from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
 from accumulus.programs.preparation import Preparation
+from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import optimise
@@ -137,19 +137,19 @@ class Program:
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """What is compiled, and which of its operations are to be left alone there, too."""
         options, values = self.options, len(self.linearization.rows)
-        # the function's own operations are told by its outputs, which go only then
+        # primal operations are known by the function's outputs, which go only then
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
             del tape.outputs[:values]
         tape = self._rewritten(tape, kept, deadline) if options.rewrites else plain(tape, kept)
         if not kept:
             return tape, frozenset()
-        own = own_operations(tape, values)
+        primal = primal_operations(tape, values)
         if self.wanted == "jacobian":
             del tape.outputs[:values]
             # not by `plain`, which would rewrite what is left of the function
-            return without_dead(tape, own)
-        return tape, own
+            return without_dead(tape, primal)
+        return tape, primal
 
     def _rewritten(self, tape: Tape, kept_outputs: int, deadline: Deadline) -> Tape:
         """The tape as the optimiser makes it, now or before."""
@@ -198,7 +198,7 @@ class Program:
 
     @cached_property
     def fast(self) -> FastPath:
-        """The fast path for the numeric arguments of one point, see `accumulus.programs.calls`."""
+        """The fast path for the numeric arguments of one point, see `accumulus.programs.fast_paths`."""
         return no_fast_path if self.options.check_finite else one_point(self.kernel, self._results)
 
     @cached_property
@@ -237,7 +237,7 @@ class Program:
         return self._results.pattern
 
     def fast_batch(self, axes: Axes, transposed: bool) -> FastPath:
-        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`."""
+        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.fast_paths`."""
         shapes = self._arguments.numeric_shapes
         along = [axes[k] for k in self._arguments.numeric]
         usual = [len(shape) if transposed else 0 for shape in shapes]

@@ -120,7 +120,16 @@ def _literal(value: float) -> str:
 class NumPyKernel(Kernel):
     """Kernel that runs the emitted NumPy source."""
 
-    def __init__(self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...]) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        exact: frozenset[int] = frozenset(),
+        cache: bool = False,
+    ) -> None:
+        del exact, cache  # NumPy rounds every operation, and its source is quickly compiled
         start = time.perf_counter()
         self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
         self._tape = tape
@@ -168,28 +177,4 @@ class NumPyKernel(Kernel):
                     array[block] = result.T
 
 
-class _NumPy(Target):
-    comment = "#"
-
-    def compile(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        *,
-        exact: frozenset[int],
-        cache: bool,
-    ) -> Kernel:
-        """The kernel of a tape."""
-        del exact, cache  # NumPy rounds every operation, and its source is quickly compiled
-        return NumPyKernel(tape, segments, dtype, arguments)
-
-    def source(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
-    ) -> str:
-        """A Python module with a function `name`."""
-        return source(tape, segments, dtype, arguments, name)
-
-
-TARGET: Final = _NumPy()
+TARGET: Final = Target(NumPyKernel, source, comment="#")

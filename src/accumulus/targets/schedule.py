@@ -5,22 +5,19 @@ of a point's row. Results are produced group by group, in the order in which the
 that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
 many of them are in flight as in the order of the tape, and what does not fit the registers is stored and loaded again.
 
-Long programs are cut into functions, which hand on through memory what is alive. `order_by_registers` keeps less alive
-in those that compute much before the first result is complete.
+Long programs are cut into functions (`parts`), which hand on through memory what is alive. `order_by_registers` keeps
+less alive in those that compute much before the first result is complete.
 
-Where a program waits for chains of slow operations, they come in the order of urgency instead: first what the longest
-chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
+Where a program waits for chains of slow operations, they come in the order of the critical path instead: first what
+the longest chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import numpy as np
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
@@ -28,19 +25,18 @@ from accumulus.tape.weights import LATENCY
 from accumulus.targets.kernel import Segment
 
 __all__ = [
+    "ARITY",
     "Group",
-    "Part",
     "groups",
-    "handed_on",
     "most_alive",
     "order",
+    "order_by_critical_path",
     "order_by_registers",
-    "order_by_urgency",
-    "parts",
 ]
 
 
-_ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
+#: Number of arguments by code.
+ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
                     waiting.pop()
                     continue
                 size = len(waiting)
-                takes = _ARITY[codes[reference]]
+                takes = ARITY[codes[reference]]
                 if takes == 3:
                     argument = third[reference]
                     if argument >= 0 and not done[argument]:
@@ -131,7 +127,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
         yield group
 
 
-def order_by_urgency(
+def order_by_critical_path(
     tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
     """As `order`; of the operations whose arguments are there, the one that the longest chain starts with is next."""
@@ -153,8 +149,8 @@ def order_by_urgency(
     pending = set(needed)
     for group in plan:
         while not pending.isdisjoint(reference for reference in group.references if reference is not None):
-            _, urgent = heapq.heappop(ready)
-            for reference in (urgent, partners.get(urgent, urgent)):
+            _, chosen = heapq.heappop(ready)
+            for reference in (chosen, partners.get(chosen, chosen)):
                 if reference in pending:
                     pending.remove(reference)
                     yield reference
@@ -173,10 +169,10 @@ def order_by_registers(
 ) -> Iterator[int | Group]:
     """As `order`, but by how many values are alive; time near-linear.
 
-    As long as they fit the registers, what is most urgent comes next (see `order_by_urgency`), so that independent
-    chains begin side by side. When they do not, it is an operation after which no more are alive than before: that
-    which most values end with, and of several that with the oldest argument. Where there is none, it is the operation
-    that `order` would come to first.
+    As long as they fit the registers, what the longest chain starts with comes next (as `order_by_critical_path` has
+    it), so that independent chains begin side by side. When they do not, it is an operation after which no more are
+    alive than before: that which most values end with, and of several that with the oldest argument. Where there is
+    none, it is the operation that `order` would come to first.
 
     This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
     basic blocks, International Conference on Supercomputing, 1988.
@@ -214,10 +210,10 @@ def order_by_registers(
     time = [0] * count  # when a value was made
     # heaps of whole numbers, places in the low digits: on top the longest chain; the most ends, and of those the one
     # with the oldest argument; the first place
-    urgent = [k - chain[k] * count for k in range(count) if not missing[k]]
+    critical = [k - chain[k] * count for k in range(count) if not missing[k]]
     ending: list[int] = []
     first = [k for k in range(count) if not missing[k]]
-    heapq.heapify(urgent)
+    heapq.heapify(critical)
     push, pop = heapq.heappush, heapq.heappop
 
     def offer(k: int) -> None:
@@ -247,9 +243,9 @@ def order_by_registers(
         if finished == count:
             return
         if alive < registers:
-            while done[urgent[0] % count]:
-                pop(urgent)
-            chosen = urgent[0] % count
+            while done[critical[0] % count]:
+                pop(critical)
+            chosen = critical[0] % count
         else:
             # what has been done, or offered again since with more ends
             while ending and (
@@ -275,7 +271,7 @@ def order_by_registers(
             for user in users[k]:
                 missing[user] -= 1
                 if not missing[user]:
-                    push(urgent, user - chain[user] * count)
+                    push(critical, user - chain[user] * count)
                     offer(user)
                     push(first, user)
 
@@ -293,7 +289,7 @@ def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
         else:
             if seen[step]:
                 alive -= 1
-            takes = _ARITY[codes[step]]
+            takes = ARITY[codes[step]]
             used = (first[step],) if takes == 1 else (first[step], second[step], third.get(step, -1))
         for reference in used:
             if reference is not None and reference >= inputs and not seen[reference]:
@@ -301,103 +297,3 @@ def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
                 alive += 1
         most = max(most, alive)
     return most
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A stretch of a program that becomes one function.
-
-    Attributes:
-        steps: operations and groups in order.
-        slots: where in the frame a value lies that is computed in one part and used in another, by reference.
-    """
-
-    steps: list[int | Group]
-    slots: Mapping[int, int]
-
-
-def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tuple[list[Part], int]:
-    """Cut a program into parts of at most `size` steps, values that cross handed on through a frame.
-
-    Stores count as operations do: compilers take time with the square of their number. A slot of the frame is used
-    again once no later part needs its value.
-
-    Args:
-        reach: a result may be stored as late as together with the one `reach` - 1 places behind it.
-
-    Returns:
-        The parts, and the number of slots that the frame needs.
-    """
-    pieces: list[list[int | Group]] = [[]]
-    for step in steps:
-        if len(pieces[-1]) == size:
-            pieces.append([])
-        pieces[-1].append(step)
-    if len(pieces) == 1:
-        return [Part(pieces[0], {})], 0
-
-    # the last part in which each value is used, constants, whose references are negative, at the end of the list
-    last = [-1] * (len(tape) + len(tape.constants))
-    inputs, codes, first, second, third = tape.inputs, tape.codes, tape.first, tape.second, tape.third
-    waiting: dict[int, deque[int | None]] = {}
-    for index, piece in enumerate(pieces):
-        for step in piece:
-            if isinstance(step, Group):
-                late = waiting.setdefault(step.segment, deque(maxlen=reach))
-                late.extend(step.references)
-                for reference in late:
-                    if reference is not None and reference >= inputs:
-                        last[reference] = index
-                continue
-            takes = _ARITY[codes[step]]
-            last[first[step]] = index
-            if takes >= 2:
-                last[second[step]] = index
-                if takes == 3:
-                    last[third[step]] = index
-
-    slots: dict[int, int] = {}
-    free: list[int] = []
-    count = 0
-    ending: list[list[int]] = [[] for _ in pieces]
-    for index, piece in enumerate(pieces):
-        for step in piece:
-            if not isinstance(step, Group) and last[step] > index:
-                if free:
-                    slot = free.pop()
-                else:
-                    slot, count = count, count + 1
-                slots[step] = slot
-                ending[last[step]].append(slot)
-        free += ending[index]
-    return [Part(piece, slots) for piece in pieces], count
-
-
-def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
-    """How often a value is stored for another part or loaded from one, if parts are of `size` steps; linear."""
-    places = [place for place, step in enumerate(steps) if not isinstance(step, Group)]
-    operations = np.array([steps[place] for place in places], np.int64)
-    part = np.zeros(len(tape), np.int64)
-    part[operations] = np.array(places, np.int64) // size
-    codes = np.frombuffer(tape.codes, np.uint8)[operations]
-    first, second = (np.frombuffer(argument, np.intc)[operations] for argument in (tape.first, tape.second))
-    others, other_users = [], []  # results, and third arguments
-    for place, step in enumerate(steps):
-        if isinstance(step, Group):
-            also: Iterable[int | None] = step.references
-        else:
-            also = (tape.third.get(step),)
-        for reference in also:
-            if reference is not None:
-                others.append(reference)
-                other_users.append(place // size)
-    arity = np.array(_ARITY)[codes]
-    arguments = np.concatenate([first[arity >= 1], second[arity >= 2], np.array(others, np.int64)])
-    used_in = np.concatenate(
-        [part[operations[arity >= 1]], part[operations[arity >= 2]], np.array(other_users, np.int64)]
-    )
-    computed_before = arguments >= tape.inputs
-    arguments, used_in = arguments[computed_before], used_in[computed_before]
-    crosses = part[arguments] != used_in
-    arguments, used_in = arguments[crosses], used_in[crosses]
-    return len(np.unique(arguments)) + len(np.unique(arguments * (len(steps) // size + 1) + used_in))

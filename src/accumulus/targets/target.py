@@ -7,55 +7,42 @@ a target that computes single points does batches point by point, until it has a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import Kernel, Segment, Shape, check_arguments, check_segments
+from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
 
 __all__ = ["TARGETS", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
 
 
-class Target(ABC):
+Shapes = tuple[Shape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
     """A language or machine that tapes are compiled for.
 
-    Attributes:
+    Args:
+        compile: the kernel of a tape, given its segments, dtype, the shapes of arguments, operations that are rounded
+            by themselves, and whether code is cached; `compile_tape` says what these are, and has checked them. Raises
+            `CompileError` where that cannot be had.
+        source: source text, given tape, segments, dtype, shapes of arguments, and the name of the function.
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
     """
 
-    comment: ClassVar[str]
-    dtypes: ClassVar[tuple[str, ...]] = ("float64", "float32")
-
-    @abstractmethod
-    def compile(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        *,
-        exact: frozenset[int],
-        cache: bool,
-    ) -> Kernel:
-        """The kernel of a tape, for `compile_tape`, which says what these are and has checked them.
-
-        Raises:
-            CompileError: if that cannot be had on this machine.
-        """
-
-    @abstractmethod
-    def source(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
-    ) -> str:
-        """The source of a function `name`, for `emit_source`."""
+    compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
+    source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str], str]
+    comment: str
+    dtypes: tuple[str, ...] = DTYPES
 
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.
@@ -138,7 +125,7 @@ def compile_tape(
     """
     given = _checked(tape, segments, target, dtype, arguments)
     rounded = frozenset(np.flatnonzero(np.frombuffer(as_written(tape), np.uint8)).tolist())
-    return target_of(target).compile(*given, exact=rounded.union(exact), cache=cache)
+    return target_of(target).compile(*given, rounded.union(exact), cache)
 
 
 def emit_source(
@@ -180,7 +167,7 @@ def emit_source(
 
 def _checked(
     tape: Tape, segments: Sequence[Segment], target: str, dtype: str, arguments: Sequence[Shape] | None
-) -> tuple[Tape, tuple[Segment, ...], str, tuple[Shape, ...]]:
+) -> tuple[Tape, tuple[Segment, ...], str, Shapes]:
     """What both ask of a target, checked."""
     dtypes = target_of(target).dtypes
     if dtype not in dtypes:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-from accumulus.targets.llvm.entries import Signature
+from accumulus.targets.llvm.kernel_signature import Signature
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.schedule import Group
 
@@ -68,10 +68,10 @@ class Rows(Layout):
     were the same. What is left at the ends of a row is stored in parts of vectors.
     """
 
-    def __init__(self, signature: Signature, lanes: int, zeroed: bool, phases: Sequence[int]) -> None:
+    def __init__(self, signature: Signature, lanes: int, zeroed: bool, offsets: Sequence[int]) -> None:
         super().__init__(signature)
         self.zeroed = zeroed
-        self.phases = phases
+        self.offsets = offsets
         self._rows: dict[str, list[str]] = {}
         # first column that is not stored yet, for each row of each result array
         self._starts = [[0] * lanes for _ in self.lengths]
@@ -143,7 +143,7 @@ class Rows(Layout):
         length = self.lengths[segment]
         for row in range(self.vectors.lanes):
             while (start := starts[row]) <= column:
-                at = self.phases[segment] + row * length + start
+                at = self.offsets[segment] + row * length + start
                 size = self.vectors.lanes
                 while at % size or start + size > length:
                     size //= 2

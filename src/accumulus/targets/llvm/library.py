@@ -1,32 +1,32 @@
-"""Machine code of a program: as it leaves the compiler, as it is kept on disk, and as it runs.
+"""Machine code of a program: as it leaves the compiler, in the cache, and as it runs.
 
 What LLVM makes of a program is decided by the tape, the result arrays, the shapes of the arguments, the variant, the
-versions of the code that writes and compiles, and the processor. A hash of all these is the key under which the code is
-kept (`accumulus.cache`), so that a second process writes no text and loads no LLVM. Addresses are no part of it: code
+versions of the code that writes and compiles, and the processor. A hash of all these is the key of the code in the
+cache (`accumulus.cache`), so that a second process emits no text and loads no LLVM. Addresses are no part of it: code
 names what it calls and reads, and is linked anew in every process.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus import cache as kept
+from accumulus import cache
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import code_version, processor
 
-__all__ = ["Code", "Library", "key_of", "recall", "remember", "version"]
+__all__ = ["Code", "Library", "key_of", "load", "store", "version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Code:
     exports: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """All of it, to be kept."""
+        """All of it, for the cache."""
         tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
         names = {"imports": self.imports, "exports": self.exports}
         head = json.dumps({**names, "tables": tables, "image": len(self.image)}).encode()
@@ -128,21 +128,21 @@ def key_of(
     )
 
 
-def recall(key: str) -> Code | None:
-    """The code that is kept under a key; None if there is none."""
-    content = kept.load("programs", key)
+def load(key: str) -> Code | None:
+    """The code in the cache under a key; None if there is none."""
+    content = cache.load("programs", key)
     try:
         return None if content is None else Code.from_bytes(content)
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def remember(key: str, code: Code) -> None:
-    """Keep code, if anything can be kept."""
-    kept.store("programs", key, code.to_bytes())
+def store(key: str, code: Code) -> None:
+    """Put code into the cache, if that can be used."""
+    cache.store("programs", key, code.to_bytes())
 
 
-@cache
+@functools.cache
 def version() -> bytes:
     """What decides on the code of a program, besides the program."""
     return f"{code_version(('accumulus', 'llvmlite'), ('tape', 'targets', 'native'))}\n{processor()}".encode()

@@ -1,6 +1,6 @@
 """The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them.
 
-What writes and compiles code is imported when there is something to compile: where all code was kept, loading LLVM
+What writes and compiles code is imported when there is something to compile: where all code is cached, loading LLVM
 would take longer than the rest.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,15 +21,15 @@ from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_arguments
-from accumulus.targets.llvm.library import Code, Library, key_of, recall, remember
+from accumulus.targets.llvm.library import Code, Library, key_of, load, store
 from accumulus.targets.llvm.python_abi import builtin, check_supported
 from accumulus.targets.llvm.shared import needs_from_outside
 from accumulus.targets.target import Target
 
 if TYPE_CHECKING:
-    from accumulus.targets.llvm.module import Variant
+    from accumulus.targets.llvm.variant import Variant
 
-__all__ = ["TARGET", "LLVMKernel"]
+__all__ = ["TARGET", "LLVMKernel", "source"]
 
 #: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
 #: then that has cost a fraction of the time that compiling takes.
@@ -64,10 +64,10 @@ class LLVMKernel(Kernel):
     Memory for code is given back with the kernel.
 
     Args:
-        exact: references of operations that are not fused with others.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
+        exact: references of operations that are not fused with others.
+        cache: whether code is cached on disk, for the next process; not of a given variant.
         variant: how to compile batches; by default as suits the machine and the program.
-        cache: whether code is kept on disk, for the next process; not of a given variant.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class LLVMKernel(Kernel):
         tape: Tape,
         segments: tuple[Segment, ...],
         dtype: str,
-        exact: frozenset[int] = frozenset(),
-        *,
         arguments: Sequence[Shape] | None = None,
-        variant: Variant | None = None,
+        exact: frozenset[int] = frozenset(),
         cache: bool = False,
+        *,
+        variant: Variant | None = None,
     ) -> None:
         check_supported()
         self.arguments, self.segments, self.dtype = check_arguments(tape, arguments), segments, np.dtype(dtype)
@@ -97,8 +97,7 @@ class LLVMKernel(Kernel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # machine code does not travel: it is compiled again where it is wanted, as suits the machine there
-        remade = partial(LLVMKernel, arguments=self.arguments, cache=self._cache)
-        return remade, (self._tape, self.segments, str(self.dtype), self._exact)
+        return LLVMKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact, self._cache)
 
     @cached_property
     def _variant(self) -> Variant:
@@ -111,9 +110,9 @@ class LLVMKernel(Kernel):
         return self._suited(transposed=True)
 
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
-        from accumulus.targets.llvm.module import Variant
+        from accumulus.targets.llvm.tuning import tune
 
-        suited = self._given or Variant.of(self._tape, self.segments, str(self.dtype), transposed, single)
+        suited = self._given or tune(self._tape, self.segments, str(self.dtype), transposed, single=single)
         return replace(suited, exact=suited.exact | self._exact)
 
     @property
@@ -151,8 +150,8 @@ class LLVMKernel(Kernel):
         return out
 
     def _compile_one_point(self) -> Callable[..., Any]:
-        changes = {"lanes": 1, "urgent": False, "phases": (), "single": True}
-        library = self._recalled(("point",), changes)
+        changes = {"lanes": 1, "critical_path": False, "offsets": (), "single": True}
+        library = self._loaded(("point",), changes)
         if library is None:
             from accumulus.targets.llvm.tuning import runs_in_one_lane
 
@@ -210,7 +209,7 @@ class LLVMKernel(Kernel):
             if known is None:
                 changes = {"shared": key[0], "transposed": transposed, "zeroed": zeroed}
                 exports = ("batch", "other", *(() if transposed else ("point",)))
-                library = self._recalled(exports, changes) or self._compile(exports, changes)
+                library = self._loaded(exports, changes) or self._compile(exports, changes)
                 batch = builtin("batch", library.addresses["batch"], library)
                 known = self._batches[key] = _Compiled(batch, library, changes, [])
             return known
@@ -218,12 +217,12 @@ class LLVMKernel(Kernel):
     def _key(self, changes: dict[str, Any]) -> str:
         return key_of(self._tape, self.arguments, self.segments, str(self.dtype), self._exact, changes)
 
-    def _recalled(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
-        """Code that was kept."""
+    def _loaded(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
+        """Code from the cache."""
         if not self._cache:
             return None
         start = time.perf_counter()
-        code = recall(self._key(changes))
+        code = load(self._key(changes))
         library = None
         if code is not None:
             with suppress(CompileError):  # a library that it calls is not there
@@ -232,7 +231,7 @@ class LLVMKernel(Kernel):
         return library
 
     def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
-        """Code that is compiled now, and kept."""
+        """Code that is compiled now, for the cache, too."""
         from accumulus.targets.llvm.host import compile_ir
         from accumulus.targets.llvm.module import module
 
@@ -248,7 +247,7 @@ class LLVMKernel(Kernel):
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         if self._cache:
-            remember(self._key(changes), code)
+            store(self._key(changes), code)
         return library
 
     def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:
@@ -258,9 +257,9 @@ class LLVMKernel(Kernel):
             if compiled.slow_entries < ENTRIES_BEFORE_REALIGNMENT or compiled.others:
                 return
             lanes, size = self._variant.lanes, self._variant.size
-            phases = tuple(array.ctypes.data // size % lanes for array in out)
-            changes = compiled.changes | {"phases": phases}
-            library = self._recalled(("run",), changes) or self._compile(("run",), changes)
+            offsets = tuple(array.ctypes.data // size % lanes for array in out)
+            changes = compiled.changes | {"offsets": offsets}
+            library = self._loaded(("run",), changes) or self._compile(("run",), changes)
             compiled.others.append(library)
             place = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
             place.value = library.addresses["run"]
@@ -270,29 +269,13 @@ def _plain(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return array.view(dtype, np.ndarray)
 
 
-class _LLVM(Target):
-    comment = ";"
+def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str) -> str:
+    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+    from accumulus.targets.llvm.module import module
+    from accumulus.targets.llvm.tuning import tune
 
-    def compile(
-        self,
-        tape: Tape,
-        segments: tuple[Segment, ...],
-        dtype: str,
-        arguments: tuple[Shape, ...],
-        *,
-        exact: frozenset[int],
-        cache: bool,
-    ) -> Kernel:
-        """The kernel of a tape."""
-        return LLVMKernel(tape, segments, dtype, exact, arguments=arguments, cache=cache)
-
-    def source(
-        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str
-    ) -> str:
-        """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
-        from accumulus.targets.llvm.module import Variant, module
-
-        return module(tape, arguments, segments, Variant.of(tape, segments, dtype)).text
+    del name
+    return module(tape, arguments, segments, tune(tape, segments, dtype)).text
 
 
-TARGET: Final = _LLVM()
+TARGET: Final = Target(LLVMKernel, source, comment=";")

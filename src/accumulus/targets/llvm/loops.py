@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.llvm.callees import Functions
-from accumulus.targets.llvm.entries import Signature
 from accumulus.targets.llvm.instructions import Instructions
+from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, Signature
 from accumulus.targets.llvm.layouts import Layout
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.runs import ARITY, PRODUCT_MINUS, WITHOUT_PRODUCT, Runs
@@ -29,7 +29,6 @@ __all__ = ["Loops", "loops"]
 
 #: Operations of one turn of a loop that computes one point: each waits for memory, so several begin side by side.
 UNROLLED: Final = 4
-ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 WIDTH: Final = 4
 
 

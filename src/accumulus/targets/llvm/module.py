@@ -12,111 +12,38 @@ one function, so a larger program is cut into parts that hand on values through 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.llvm.callees import Functions
-from accumulus.targets.llvm.entries import ATTRIBUTES, Signature, entry_points, point_entry
+from accumulus.targets.llvm.entry_points import entry_points, point_entry
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Instructions
+from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, Signature
 from accumulus.targets.llvm.layouts import Columns, Layout, Rows
 from accumulus.targets.llvm.loops import loops
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.scatter import Slotted, by_tables, places, scatter
-from accumulus.targets.llvm.tuning import LONGEST, tune, values_in_registers
+from accumulus.targets.llvm.variant import Variant
 from accumulus.targets.llvm.vectors import Vectors
+from accumulus.targets.parts import Part
 from accumulus.targets.runs import Runs, width
 from accumulus.targets.runs import runs as sorted_into_runs
-from accumulus.targets.schedule import (
-    Group,
-    Part,
-    groups,
-    handed_on,
-    order,
-    order_by_registers,
-    order_by_urgency,
-    parts,
-)
+from accumulus.targets.schedule import Group, groups, order
 
-__all__ = ["Module", "Variant", "in_module", "module"]
+__all__ = ["Module", "in_module", "module"]
 
-#: A program of more operations, or of more results, than the first is cut into functions of so many steps.
-LARGEST_UNCUT, PART_SIZE = 1000, 300
 #: A program of more operations is a loop for each kind of them, if runs of equal ones are that long on average.
 LARGEST_WRITTEN_OUT, SHORTEST_RUN = 15_000, 16
-#: An order that minds the registers is taken if it hands on no more than this part of the values. It leaves some
-#: registers to what instructions need beside the values that are alive.
-WORTH_IT, SPARE = 0.9, 4
 #: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
 #: As many structural zeros of one point are cleared by a call, before anything is stored.
 WORTH_CLEARING: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """How a program is compiled.
-
-    Attributes:
-        lanes: points computed at once.
-        dtype: "float64" or "float32".
-        transposed: variables × points instead of points × variables.
-        zeroed: structural zeros are in place already.
-        phases: where in a vector the first entry of each result array lies, if not at its start.
-        contract: products and sums may be fused.
-        exact: references of those that may not.
-        part_size: operations and stores in one function; as suits the program if 0.
-        urgent: operations come in the order of urgency.
-        steps: operations and results in their order, where that is neither the order of results nor that of urgency.
-        single: for one point at a time, and no batch.
-        shared: which arguments are the same at all points; none if empty.
-    """
-
-    lanes: int
-    dtype: str = "float64"
-    transposed: bool = False
-    zeroed: bool = False
-    phases: tuple[int, ...] = ()
-    contract: bool = True
-    exact: frozenset[int] = frozenset()
-    part_size: int = 0
-    urgent: bool = False
-    steps: tuple[int | Group, ...] | None = None
-    single: bool = False
-    shared: tuple[bool, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes of a number."""
-        return 8 if self.dtype == "float64" else 4
-
-    @classmethod
-    def of(
-        cls, tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False, single: bool = False
-    ) -> Variant:
-        """The variant that suits this machine and the program; for one point, only the order of operations does."""
-        if single and tape.operations <= LONGEST:
-            return cls(1, dtype)
-        tuning = tune(tape, segments, dtype, transposed)
-        if not (tuning.urgent or tuning.crowded):
-            return cls(tuning.lanes, dtype, transposed)
-        results, partners = _results(tape, segments), _partners(tape)
-        # what is cut, is cut in one order: a product is fused with a sum in the same part only, for a point and a batch
-        variant = cls(tuning.lanes, dtype, transposed, urgent=tuning.urgent and len(results) <= LARGEST_UNCUT)
-        if not tuning.crowded:
-            return variant
-        registers = values_in_registers(variant.lanes, variant.size) - SPARE
-        steps = tuple(order_by_registers(tape, results, registers, partners))
-        usual = list(order(tape, results, partners))
-        pays = handed_on(tape, steps, PART_SIZE) <= WORTH_IT * handed_on(tape, usual, PART_SIZE)
-        return replace(variant, steps=steps) if pays else variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +66,7 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     lanes, size = variant.lanes, variant.size
     lengths = tuple(segment.length for segment in segments)
     signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
-    phases = variant.phases or (0,) * len(lengths)
+    offsets = variant.offsets or (0,) * len(lengths)
     functions = Functions(lanes, variant.dtype, shared=variant.single)
     tile = _tile(signature, lanes)
     runs = _runs(tape, segments, variant)
@@ -156,11 +83,11 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, block.direct)
     else:
         text += _blocks(block.body, signature, variant)
-        text += run_rows(signature, slots, lanes, phases, variant.zeroed)
+        text += run_rows(signature, slots, lanes, offsets, variant.zeroed)
     if variant.single:
         entries, names = point_entry(signature)
     else:
-        entries, names = entry_points(signature, variant.transposed, lanes, phases)
+        entries, names = entry_points(signature, variant.transposed, lanes, offsets)
     written = in_module([*functions.text(), *text, *entries])
     # functions of the C library are known only once the text has asked for them
     return Module(written, (*sorted(functions.imported), *names), block.tables)
@@ -196,14 +123,14 @@ def _written_out(
     tape: Tape, segments: Sequence[Segment], signature: Signature, variant: Variant, functions: Functions, tile: int
 ) -> _Block:
     """Every operation an instruction, in one function or several."""
-    pieces, slots = _pieces(tape, _results(tape, segments), variant)
+    pieces, slots = variant.parts(tape, segments)
     fill, zeroed = [], variant.zeroed
     if variant.single and not zeroed:
         fill = _cleared(segments, variant)
         zeroed = bool(fill)
     layout: Layout
-    phases = variant.phases or (0,) * len(segments)
-    layout = Columns(signature) if variant.transposed else Rows(signature, variant.lanes, zeroed, phases)
+    offsets = variant.offsets or (0,) * len(segments)
+    layout = Columns(signature) if variant.transposed else Rows(signature, variant.lanes, zeroed, offsets)
     scattered = None
     if by_tables(segments):
         layout = Slotted(layout, slots)
@@ -269,13 +196,6 @@ def _call(function: str, pointers: Iterable[str], *others: str) -> str:
     return f"call void @{function}({', '.join([*(f'ptr %{name}' for name in pointers), *others])})"
 
 
-def _results(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
-    """What is stored, in order: entries of the result arrays, or the distinct values among them, as one array."""
-    if not by_tables(segments):
-        return groups(tape, segments, 1)
-    return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
-
-
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
     """Instructions that clear the result arrays of a block, if that is worth it."""
     if by_tables(segments) or sum(segment.length - len(segment.positions) for segment in segments) < WORTH_CLEARING:
@@ -285,39 +205,6 @@ def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
         for k, segment in enumerate(segments)
         if len(segment.positions) < segment.length
     ]
-
-
-def _pieces(tape: Tape, results: Sequence[Group], variant: Variant) -> tuple[list[Part], int]:
-    """Operations and results in order, cut into functions; and how many slots the frame needs."""
-    steps: Sequence[int | Group]
-    if variant.steps is not None:
-        steps = variant.steps
-    elif variant.urgent:
-        steps = list(order_by_urgency(tape, results, _partners(tape)))
-    else:
-        steps = list(order(tape, results, _partners(tape)))
-    uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT
-    part_size = variant.part_size or (len(steps) if uncut else PART_SIZE)
-    return parts(tape, steps, part_size, 1 if variant.transposed else variant.lanes)
-
-
-def _partners(tape: Tape) -> dict[int, int]:
-    """Sine and cosine of one angle, each beside the other."""
-    sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
-    if sin not in tape.codes or cos not in tape.codes:
-        return {}
-    marks = needed(tape)
-    found: dict[int, dict[int, int]] = {sin: {}, cos: {}}
-    for reference in range(tape.inputs, len(tape)):
-        code = tape.codes[reference]
-        if code in found and marks[reference]:
-            found[code][tape.first[reference]] = reference
-    partners = {}
-    for angle, sine in found[sin].items():
-        cosine = found[cos].get(angle)
-        if cosine is not None:
-            partners[sine], partners[cosine] = cosine, sine
-    return partners
 
 
 def _tile(signature: Signature, lanes: int) -> int:

@@ -1,9 +1,10 @@
 """Compiled functions as Python's own, which read numbers and arrays where these lie.
 
 A call through ctypes, and asking an array for its address, take microseconds: for a small function most of the time of
-a call. So a module has functions with the signature of CPython's built-in functions (`entries`). They check the objects
-that they are given and read their fields, whose order is part of the binary interface of Python and NumPy (every
-compiled extension has it built in); `check_supported` compares it with this process before the first kernel is made.
+a call. So a module has functions with the signature of CPython's built-in functions (`entry_points`). They check the
+objects that they are given and read their fields, whose order is part of the binary interface of Python and NumPy
+(every compiled extension has it built in); `check_supported` compares it with this process before the first kernel is
+made.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ __all__ = [
     "FUNCTIONS",
     "HEADER",
     "OBJECTS",
-    "OPENED",
     "READABLE",
     "SHAPE",
     "TYPE",
+    "UNPACK",
     "VALUE",
     "WRITABLE",
     "builtin",
@@ -49,7 +50,7 @@ WRITABLE: Final = 0x0501
 METH_FASTCALL: Final = 0x0080
 
 #: The function that looks at the arguments of one point, for all programs; see `accumulus.targets.llvm.shared`.
-OPENED: Final = "accumulus_opened"
+UNPACK: Final = "accumulus_unpack"
 #: Functions of Python's that entries call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",

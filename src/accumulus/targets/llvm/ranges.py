@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from accumulus.targets.llvm.entries import ATTRIBUTES, UNOPTIMISED, Signature
+from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, UNOPTIMISED, Signature
 from accumulus.targets.schedule import Group
 
 __all__ = ["run_columns", "run_one", "run_rows"]
@@ -84,25 +84,24 @@ def run_one(signature: Signature, slots: int, lanes: int, body: Sequence[str]) -
     ]
 
 
-def run_rows(signature: Signature, slots: int, lanes: int, phases: Sequence[int], zeroed: bool) -> list[str]:
+def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int], zeroed: bool) -> list[str]:
     """For batches in C order.
 
     Args:
         slots: vectors in the frame through which parts of the program hand on values.
         lanes: entries of a vector.
-        phases: where in a vector the first entry of each result array is expected to lie.
+        offsets: where in a vector the first entry of each result array is expected to lie.
         zeroed: blocks leave structural zeros out.
     """
     strides = {name: stride * signature.size for name, stride in signature.strides.items()}
-    arguments = [name for name, shared in zip(signature.arguments, signature.shared, strict=True) if not shared]
-    results = signature.results
+    moving, results = signature.moving, signature.results
+    arguments = [name for name in moving if name not in results]
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * signature.size)
-    for name in (*arguments, *results):
+    for name in moving:
         scratch.take(f"few.{name}", strides[name] * lanes)
 
     def blocks(prefix: str, count: str) -> str:
-        moving = {*arguments, *results}
         pointers = ", ".join(f"ptr %{prefix}.{name}" if name in moving else f"ptr %{name}" for name in signature.names)
         return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
 
@@ -110,7 +109,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, phases: Sequence[int]
         """Pointers %prefix.x and so on, to a row."""
         return [
             line
-            for name in (*arguments, *results)
+            for name in moving
             for line in (
                 f"%{prefix}.by.{name} = mul i64 {row}, {strides[name]}",
                 f"%{prefix}.{name} = getelementptr inbounds i8, ptr %{source}{name}, i64 %{prefix}.by.{name}",
@@ -135,7 +134,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, phases: Sequence[int]
         f"%enough = icmp sge i64 %count, {lanes}",
         "br i1 %enough, label %whole, label %gather",
         "whole:",
-        *_skipped_rows(signature, lanes, phases),
+        *_skipped_rows(signature, lanes, offsets),
         "%skips = icmp ne i64 %skip, 0",
         "br i1 %skips, label %begin, label %main",
         "begin:",
@@ -184,7 +183,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, phases: Sequence[int]
     ]
 
 
-def _skipped_rows(signature: Signature, lanes: int, phases: Sequence[int]) -> list[str]:
+def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
     """%skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
     widest, lengths = signature.widest, signature.lengths
     if widest is None or lengths[widest] % lanes == 0:
@@ -197,7 +196,7 @@ def _skipped_rows(signature: Signature, lanes: int, phases: Sequence[int]) -> li
     found = "0"
     for row in reversed(range(lanes)):
         lines += [
-            f"%row.{row} = add i64 %widest.entry, {row * lengths[widest] - phases[widest]}",
+            f"%row.{row} = add i64 %widest.entry, {row * lengths[widest] - offsets[widest]}",
             f"%lane.{row} = and i64 %row.{row}, {lanes - 1}",
             f"%fits.{row} = icmp eq i64 %lane.{row}, 0",
             f"%found.{row} = select i1 %fits.{row}, i64 {row}, i64 {found}",
@@ -216,8 +215,8 @@ def run_columns(
         direct: whether blocks may lie in the arrays.
     """
     size, strides = signature.size, signature.strides
-    arguments = [name for name, shared in zip(signature.arguments, signature.shared, strict=True) if not shared]
-    moving = (*arguments, *signature.results)
+    moving = signature.moving
+    arguments = [name for name in moving if name not in signature.results]
     scratch = _Scratch()
     scratch.take("frame", slots * lanes * size)
     scratch.take("line.at", 8)

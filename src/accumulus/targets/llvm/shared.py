@@ -1,7 +1,7 @@
 """Code that programs for one point have in common: what looks at Python's objects, and the elementary functions.
 
-LLVM takes longer for it than for a small program, so it is compiled once a machine, kept (`accumulus.cache`), and
-linked once a process. Where nothing can be kept, each process compiles it for itself.
+LLVM takes longer for it than for a small program, so it is compiled once a machine, cached (`accumulus.cache`), and
+linked once a process. Where nothing can be cached, each process compiles it for itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.tape.bytes import digest
-from accumulus.targets.llvm.library import Code, Library, recall, remember, version
-from accumulus.targets.llvm.python_abi import OPENED, objects
+from accumulus.targets.llvm.library import Code, Library, load, store, version
+from accumulus.targets.llvm.python_abi import UNPACK, objects
 
 __all__ = ["needs_from_outside"]
 
@@ -29,7 +29,7 @@ def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
     Raises:
         CompileError: if they cannot be had in this process.
     """
-    shared = _library(dtype).addresses if OPENED in code.imports else {}
+    shared = _library(dtype).addresses if UNPACK in code.imports else {}
     return {**objects(dtype), **shared}
 
 
@@ -39,7 +39,7 @@ def _library(dtype: np.dtype[Any]) -> Library:
     with _LOCK:
         if name not in _LOADED:
             key = digest([version(), f"shared by programs of {name}".encode()])
-            known = recall(key)
+            known = load(key)
             library = None
             if known is not None:
                 with suppress(CompileError):  # a library that it calls is not there
@@ -47,7 +47,7 @@ def _library(dtype: np.dtype[Any]) -> Library:
             if library is None:
                 code = _compiled(dtype)
                 library = _linked(code, dtype)
-                remember(key, code)
+                store(key, code)
             _LOADED[name] = library
         return _LOADED[name]
 
@@ -58,18 +58,18 @@ def _linked(code: Code, dtype: np.dtype[Any]) -> Library:
 
 def _compiled(dtype: np.dtype[Any]) -> Code:
     from accumulus.targets.llvm.callees import Functions
-    from accumulus.targets.llvm.entries import opened
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.module import in_module
+    from accumulus.targets.llvm.python_objects import unpacking
     from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
     functions = Functions(1, str(dtype))
-    exports = [OPENED]
+    exports = [UNPACK]
     if dtype == np.float64:
         for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
             functions.write_out(function)
             exports.append(function.name)
     text = functions.text(visible=True)
-    entry, names = opened(dtype.itemsize)
-    image = compile_ir(in_module([*text, *entry]))
+    lines, names = unpacking(dtype.itemsize)
+    image = compile_ir(in_module([*text, *lines]))
     return Code(image, (*sorted(functions.imported), *names), {}, tuple(exports))

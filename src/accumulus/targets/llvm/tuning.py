@@ -8,8 +8,8 @@ chains.
 * Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
   registers: with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain will do if
   all values fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
-* Where it takes a good part of it, operations come in the order of urgency; those of two blocks only if the values that
-  are alive in that order still fit the registers, or nearly.
+* Where it takes a good part of it, operations come in the order of the critical path; those of two blocks only if
+  the values that are alive in that order still fit the registers, or nearly.
 * Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
   caches like better. Transposed, a block as wide as a cache line fills one at once.
 * Where a long program, one that is cut into functions, holds many more values at once than there are registers,
@@ -23,7 +23,7 @@ Runge-Kutta steps of a ring of ten variables, 5 on a walking model; compiling to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from accumulus.tape.live import needed
@@ -32,87 +32,104 @@ from accumulus.tape.tape import Tape
 from accumulus.tape.weights import LATENCY, time_of
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
+from accumulus.targets.llvm.variant import LARGEST_UNCUT, PART_SIZE, Variant, results_of, sines_and_cosines
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
-from accumulus.targets.schedule import groups, most_alive, order, order_by_urgency
+from accumulus.targets.parts import handed_on
+from accumulus.targets.schedule import groups, most_alive, order, order_by_critical_path, order_by_registers
 
-__all__ = ["LONGEST", "Tuning", "runs_in_one_lane", "tune", "values_in_registers"]
+__all__ = ["LONGEST_ORDERED", "runs_in_one_lane", "tune", "values_in_registers"]
 
-#: The longest chain as a part of all other work, from which on blocks are twice as wide, and operations urgent.
-WIDE_FROM: Final = 0.72
+#: The longest chain as a part of all other work, from which on blocks are twice as wide, and from which on operations
+#: come in the order of the critical path.
+WIDE_FROM, CRITICAL_FROM = 0.72, 0.3
 #: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
 WIDE_TRANSPOSED_FROM: Final = 0.5
-URGENT_FROM: Final = 0.3
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
 #: are stored as there are variables.
 NARROW_FROM, ZEROS = 1.8, 0.5
 #: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
-LONGEST_WIDE, LONGEST = 500, 1000
-#: Up to this many operations another order is tried, if this many times more values are alive than fit the registers.
-LONGEST_ORDERED, CROWDED = 10_000, 4
+LONGEST_WIDE: Final = 500
+#: In programs that are cut into functions, up to so many operations, register pressure is high if this many times more
+#: values are alive than fit: another order is tried then.
+LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
+#: That order is taken if it hands on no more than this part of the values. It leaves some registers to what
+#: instructions need beside the values that are alive.
+WORTH_IT, SPARE = 0.9, 4
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """How to compile a program.
+def tune(
+    tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False, *, single: bool = False
+) -> Variant:
+    """The variant that suits this machine and the program.
 
-    Attributes:
-        lanes: points that a block computes at once.
-        urgent: whether operations come in the order of urgency, instead of that of their results.
-        crowded: whether an order that minds the registers is worth a try.
+    Args:
+        transposed: for transposed batches instead of those in C order.
+        single: for one point, for which only the order of operations matters.
     """
-
-    lanes: int
-    urgent: bool
-    crowded: bool = False
-
-
-def tune(tape: Tape, segments: Sequence[Segment], dtype: str, transposed: bool = False) -> Tuning:
-    """What suits this machine and the program, for batches in C order or `transposed` ones."""
+    if single and tape.operations <= LARGEST_UNCUT:
+        return Variant(1, dtype)
     machine = host()
     lanes = machine.vector_bytes // (8 if dtype == "float64" else 4)
     marks = needed(tape)
     live = [reference for reference in range(tape.inputs, len(tape)) if marks[reference]]
-    if len(live) > LONGEST:
-        return Tuning(lanes, False, len(live) <= LONGEST_ORDERED and _is_crowded(tape, segments, lanes, dtype))
+    if len(live) > LARGEST_UNCUT:
+        few = Variant(lanes, dtype, transposed)
+        return few if len(live) > LONGEST_ORDERED else _by_registers(tape, segments, few)
     chain, called = _chain(tape, live)
     moved = tape.inputs + sum(len(segment.outputs) for segment in segments)
     work = time_of(tape) / 2
     shuffles = (lanes.bit_length() - 1) * moved / 2
     stores = sum(segment.length for segment in segments)
     busy = work + shuffles + stores
-    urgent = chain > URGENT_FROM * busy
-    if _written_out(called, dtype) and len(live) <= LONGEST_WIDE:
+    if _has_own_functions(called, dtype) and len(live) <= LONGEST_WIDE:
         results, registers = groups(tape, segments, 1), machine.registers
         wide = chain > WIDE_FROM * busy
         if transposed and not wide and chain > WIDE_TRANSPOSED_FROM * (work + moved - tape.inputs):
             wide = 2 * most_alive(tape, list(order(tape, results))) <= registers
         if wide:
-            in_turn = list(order_by_urgency(tape, results))
-            return Tuning(2 * lanes, most_alive(tape, in_turn) <= registers)
+            fits = most_alive(tape, list(order_by_critical_path(tape, results))) <= registers
+            return Variant(2 * lanes, dtype, transposed, critical_path=fits and _is_uncut(tape, segments))
     few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
     if machine.vector_bytes == 64 and not (called or transposed) and few_zeros and shuffles > NARROW_FROM * work:
-        return Tuning(lanes // 2, False)
-    return Tuning(lanes, urgent)
+        return Variant(lanes // 2, dtype, transposed)
+    critical_path = chain > CRITICAL_FROM * busy and _is_uncut(tape, segments)
+    return Variant(lanes, dtype, transposed, critical_path=critical_path)
 
 
-def values_in_registers(lanes: int, size: int) -> int:
-    """How many vectors of so many entries, of so many bytes each, the registers hold."""
+def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
+    """Whether results leave a short program in one function.
+
+    Longer ones are cut in one order for a point and a batch: a product is fused with a sum of the same part only.
+    """
+    return len(results_of(tape, segments)) <= LARGEST_UNCUT
+
+
+def values_in_registers(variant: Variant) -> int:
+    """How many vectors of the variant's lanes the registers hold."""
     machine = host()
-    return machine.registers // max(1, lanes * size // machine.vector_bytes)
+    return machine.registers // max(1, variant.lanes * variant.size // machine.vector_bytes)
 
 
-def _is_crowded(tape: Tape, segments: Sequence[Segment], lanes: int, dtype: str) -> bool:
-    registers = values_in_registers(lanes, 8 if dtype == "float64" else 4)
-    return most_alive(tape, list(order(tape, groups(tape, segments, 1)))) > CROWDED * registers
+def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Variant:
+    """The variant with an order that holds fewer values, if too many are alive and if that hands on fewer."""
+    registers = values_in_registers(variant)
+    if most_alive(tape, list(order(tape, groups(tape, segments, 1)))) <= HIGH_PRESSURE * registers:
+        return variant
+    results, pairs = results_of(tape, segments), sines_and_cosines(tape)
+    steps = tuple(order_by_registers(tape, results, registers - SPARE, pairs))
+    usual = list(order(tape, results, pairs))
+    pays = handed_on(tape, steps, PART_SIZE) <= WORTH_IT * handed_on(tape, usual, PART_SIZE)
+    return replace(variant, steps=steps) if pays else variant
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
     """Whether one lane gives the bits of many: a library's functions of vectors differ from those of numbers."""
     codes = {tape.codes[reference] for reference, mark in enumerate(needed(tape)) if mark and reference >= tape.inputs}
-    return _written_out({OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}, dtype)
+    called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
+    return _has_own_functions(called, dtype)
 
 
-def _written_out(called: set[str], dtype: str) -> bool:
+def _has_own_functions(called: set[str], dtype: str) -> bool:
     """Whether the code has none but its own elementary functions, for vectors of any width."""
     return not called or (dtype == "float64" and host().fused and called <= VECTOR_FUNCTIONS.keys())
 

@@ -1,4 +1,4 @@
-"""Which operations of a program are the function's own, for programs that leave them as they are written."""
+"""The primal operations of a program, those of the function itself, for programs that leave them as they are."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from accumulus.tape.live import needed, signed_rows
 from accumulus.tape.passes import Integers, extended, moved
 from accumulus.tape.tape import Tape
 
-__all__ = ["own_operations", "without_dead"]
+__all__ = ["primal_operations", "without_dead"]
 
 
-def own_operations(tape: Tape, values: int) -> frozenset[int]:
+def primal_operations(tape: Tape, values: int) -> frozenset[int]:
     """References of the operations that the first `values` outputs need: those of the function itself."""
     return frozenset(_operations(tape, tape.outputs[:values]).tolist())
 
