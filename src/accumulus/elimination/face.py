@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -36,7 +36,7 @@ from accumulus.elimination.edge import EdgeElimination, Side
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edge", "faces_of_edges"]
+__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edge", "faces_of_edges", "line_graph_faces"]
 
 _SEED: Final = 2003
 _NUMBERS: Final = (int, np.integer)
@@ -48,6 +48,9 @@ class FaceElimination:
     Vertices are numbered: those of the graph's edges first, then one per root, one per terminal, then fill-ins and
     copies as they come. Parallel edges, and dead ones, are gone from the beginning.
 
+    Args:
+        steps: what products and sums are appended to; none are there so far.
+
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     >>> elimination = FaceElimination(graph)
     >>> elimination.faces()
@@ -58,10 +61,10 @@ class FaceElimination:
     {(0, 0): 2}
     """
 
-    def __init__(self, graph: DifferentiationGraph) -> None:
+    def __init__(self, graph: DifferentiationGraph, steps: Steps | None = None) -> None:
         self.graph = graph
         edges, roots, terminals = len(graph.sources), len(graph.roots), len(graph.terminals)
-        self.steps = Steps(edges)
+        self.steps = Steps(edges) if steps is None else steps
         #: P and S of every vertex, as dicts, so that their order is that in which members came.
         self.predecessors: list[dict[int, None]] = []
         self.successors: list[dict[int, None]] = []
@@ -81,20 +84,10 @@ class FaceElimination:
         self._first_new = edges + roots + terminals
         for _ in range(self._first_new):
             self._vertex(-1)
-        row = {root: edges + position for position, root in enumerate(graph.roots)}
-        column = {terminal: edges + roots + position for position, terminal in enumerate(graph.terminals)}
-        live = graph.live_edges.tolist()
-        sources, targets = graph.sources.tolist(), graph.targets.tolist()
         for e in graph.live_edges.nonzero()[0].tolist():
             self.labels[e] = e
-            if sources[e] in row:
-                self._connect(row[sources[e]], e)
-            if targets[e] in column:
-                self._connect(e, column[targets[e]])
-            else:
-                for f in graph.out_edges[targets[e]]:
-                    if live[f]:
-                        self._connect(e, f)
+        for i, j in line_graph_faces(graph):
+            self._connect(i, j)
         self._settle()
 
     def __contains__(self, v: int) -> bool:
@@ -317,6 +310,24 @@ class FaceElimination:
             self.predecessors[k].keys() == self.predecessors[same_predecessors].keys()
             and self.successors[k].keys() == self.successors[same_successors].keys()
         )
+
+
+def line_graph_faces(graph: DifferentiationGraph) -> Iterator[tuple[int, int]]:
+    """All faces of the line graph of `graph`, dead edges left out, roots and terminals numbered after the edges.
+
+    >>> list(line_graph_faces(DifferentiationGraph([("y", "a"), ("a", "x")])))
+    [(2, 0), (0, 1), (1, 3)]
+    """
+    added = {v: len(graph.sources) + k for k, v in enumerate((*graph.roots, *graph.terminals))}
+    live = graph.live_edges.tolist()
+    sources, targets = graph.sources.tolist(), graph.targets.tolist()
+    for e in graph.live_edges.nonzero()[0].tolist():
+        if sources[e] in added:
+            yield added[sources[e]], e
+        if targets[e] in added:
+            yield e, added[targets[e]]
+        else:
+            yield from ((e, f) for f in graph.out_edges[targets[e]] if live[f])
 
 
 def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int]]) -> Accumulation:

@@ -179,7 +179,7 @@ def test_there_is_a_schedule_exactly_if_some_order_runs(graph, seed):
     assert can_run(program) == running_order(program).complete
 
 
-def test_a_circle_that_no_order_runs():
+def test_a_cycle_that_no_order_runs():
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
     program = running_order(program_of(wasteful)).program
     assert not can_run(program)
@@ -198,7 +198,7 @@ def test_replay_checks_every_step():
         line.split(3, 20, predecessors=[0])
     with pytest.raises(OrderError, match="two parts"):
         line.join(0, 1)
-    with pytest.raises(OrderError, match="still has faces"):
+    with pytest.raises(OrderError, match="are left"):
         line.finish()
 
 

@@ -98,17 +98,6 @@ def multiplied(first, second):
     return found
 
 
-@given(graphs(odd=False, labels=LABELS), st.data())
-def test_steps_are_recorded_where_others_are(graph, data):
-    vertex = st.integers(0, len(graph.vertices) - 1)
-    local = local_jacobian(graph, data.draw(st.sets(vertex)), data.draw(st.sets(vertex)), paths="all")
-    steps = Steps(len(graph.sources))
-    steps.sum(0, 0)
-    entries = local.record(steps)
-    found = values(graph, steps)
-    assert {place: ONE if ref == UNIT else found[ref] for place, ref in entries.items()} == evaluated(local)
-
-
 @given(graphs(odd=False), st.data())
 def test_components(graph, data):
     """Walking both ways from any row or column meets its component, and nothing else."""

@@ -1,9 +1,9 @@
-"""A line graph in which nothing happens by itself: known sequences run in it, and every step is checked.
+"""A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
 
-Unlike `accumulus.elimination.face.FaceElimination` it neither absorbs nor merges unless told to, so that a sequence
-computes exactly what it says. Vertices have numbers given by the caller, those of the graph's edges first. The label 1
-takes no product, and two vertices whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a
-copy l' of l takes one product.
+Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless told to,
+so that a sequence computes exactly what it says. Vertices have numbers given by the caller, those of the graph's edges
+first. The label 1 takes no product, and two vertices whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and
+⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
@@ -12,9 +12,11 @@ whatever the sequence was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.face import FaceElimination
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.shared_steps import SharedSteps
@@ -36,22 +38,12 @@ class LineReplay:
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
-        self.graph = graph
-        self.steps = SharedSteps(len(graph.sources))
-        #: Reference of every vertex's label.
-        self.labels: dict[int, int] = {}
-        self.predecessors: dict[int, set[int]] = {}
-        self.successors: dict[int, set[int]] = {}
-        self._ones = {e for e, kind in enumerate(graph.kinds.tolist()) if kind == Kind.ONE}
-        rows = {root: -1 - row for row, root in enumerate(graph.roots)}
-        columns = {terminal: -1 - len(rows) - column for column, terminal in enumerate(graph.terminals)}
-        live = graph.live_edges.tolist()
-        for e in graph.live_edges.nonzero()[0].tolist():
-            source, target = int(graph.sources[e]), int(graph.targets[e])
-            self.labels[e] = e
-            above = {rows[source]} if source in rows else {f for f in graph.in_edges[source] if live[f]}
-            below = {columns[target]} if target in columns else {f for f in graph.out_edges[target] if live[f]}
-            self.predecessors[e], self.successors[e] = above, below
+        ones = frozenset(e for e, kind in enumerate(graph.kinds.tolist()) if kind == Kind.ONE)
+        self._line = _Unmerged(graph, _Steps(len(graph.sources), ones=ones))
+        #: Vertices of the line graph by the caller's numbers.
+        self._vertex = {e: e for e in self._line.vertices()}
+        added = len(graph.roots) + len(graph.terminals)
+        self._vertex.update((-1 - k, len(graph.sources) + k) for k in range(added))
 
     def eliminate(self, i: int, j: int, k: int) -> None:
         """Replace face ⟨i,j⟩ by a vertex k with P_i and S_j; what is isolated then goes.
@@ -59,19 +51,11 @@ class LineReplay:
         Raises:
             OrderError: if there is no such face.
         """
-        if j not in self.successors.get(i, ()) or j < 0:
-            raise OrderError(f"there is no face ({i}, {j}) in the line graph")
-        one, other = self.labels[i], self.labels[j]
-        if one in self._ones or other in self._ones:
-            self.labels[k] = other if one in self._ones else one
-        else:
-            self.labels[k] = self.steps.product(one, other)
-        self.successors[i].remove(j)
-        self.predecessors[j].remove(i)
-        self._attach(k, self.predecessors[i], self.successors[j])
+        made = self._line.eliminate(self._at(i), self._at(j))
         for v in (i, j):
-            if not self.predecessors[v] or not self.successors[v]:
-                self._remove(v)
+            if self._vertex[v] == made:  # reused for the product
+                del self._vertex[v]
+        self._vertex[k] = made
 
     def merge(self, terms: Sequence[int], k: int) -> None:
         """Replace vertices with the same P and S by a vertex k that has the sum of their labels.
@@ -79,32 +63,27 @@ class LineReplay:
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        first, *others = terms
-        P, S = self.predecessors[first], self.successors[first]
-        for term in others:
-            if self.predecessors[term] != P or self.successors[term] != S:
-                raise OrderError(f"vertices {first} and {term} of the line graph do not have the same P and S")
-        self.labels[k] = reduce(self.steps.sum, sorted(self.labels[term] for term in terms))
-        self._attach(k, P, S)
+        line, vertices = self._line, [self._at(term) for term in terms]
+        first, *others = vertices
+        for v in others:
+            if not line.alike(first, v):
+                raise OrderError(f"{line.name(first)} and {line.name(v)} do not have the same P and S")
+        label = reduce(line.steps.sum, sorted(line.labels[v] for v in vertices))
+        for v in others:
+            line.remove(v)
+        line.labels[first] = label
         for term in terms:
-            self._remove(term)
+            del self._vertex[term]
+        self._vertex[k] = first
 
     def split(self, v: int, copy: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> None:
-        """Move some of v's predecessors, or some of its successors, to a copy that shares the others."""
-        above, below = set(predecessors), set(successors)
-        P, S = self.predecessors[v], self.successors[v]
-        if bool(above) == bool(below) or not (above < P if above else below < S):
-            raise OrderError(f"cannot split vertex {v}: expected some of its predecessors or some of its successors")
-        self.labels[copy] = self.labels[v]
-        self._attach(copy, above or P, below or S)
-        for p in above:
-            P.remove(p)
-            if p >= 0:
-                self.successors[p].remove(v)
-        for s in below:
-            S.remove(s)
-            if s >= 0:
-                self.predecessors[s].remove(v)
+        """Move some of v's predecessors, or some of its successors, to a copy that shares the others.
+
+        Raises:
+            OrderError: if these are not some, but not all, of them.
+        """
+        above, below = [self._at(p) for p in predecessors], [self._at(s) for s in successors]
+        self._vertex[copy] = self._line.split(self._at(v), predecessors=above, successors=below)
 
     def join(self, v: int, copy: int) -> None:
         """Undo a split: v takes over the faces of a vertex with the same label, and the same P or the same S.
@@ -112,15 +91,8 @@ class LineReplay:
         Raises:
             OrderError: if they differ in more, or have faces in common.
         """
-        P, S = self.predecessors[v], self.successors[v]
-        above, below = self.predecessors[copy], self.successors[copy]
-        if self.labels[v] != self.labels[copy] or not ((P == above) ^ (S == below)) or (P == above and S & below):
-            raise OrderError(f"vertices {v} and {copy} of the line graph are not the two parts of a split")
-        if S == below and P & above:
-            raise OrderError(f"vertices {v} and {copy} of the line graph are not the two parts of a split")
-        above, below = set(above), set(below)
-        self._remove(copy)
-        self._attach(v, P | above, S | below)
+        self._line.join(self._at(v), self._at(copy))
+        del self._vertex[copy]
 
     def finish(self) -> Accumulation:
         """The Jacobian, when every vertex runs from a root to a terminal.
@@ -128,33 +100,64 @@ class LineReplay:
         Raises:
             OrderError: if a face is left.
         """
-        rows = len(self.graph.roots)
-        entries: dict[tuple[int, int], int] = {}
-        for v, label in self.labels.items():
-            if v not in self.predecessors:
-                continue
-            ends = (*self.predecessors[v], *self.successors[v])
-            if len(ends) != 2 or max(ends) >= 0:
-                raise OrderError(
-                    f"vertex {v} of the line graph still has faces; expected a sequence that eliminates all"
-                )
-            key = (-1 - ends[0], -1 - rows - ends[1])
-            entries[key] = self.steps.sum(entries[key], label) if key in entries else label
-        return Accumulation(self.graph, self.steps, dict(sorted(entries.items())))
+        return self._line.finish()
 
-    def _attach(self, k: int, P: Iterable[int], S: Iterable[int]) -> None:
-        self.predecessors[k], self.successors[k] = set(P), set(S)
-        for p in self.predecessors[k]:
-            if p >= 0:
-                self.successors[p].add(k)
-        for s in self.successors[k]:
-            if s >= 0:
-                self.predecessors[s].add(k)
+    def _at(self, number: int) -> int:
+        if number not in self._vertex:
+            raise OrderError(f"vertex {number} is not in the line graph (any more)")
+        return self._vertex[number]
 
-    def _remove(self, v: int) -> None:
-        for p in self.predecessors.pop(v):
-            if p >= 0:
-                self.successors[p].discard(v)
-        for s in self.successors.pop(v):
-            if s >= 0:
-                self.predecessors[s].discard(v)
+
+@dataclass(slots=True)
+class _Steps(SharedSteps):
+    """Steps of which equal ones are made once, and products with 1 not at all."""
+
+    ones: frozenset[int] = frozenset()
+
+    def product(self, left: int, right: int) -> int:
+        if left in self.ones:
+            return right
+        return left if right in self.ones else SharedSteps.product(self, left, right)
+
+
+class _Unmerged(FaceElimination):
+    """A face elimination that neither absorbs nor merges before it is finished."""
+
+    def alike(self, v: int, w: int) -> bool:
+        """Whether two vertices that are there have the same P and S."""
+        return v in self and w in self and self._equal(v, w, w)
+
+    def remove(self, v: int) -> None:
+        """Take a vertex out."""
+        self._remove(v)
+        self._settle()
+
+    def join(self, v: int, copy: int) -> None:
+        """Put the faces of a vertex to those of another one that has the same label and the same P or S."""
+        P, S = self.predecessors, self.successors
+        same_p, same_s = P[v].keys() == P[copy].keys(), S[v].keys() == S[copy].keys()
+        apart = S[v].keys().isdisjoint(S[copy]) if same_p else P[v].keys().isdisjoint(P[copy])
+        if self.labels[v] != self.labels[copy] or same_p == same_s or not apart:
+            raise OrderError(f"{self.name(v)} and {self.name(copy)} are not the two parts of a split")
+        above, below = list(P[copy]), list(S[copy])
+        self._remove(copy)
+        for p in above if same_s else ():
+            self._connect(p, v)
+        for s in below if same_p else ():
+            self._connect(v, s)
+        self._settle()
+
+    def finish(self) -> Accumulation:
+        """The Jacobian, what runs between the same root and terminal added up."""
+        for v in self.vertices():
+            self._touch(v)
+        super()._settle()
+        return super().finish()
+
+    def _settle(self) -> None:
+        """Remove what is isolated; nothing is in the index, so nothing is found there to absorb or merge."""
+        while self._queue:
+            v = self._queue.popleft()
+            if v in self._changed and not (self.predecessors[v] and self.successors[v]):
+                self._remove(v)
+            self._changed.discard(v)

@@ -23,6 +23,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from accumulus.elimination.face import line_graph_faces
 from accumulus.errors import GraphError
 from accumulus.graph.derive import derive
 from accumulus.graph.graph import DifferentiationGraph
@@ -116,24 +117,12 @@ class LineGraph:
         An edge vertex is called by the label's symbol, else ⟨j,i⟩ by the names of its ends; added vertices are called
         by their roots and terminals.
         """
-        edges = len(graph.sources)
-        live = graph.live_edges.tolist()
-        position = {v: edges + k for k, v in enumerate((*graph.roots, *graph.terminals))}
-        faces: list[tuple[int, int]] = []
-        for v in range(len(graph.vertices)):
-            above = [e for e in graph.in_edges[v] if live[e]]
-            below = [e for e in graph.out_edges[v] if live[e]]
-            if v in position:
-                faces.extend((position[v], e) for e in below)
-                faces.extend((e, position[v]) for e in above)
-            else:
-                faces.extend((i, j) for i in above for j in below)
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         names: list[Hashable] = [
             graph.symbols[e] or f"⟨{graph.vertices[j]},{graph.vertices[i]}⟩" for e, (j, i) in enumerate(ends)
         ]
-        names.extend(graph.vertices[v] for v in position)
-        line = cls(names, faces, len(graph.roots), len(graph.terminals))
+        names.extend(graph.vertices[v] for v in (*graph.roots, *graph.terminals))
+        line = cls(names, line_graph_faces(graph), len(graph.roots), len(graph.terminals))
         line.graph = graph
         return line
 

@@ -19,30 +19,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from accumulus.errors import unknown_name
 from accumulus.graph.derive import UNIT, vertex_numbers
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.graphs.traversal import Classes, reached
 
-__all__ = ["LocalJacobian", "Recorder", "local_jacobian"]
+__all__ = ["LocalJacobian", "local_jacobian"]
 
 Sides = tuple[tuple[int, ...], tuple[int, ...]]
 _ROW: Final = 0
 _COLUMN: Final = 1
-
-
-class Recorder(Protocol):
-    """What takes products and sums down, such as `accumulus.elimination.accumulation.Steps`."""
-
-    def product(self, left: int, right: int) -> int:
-        """Record left · right and return its reference."""
-        ...
-
-    def sum(self, left: int, right: int) -> int:
-        """Record left + right and return its reference."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +47,6 @@ class LocalJacobian:
     #: Reference by (position in rows, position in columns) of every structural nonzero; `UNIT` (−1) is the label 1
     #: between a vertex and itself, where the sets share it.
     entries: Mapping[tuple[int, int], int]
-
-    def record(self, recorder: Recorder) -> dict[tuple[int, int], int]:
-        """Write the steps to a recorder that numbers the labels of the edges alike; the entries as it numbers them."""
-        edges = len(self.graph.sources)
-        written: list[int] = []
-
-        def at(reference: int) -> int:
-            return reference if reference < edges else written[reference - edges]
-
-        for is_product, left, right in self.steps:
-            write = recorder.product if is_product else recorder.sum
-            written.append(write(at(left), at(right)))
-        return {place: at(reference) for place, reference in self.entries.items()}
 
     @property
     def components(self) -> tuple[Sides, ...]:
