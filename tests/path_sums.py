@@ -48,9 +48,11 @@ def _times(a: Counter[tuple[int, ...]], b: Counter[tuple[int, ...]]) -> Counter[
     return product
 
 
-def as_numbers(graph: DifferentiationGraph, entries: Mapping[Any, Counter[tuple[int, ...]]]) -> dict[Any, Any]:
-    """The same polynomials where units are ±1."""
-    signs = {Kind.ONE: 1, Kind.MINUS_ONE: -1}
+def as_numbers(
+    graph: DifferentiationGraph, entries: Mapping[Any, Counter[tuple[int, ...]]], minus_one: int = -1
+) -> dict[Any, Any]:
+    """The same polynomials where units are 1 and `minus_one`."""
+    signs = {Kind.ONE: 1, Kind.MINUS_ONE: minus_one}
     result = {}
     for entry, terms in entries.items():
         sums: Counter[tuple[int, ...]] = Counter()

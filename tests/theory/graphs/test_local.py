@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import ONE, letters
 
-from accumulus.elimination.accumulation import Steps
 from accumulus.errors import GraphError, UnknownNameError
 from accumulus.graph.degrees import successors
 from accumulus.graph.derive import UNIT

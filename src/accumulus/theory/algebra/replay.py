@@ -1,9 +1,9 @@
 """A line graph in which nothing merges by itself: known sequences run in it, and every step is checked.
 
-Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless told to,
-so that a sequence computes exactly what it says. Vertices have numbers given by the caller, those of the graph's edges
-first. The label 1 takes no product, and two vertices whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and
-⟨l',r⟩ for a copy l' of l takes one product.
+Unlike in `accumulus.elimination.face.FaceElimination`, on which it stands, nothing is absorbed or merged unless it is
+said, so that a sequence computes exactly what it says. Vertices have numbers given by the caller, those of the graph's
+edges first. The label 1 takes no product, and two vertices whose labels are equal multiply as one: eliminating both
+⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
 Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
 whatever the sequence was.
