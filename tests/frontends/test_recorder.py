@@ -47,7 +47,7 @@ class Formulas(Recorder):
         return ()
 
     def place(self):
-        return Place("formula", 1, "formula", self._text, "", self._text, "", None, "")
+        return Place("formula", 1, "formula", self._text)
 
     @staticmethod
     def _computed(text, x, constant, operations):

@@ -53,7 +53,7 @@ PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One instruction of the user's code."""
+    """A place in the user's code; of Python code, the instruction there."""
 
     file: str
     line: int
@@ -61,15 +61,13 @@ class Place:
     #: The line, without its indentation; empty where there is no source.
     source: str
     #: A second line that marks the expression in the first.
-    marks: str
-    #: The expression within the line.
-    expression: str
+    marks: str = ""
     #: Name of the instruction.
-    instruction: str
+    instruction: str = ""
     #: What is called there, if it is a call of something that can be looked up.
-    callee: object
+    callee: object = None
     #: Module of the library code that it called, directly; empty if there is none.
-    library: str
+    library: str = ""
 
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line}, in {self.function}"
@@ -166,9 +164,7 @@ def _place(frame: FrameType, library: str) -> Place:
         marks = f"    {' ' * (start - indentation)}{'^' * (end - start)}\n"
     instruction = opcode.opname[code.co_code[frame.f_lasti]]
     callee = _callee(expression or source, frame)
-    return Place(
-        code.co_filename, line, code.co_name, source, marks, expression or source, instruction, callee, library
-    )
+    return Place(code.co_filename, line, code.co_name, source, marks, instruction, callee, library)
 
 
 def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str, int, int]:

@@ -16,19 +16,11 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import references_of
-from accumulus.frontends.numpy.refusals import check_dtype
-from accumulus.frontends.numpy.table import function_name, implements
+from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_options", "mean"]
-
-
-def check_options(function: Callable[..., Any], dtype: Any = None, out: Any = None) -> None:
-    """Refuse a result type in which NumPy would round, and results written elsewhere."""
-    check_dtype(dtype, function_name(function))
-    if out is not None:
-        raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
+__all__ = ["mean"]
 
 
 def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
@@ -42,7 +34,6 @@ def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
         keepdims: bool = False,
         initial: Any = None,
     ) -> Any:
-        check_options(functions[0], dtype, out)
         return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
 
 
@@ -51,14 +42,12 @@ def _enter_extreme(row: str, *functions: Callable[..., Any]) -> None:
     def record(
         tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None
     ) -> Any:
-        check_options(functions[0], out=out)
         return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
 
 
 def _enter_running(row: str, function: Callable[..., Any]) -> None:
     @implements(function)
     def record(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-        check_options(function, dtype, out)
         operand = np.ravel(as_array(tape, a)) if axis is None else a
         return accumulate(tape, ELEMENTWISE[row], operand, axis or 0)
 
@@ -81,7 +70,6 @@ def _lengths(shape: tuple[int, ...], axis: Any) -> int:
 @implements(np.mean)
 def mean(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """The sum by the number of entries."""
-    check_options(np.mean, dtype, out)
     a = as_array(tape, a)
     return fold(tape, ELEMENTWISE["add"], a, axis, keepdims) / _lengths(a.shape, axis)
 
@@ -106,7 +94,6 @@ def var(
     tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
-    check_options(np.var, dtype, out)
     a = as_array(tape, a)
     deviations = a - mean(tape, a, axis, keepdims=True)
     squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims)
@@ -124,7 +111,6 @@ def std(
 @implements(np.ptp)
 def ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """The greatest less the smallest entry."""
-    check_options(np.ptp, out=out)
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -31,8 +31,8 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["REPLACEMENTS"]
 
-#: What is called in place of the original: tape, original, arguments.
-Maker = Callable[[Tape, Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
+#: What is called in place of the original: tape, original, arguments of the call.
+Maker = Callable[..., Any]
 
 
 def _contains_traced(value: object) -> bool:
@@ -43,20 +43,20 @@ def _contains_traced(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == object and any(map(_contains_traced, value.flat))
 
 
-def _record(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """A registered function; lists of traced values count as arrays."""
     if original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values()))):
         return PROTOCOLS["__array_function__"](tape, original, arguments, keywords)
     return original(*arguments, **keywords)
 
 
-def _make(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """A function that makes new arrays: those of floats can be filled."""
-    result = _record(tape, original, arguments, keywords)
+    result = _record(tape, original, *arguments, **keywords)
     return result if any(result is argument for argument in arguments) else as_constant(tape, result)
 
 
-def _make_empty(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """An empty array: entries that are never set are NaN."""
     result = original(*arguments, **keywords)
     if type(result) is np.ndarray and result.dtype.kind == "f":
@@ -64,7 +64,7 @@ def _make_empty(tape: Tape, original: Callable[..., Any], arguments: Sequence[An
     return as_constant(tape, result)
 
 
-def _make_full(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """An array of one value, which may be traced."""
 
     def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
@@ -73,33 +73,31 @@ def _make_full(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any
 
     if depends(arguments) or depends(keywords):
         return full(*arguments, **keywords).copy()
-    return _make(tape, original, concrete(tuple(arguments)), concrete(dict(keywords)))
+    return _make(tape, original, *concrete(arguments), **concrete(keywords))
 
 
-def _make_range(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """A range: its bounds, and so its length, are constants."""
     if depends(arguments) or depends(keywords):
         raise refuse(
             f"The number of entries of {function_name(original)} depends on the arguments of the function. np.linspace "
             "takes a constant number of entries between traced ends."
         )
-    return _make(tape, original, concrete(tuple(arguments)), concrete(dict(keywords)))
+    return _make(tape, original, *concrete(arguments), **concrete(keywords))
 
 
-def _build(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """np.array: a copy, unless asked otherwise, of an array or of what is nested in lists."""
-    result = _view_or_build(tape, original, arguments, keywords)
+    result = _view_or_build(tape, original, *arguments, **keywords)
     if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
         return result.copy()
     return result
 
 
-def _view_or_build(
-    tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> Any:
+def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """np.asarray and its relatives: what is an array already stays what it is."""
     if not arguments or not _contains_traced(arguments[0]):
-        return _make(tape, original, arguments, keywords)
+        return _make(tape, original, *arguments, **keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
     ndmin = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
     missing = ndmin - np.ndim(result)
@@ -122,17 +120,15 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
     return TracedArray(tape, np.asarray(converted, np.int64), boolean=boolean)
 
 
-def _build_from_iterator(
-    tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> Any:
+def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     items = list(arguments[0])
     if not _contains_traced(items):
-        return _make(tape, original, (items, *arguments[1:]), keywords)
+        return _make(tape, original, items, *arguments[1:], **keywords)
     dtype = arguments[1] if len(arguments) > 1 else keywords.get("dtype")
     return _convert(tape, np.array, items, dtype)
 
 
-def _enumerate(tape: Tape, original: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _enumerate(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """np.ndenumerate: pairs of index and entry."""
     array = arguments[0] if arguments else keywords["arr"]
     if not _contains_traced(array):
@@ -160,7 +156,7 @@ def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., An
         tape = ACTIVE.tape
         if tape is None or in_library(sys._getframe(1)):
             return original(*arguments, **keywords)
-        return maker(tape, original, arguments, keywords)
+        return maker(tape, original, *arguments, **keywords)
 
     return functools.update_wrapper(function, original)
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.along_axes import check_options
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.contractions import Labelled, contract
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
@@ -63,7 +62,6 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 @implements(np.dot)
 def dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
-    check_options(np.dot, out=out)
     a, b = as_array(tape, a), as_array(tape, b)
     if not a.ndim or not b.ndim:
         return a * b
@@ -88,7 +86,6 @@ def inner(tape: Tape, a: Any, b: Any) -> Any:
 @implements(np.outer, np.linalg.outer)
 def outer(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """All products of an entry of a and one of b."""
-    check_options(np.outer, out=out)
     return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 0)
 
 
@@ -128,7 +125,6 @@ def trace(
     tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
     """The sum of a diagonal."""
-    check_options(np.trace, dtype, out)
     diagonal = np.diagonal(references_of(tape, a), offset, axis1, axis2)
     return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)
 
@@ -166,7 +162,6 @@ def cross_along(tape: Tape, x1: Any, x2: Any, axis: int = -1) -> Any:
 @implements(np.linalg.multi_dot)
 def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
     """The product of several matrices, in the order that costs the fewest products."""
-    check_options(np.linalg.multi_dot, out=out)
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
         references = references_of(tape, array)
@@ -196,7 +191,6 @@ def matrix_power(tape: Tape, a: Any, n: int) -> Any:
 @implements(np.einsum)
 def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
     """Einstein's sum, in text or in lists of numbers; with an ellipsis, repeated labels and an implied result."""
-    check_options(np.einsum, dtype, out)
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]
     terms, result = _explicit(subscripts, [array.ndim for array in references])

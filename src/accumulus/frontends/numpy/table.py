@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.tape.tape import Tape
 
 __all__ = ["FUNCTIONS", "PROTOCOLS", "ArrayFunction", "function_name", "implements", "unsupported"]
@@ -25,7 +26,8 @@ __all__ = ["FUNCTIONS", "PROTOCOLS", "ArrayFunction", "function_name", "implemen
 class ArrayFunction:
     """How one function of NumPy is recorded.
 
-    `record` takes the tape and the arguments of the NumPy function; what its signature lacks is refused.
+    `record` takes the tape and the arguments of the NumPy function; what its signature lacks is refused, and so are
+    results written elsewhere (`out`), and a type of results (`dtype`) in which NumPy would round.
     `constants` says whether it is called even if nothing depends on the inputs: it hands out views, or changes an
     argument. The others are left to NumPy then.
     """
@@ -41,13 +43,16 @@ class ArrayFunction:
 
     def __call__(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Record a call."""
+        name = function_name(self.function)
         try:
-            self.signature.bind(tape, *arguments, **keywords)
+            given = self.signature.bind(tape, *arguments, **keywords).arguments
         except TypeError as error:
             supported = [name for name in self.signature.parameters if name != "tape"]
-            raise refuse(
-                f"{function_name(self.function)}: {error}. Arguments that can be recorded: {', '.join(supported)}."
-            ) from None
+            raise refuse(f"{name}: {error}. Arguments that can be recorded: {', '.join(supported)}.") from None
+        if given.get("out") is not None:
+            raise refuse(f"{name}(…, out=…) is not recorded: assign the result, out[...] = ….")
+        if not self.constants:
+            check_dtype(given.get("dtype"), name)
         return self.record(tape, *arguments, **keywords)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.along_axes import check_options
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.operands import (
     concrete,
@@ -71,7 +70,6 @@ def piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args:
 @implements(np.clip)
 def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
     """The greatest value that is at most `a_max` of those at least `a_min`."""
-    check_options(np.clip, out=out)
     lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
     if bounds:
         raise refuse(f"np.clip: {', '.join(bounds)} is not recorded.")
@@ -90,7 +88,6 @@ def sinc(tape: Tape, x: Any) -> Any:
 @implements(np.round, np.around)
 def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest number with so many decimals; of two the even one."""
-    check_options(np.round, out=out)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return np.rint(as_array(tape, a) * scale) / scale
@@ -100,7 +97,6 @@ def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
 @implements(np.fix)
 def fix(tape: Tape, x: Any, out: Any = None) -> Any:
     """The integer part."""
-    check_options(np.fix, out=out)
     return np.trunc(as_array(tape, x))
 
 
@@ -220,7 +216,6 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """A constant number of equidistant values between traced ends."""
-    check_options(np.linspace, dtype)
     divisions = num - 1 if endpoint else num
     start, stop = as_array(tape, start), as_array(tape, stop)
     step = (stop - start) / divisions if divisions > 0 else np.nan
