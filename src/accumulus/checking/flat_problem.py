@@ -40,12 +40,22 @@ class FlatProblem:
         self.function = function
         self.recording = recording
         self.program = program
-        self.sizes = [math.prod(shape) for shape in recording.result_shapes]
-        self.rows = sum(self.sizes)
+        sizes = [math.prod(shape) for shape in recording.result_shapes]
+        self.rows = sum(sizes)
         shapes = [(k, recording.argument_shapes[k] or ()) for k in argnums]
-        self._widths = [math.prod(shape) for _, shape in shapes]
         #: Position of the argument, and index in it, of each column of the Jacobian.
         self.columns = [(k, index) for k, shape in shapes for index in np.ndindex(*shape)]
+        #: Where among the flat entries those of the Jacobian are.
+        self._places = np.empty((self.rows, len(self.columns)), np.intp)
+        start = row = 0
+        for size in sizes:
+            column = 0
+            for _, shape in shapes:
+                width = math.prod(shape)
+                block = np.arange(start, start + size * width).reshape(size, width)
+                self._places[row : row + size, column : column + width] = self.rows + block
+                start, column = start + block.size, column + width
+            row += size
 
     def inputs(self, points: Sequence[Point]) -> Floats:
         """Inputs of the recording, of shape (points, inputs)."""
@@ -81,23 +91,13 @@ class FlatProblem:
 
     def jacobian(self, entries: Floats) -> Floats:
         """The derivatives among the entries at one point as a matrix (rows, columns)."""
-        matrix = np.empty((self.rows, len(self.columns)))
-        start, row = self.rows, 0
-        for size in self.sizes:
-            column = 0
-            for width in self._widths:
-                block = entries[start : start + size * width].reshape(size, width)
-                matrix[row : row + size, column : column + width] = block
-                start, column = start + size * width, column + width
-            row += size
-        return matrix
+        return entries[self._places]
 
     def name(self, entry: int) -> str:
         """How an entry of the flat arrays is written."""
         if entry < self.rows:
             return f"f(…){self.recording.entry_name(entry)}"
-        numbers = np.arange(self.rows + self.rows * len(self.columns), dtype=np.float64)
-        row, column = (int(i) for i in np.argwhere(self.jacobian(numbers) == entry)[0])
+        row, column = (int(i) for i in np.argwhere(self._places == entry)[0])
         return self.name_of_slope(row, column)
 
     def name_of_slope(self, row: int, column: int) -> str:
