@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,11 +28,46 @@ __all__ = ["Captured", "is_changeable"]
 #: Bytes of the largest array whose contents are compared, and the most variables that are watched.
 LARGEST: Final = 4096
 MOST: Final = 200
+#: What reading a variable raises that is no longer there.
+_GONE: Final = (AttributeError, LookupError, ValueError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
-#: How to read a variable, what to read it by, what it was, the contents if that can be changed in place, and what is
-#: compared where another object has taken its place.
-Variable = tuple[Callable[[Any], Any], Any, Any, bytes | None, object]
+
+class Variable(NamedTuple):
+    """One variable that a function can read."""
+
+    #: How to read it, and by what.
+    read: Callable[[Any], Any]
+    name: Any
+    #: What it was.
+    value: Any
+    #: The bytes of a small array, which can be changed in place.
+    contents: bytes | None
+    #: What is compared where another object has taken its place; None if nothing will do.
+    summary: object
+
+    @classmethod
+    def of(cls, read: Callable[[Any], Any], name: Any) -> Variable:
+        """The variable as it is now."""
+        value = read(name)
+        contents = None
+        summary: object = None
+        if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.nbytes <= LARGEST:
+            contents = value.tobytes()
+            summary = (value.dtype.str, value.shape, contents)
+        elif isinstance(value, _UNCHANGING):
+            summary = (type(value).__qualname__, repr(value))
+        return cls(read, name, value, contents, summary)
+
+    def is_unchanged(self) -> bool:
+        """Whether it is the very same object, with the same contents."""
+        now = self.read(self.name)
+        return now is self.value and (self.contents is None or now.tobytes() == self.contents)
+
+    def equals(self, before: Variable) -> bool:
+        """Whether it is the same, or a number, text or small array that is equal."""
+        same = self.value is before.value or (self.summary is not None and self.summary == before.summary)
+        return same and self.contents == before.contents
 
 
 class Captured:
@@ -73,25 +109,26 @@ class Captured:
                 now = read(name)
                 if now is not known or (contents is not None and now.tobytes() != contents):
                     return self._is_equal()
-        except (AttributeError, LookupError, ValueError):  # the variable is gone
+        except _GONE:
             return False
         return True
 
     def settle(self) -> None:
         """Leave out what has changed since this was made."""
-        self._variables = [variable for variable in self._variables if _is_unchanged(variable)]
+        before, self._variables = self._variables, []
+        for variable in before:
+            with suppress(*_GONE):
+                if variable.is_unchanged():
+                    self._variables.append(variable)
 
     def summary(self) -> list[object]:
         """Numbers, text and small arrays among the variables, to compare with those in another process."""
-        return [summary for *_, summary in self._variables]
+        return [variable.summary for variable in self._variables]
 
     def _is_equal(self) -> bool:
         """The same as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
-        current = [_variable(read, name) for read, name, *_ in self._variables]
-        if any(
-            (now[2] is not before[2] and (now[4] is None or now[4] != before[4])) or now[3] != before[3]
-            for now, before in zip(current, self._variables, strict=True)
-        ):
+        current = [Variable.of(variable.read, variable.name) for variable in self._variables]
+        if not all(map(Variable.equals, current, self._variables)):
             return False
         self._variables = current
         return True
@@ -103,7 +140,7 @@ class Captured:
         value = read(name)
         if len(self._variables) < MOST:
             if not isinstance(value, ModuleType) and not _is_library_code(value):
-                self._variables.append(_variable(read, name))
+                self._variables.append(Variable.of(read, name))
             self._visit(value)
 
     def _watch_named(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -130,7 +167,7 @@ class Captured:
                     self._watch(value.__getitem__, index)
                 self._visit(item)
         elif isinstance(value, list | dict):
-            self._variables.append(_variable(len, value))
+            self._variables.append(Variable.of(len, value))
             for key in list(value) if isinstance(value, dict) else range(len(value)):
                 self._watch(value.__getitem__, key)
         elif isinstance(value, ModuleType):
@@ -186,27 +223,6 @@ def is_changeable(argument: object) -> bool:
     (False, False, True)
     """
     return not isinstance(argument, (*_UNCHANGING, np.ndarray))
-
-
-def _variable(read: Callable[[Any], Any], name: Any) -> Variable:
-    value = read(name)
-    contents = None
-    summary: object = None
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.nbytes <= LARGEST:
-        contents = value.tobytes()
-        summary = (value.dtype.str, value.shape, contents)
-    elif isinstance(value, _UNCHANGING):
-        summary = (type(value).__qualname__, repr(value))
-    return read, name, value, contents, summary
-
-
-def _is_unchanged(variable: Variable) -> bool:
-    read, name, known, contents, _ = variable
-    try:
-        now = read(name)
-    except (AttributeError, LookupError, ValueError):
-        return False
-    return now is known and (contents is None or now.tobytes() == contents)
 
 
 def _is_library_code(value: Any) -> bool:
