@@ -86,7 +86,7 @@ def test_arguments_are_read_as_if_they_were_one_row(target, dtype, data):
     before = [argument.copy() for argument in given_arguments]
     threads = data.draw(st.sampled_from([1, 2]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accumulus.targets.kernel.LEAST_WORK", 1e-12)
+        patch.setattr("accumulus.targets.kernel.MINIMUM_WORK", 1e-12)
         kernel.batch(*given_arguments, shared=shared, out=out, transposed=transposed, zeroed=zeroed, threads=threads)
     for guard, result in zip(guards, wanted, strict=True):
         guard.check()

@@ -28,14 +28,14 @@ every_dtype = pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.fixture
 def looped(monkeypatch):
     """All programs are loops."""
-    monkeypatch.setattr(module, "LARGEST_WRITTEN_OUT", -1)
+    monkeypatch.setattr(module, "LARGEST_STRAIGHT_LINE", -1)
     monkeypatch.setattr(module, "SHORTEST_RUN", 0)
 
 
 def in_loops(*given, **options):
     """A kernel in loops, all its code compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LARGEST_WRITTEN_OUT", -1)
+        patch.setattr(module, "LARGEST_STRAIGHT_LINE", -1)
         patch.setattr(module, "SHORTEST_RUN", 0)
         patch.setattr(sorting, "STRETCH", options.pop("stretch", 4096))
         kernel = LLVMKernel(*given, **options)
@@ -200,10 +200,10 @@ def test_dense_layers_are_loops():
         np.testing.assert_array_equal(found, jac(point))
 
 
-def test_chains_are_written_out():
+def test_chains_are_straight_line():
     tape = Tape(2)
     value = tape.multiply(0, 1)
-    while tape.operations < module.LARGEST_WRITTEN_OUT + 10:
+    while tape.operations < module.LARGEST_STRAIGHT_LINE + 10:
         value = tape.multiply(tape.add(value, tape.operations % 2), 0)
     tape.outputs = [value]
     assert module._runs(tape, whole(1), Variant(1)) is None

@@ -19,7 +19,7 @@ from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, check_target, compile_tape, emit_source, targets
-from accumulus.targets.kernel import LEAST_WORK, Kernel
+from accumulus.targets.kernel import MINIMUM_WORK, Kernel
 from accumulus.targets.target import TARGETS, Target
 
 DTYPES = ("float64", "float32")
@@ -93,7 +93,7 @@ def test_threads_are_used_as_the_work_is_worth_it():
     long, short = (compile_tape(*program) for program in ((tape, [Segment(1, (0,), (0,))]), product()))
     assert 20 * short.point_seconds < long.point_seconds
     for kernel in (long, short):
-        enough = int(4 * LEAST_WORK / kernel.point_seconds) + 1
+        enough = int(4 * MINIMUM_WORK / kernel.point_seconds) + 1
         assert [kernel.threads_for(enough, threads) for threads in (1, 2, 3, 50)] == [1, 2, 3, 4]
         assert kernel.threads_for(enough // 4, 50) == 1
         assert kernel.threads_for(0, 50) == 1
@@ -109,7 +109,7 @@ def test_threads_share_a_batch(target, data):
     kernel = compile_tape(program.tape, program.segments, target)
     alone = kernel.batch(given_points, transposed=transposed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accumulus.targets.kernel.LEAST_WORK", 1e-12)
+        patch.setattr("accumulus.targets.kernel.MINIMUM_WORK", 1e-12)
         for threads in (2, 3, 50):
             assert kernel.threads_for(1000, threads) == min(threads, 16) or not kernel.point_seconds
             for found, result in zip(

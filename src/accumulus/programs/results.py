@@ -146,15 +146,9 @@ class Results:
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""
-        patterns = iter(self._patterns)
-        derivatives = self._leaves * self._derivatives
-        found: list[Callable[[NDArray[Any]], Any] | None] = []
-        for k, shape in enumerate(self.shapes):
-            if self._patterns and matrices and k >= len(self.shapes) - derivatives:
-                found.append(next(patterns).matrix)
-            else:
-                found.append(itemgetter(()) if shape == () else None)
-        return found
+        patterns = self._patterns if matrices else []
+        dense = self.shapes[: len(self.shapes) - len(patterns)]
+        return [*(itemgetter(()) if shape == () else None for shape in dense), *(each.matrix for each in patterns)]
 
     def finish_batch(self, transposed: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at many points of its array; None where the array is the result."""
@@ -176,19 +170,16 @@ class Results:
         Args:
             matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
         """
-        shaped: list[Any] = [
-            array.reshape(shape)[()] for array, shape in zip(arrays, self._shapes_of(points, transposed), strict=True)
-        ]
-        derivatives = shaped[len(shaped) - self._leaves * self._derivatives :]
-        if self._patterns and matrices:
-            derivatives = [
-                pattern.matrix(data) if points is None else SparseBatch(data, pattern, transposed)
-                for data, pattern in zip(derivatives, self._patterns, strict=True)
-            ]
+        finish = self.finish(matrices) if points is None else self.finish_batch(transposed)
+        results: list[Any] = []
+        for array, shape, convert in zip(arrays, self._shapes_of(points, transposed), finish, strict=True):
+            shaped = array.reshape(shape)
+            results.append(shaped if convert is None else convert(shaped))
+        derivatives = results[len(results) - self._leaves * self._derivatives :]
         jacobian = self._by_leaf(derivatives)
         if self._wanted == "jacobian":
             return jacobian
-        return self._unflatten(shaped[: self._leaves]), jacobian
+        return self._unflatten(results[: self._leaves]), jacobian
 
     def _by_leaf(self, derivatives: Sequence[Any]) -> Any:
         """The structure of the function's result with the derivatives of each leaf, a tuple if there are several."""

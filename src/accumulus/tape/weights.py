@@ -25,13 +25,14 @@ __all__ = ["FUSED", "IN_SEARCH", "LATENCY", "SECONDS", "TIME", "UNIT", "time_of"
 #: Seconds of an addition at one point, on an AMD EPYC of 2024 (Zen 5, vectors of eight doubles).
 SECONDS: Final = 15e-12
 
-# Measured there; but divisions, roots and fmod take half as long on that processor, and twice as long on some.
+# Measured there, and rounded to fives; but divisions, roots and fmod take half as long on that processor, and twice as
+# long on some.
 # fmt: off
 _TIMES: Final = {
-    "divide": 16, "sqrt": 28, "fmod": 25, "power": 107, "cbrt": 26, "hypot": 24, "exp": 23, "expm1": 33, "exp2": 27,
-    "log": 29, "log1p": 31, "log2": 30, "log10": 27, "sin": 36, "cos": 37, "tan": 33, "asin": 29, "acos": 33,
-    "atan": 39, "atan2": 52, "sinh": 64, "cosh": 31, "tanh": 32, "asinh": 80, "acosh": 80, "atanh": 47, "erf": 65,
-    "erfc": 67, "attach": 0,
+    "divide": 15, "sqrt": 30, "fmod": 25, "power": 105, "cbrt": 25, "hypot": 25, "exp": 25, "expm1": 35, "exp2": 25,
+    "log": 30, "log1p": 30, "log2": 30, "log10": 25, "sin": 35, "cos": 35, "tan": 35, "asin": 30, "acos": 35,
+    "atan": 40, "atan2": 50, "sinh": 65, "cosh": 30, "tanh": 30, "asinh": 80, "acosh": 80, "atanh": 45, "erf": 65,
+    "erfc": 65, "attach": 0,
 }
 # fmt: on
 _LATENCIES: Final = {"divide": 16, "sqrt": 25, "attach": 0}

@@ -34,7 +34,7 @@ DTYPES: Final = ("float64", "float32")
 #: Threads take whole multiples of so many points.
 FEWEST_POINTS: Final = 64
 #: A thread is not woken up for less work than this, in seconds: that takes up to 80 microseconds by itself.
-LEAST_WORK: Final = 2e-4
+MINIMUM_WORK: Final = 2e-4
 #: What it takes to move an entry of an argument or a result, roughly, in seconds.
 MOVING: Final = 1e-10
 #: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
@@ -134,7 +134,7 @@ class Kernel(ABC):
         """How many threads a batch of so many points is worth, of those that there are."""
         if threads == 1:
             return 1
-        return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / LEAST_WORK)))
+        return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
         """Do now what the first call of this kind would do: targets compile when they have to."""

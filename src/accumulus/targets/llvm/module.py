@@ -12,7 +12,7 @@ one function, so a larger program is cut into parts that hand on values through 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -39,7 +39,7 @@ from accumulus.targets.schedule import Group, groups, order
 __all__ = ["Module", "in_module", "module"]
 
 #: A program of more operations is a loop for each kind of them, if runs of equal ones are that long on average.
-LARGEST_WRITTEN_OUT, SHORTEST_RUN = 15_000, 16
+LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
 #: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
 #: As many structural zeros of one point are cleared by a call, before anything is stored.
@@ -66,12 +66,12 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
     lanes, size = variant.lanes, variant.size
     lengths = tuple(segment.length for segment in segments)
     signature = Signature(tuple(arguments), variant.shared or (False,) * len(arguments), lengths, size)
-    offsets = variant.offsets or (0,) * len(lengths)
+    variant = replace(variant, offsets=variant.offsets or (0,) * len(lengths))
     functions = Functions(lanes, variant.dtype, shared=variant.single)
-    tile = _tile(signature, lanes)
+    tile = _tile(signature, lanes) if variant.transposed else 0
     runs = _runs(tape, segments, variant)
     if runs is None:
-        block = _written_out(tape, segments, signature, variant, functions, tile)
+        block = _straight_line(tape, segments, signature, variant, functions, tile)
     else:
         block = _in_loops(tape, segments, runs, signature, variant, functions, tile)
     slots = block.slots
@@ -83,11 +83,11 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         text += run_columns(signature, groups(tape, segments, 1), slots, lanes, tile, variant.zeroed, block.direct)
     else:
         text += _blocks(block.body, signature, variant)
-        text += run_rows(signature, slots, lanes, offsets, variant.zeroed)
+        text += run_rows(signature, slots, lanes, variant.offsets, variant.zeroed)
     if variant.single:
         entries, names = point_entry(signature)
     else:
-        entries, names = entry_points(signature, variant.transposed, lanes, offsets)
+        entries, names = entry_points(signature, variant.transposed, lanes, variant.offsets)
     written = in_module([*functions.text(), *text, *entries])
     # functions of the C library are known only once the text has asked for them
     return Module(written, (*sorted(functions.imported), *names), block.tables)
@@ -119,7 +119,7 @@ class _Block:
     direct: bool = False
 
 
-def _written_out(
+def _straight_line(
     tape: Tape, segments: Sequence[Segment], signature: Signature, variant: Variant, functions: Functions, tile: int
 ) -> _Block:
     """Every operation an instruction, in one function or several."""
@@ -129,15 +129,14 @@ def _written_out(
         fill = _cleared(segments, variant)
         zeroed = bool(fill)
     layout: Layout
-    offsets = variant.offsets or (0,) * len(segments)
-    layout = Columns(signature) if variant.transposed else Rows(signature, variant.lanes, zeroed, offsets)
+    layout = Columns(signature) if variant.transposed else Rows(signature, variant.lanes, zeroed, variant.offsets)
     scattered = None
     if by_tables(segments):
         layout = Slotted(layout, slots)
         arrays, distinct = places(tape, segments)
         at = np.arange(slots, slots + len(distinct))
         slots += len(distinct)
-        scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile if variant.transposed else 0, variant.zeroed)
+        scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
     bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
 
     text: list[str] = []
@@ -164,7 +163,6 @@ def _in_loops(
     tile: int,
 ) -> _Block:
     """Every kind of operation a loop."""
-    tile = tile if variant.transposed else 0
     made = loops(runs, tape.constants, signature, functions, tile)
     arrays, distinct = places(tape, segments)
     at = runs.slot_of[np.array(distinct, np.int64)]
@@ -179,14 +177,14 @@ def _in_loops(
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:
     """The program in runs of equal operations, if it is so large that loops are worth it, and runs are long enough."""
-    if tape.operations <= LARGEST_WRITTEN_OUT or variant.part_size:
+    if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
     if width(tape) < SHORTEST_RUN:  # what is sorted by kind, too, has shorter runs
         return None
     distinct = places(tape, segments)[1]
     results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
     steps = [step for step in order(tape, results) if not isinstance(step, Group)]
-    if len(steps) <= LARGEST_WRITTEN_OUT:
+    if len(steps) <= LARGEST_STRAIGHT_LINE:
         return None
     found = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
     return found if found.mean >= SHORTEST_RUN else None

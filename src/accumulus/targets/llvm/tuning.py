@@ -41,7 +41,7 @@ __all__ = ["LONGEST_ORDERED", "runs_in_one_lane", "tune", "values_in_registers"]
 
 #: The longest chain as a part of all other work, from which on blocks are twice as wide, and from which on operations
 #: come in the order of the critical path.
-WIDE_FROM, CRITICAL_FROM = 0.72, 0.3
+WIDE_FROM, CRITICAL_FROM = 0.72, 0.29
 #: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
 WIDE_TRANSPOSED_FROM: Final = 0.5
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
