@@ -235,7 +235,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
         return list(search.run()), search.steps, search.tried, search.lower_bound, search.failed
 
     compiled, python = search(), search()
-    assert len(python.lines) == labels
+    assert len(python.lines.edges) == labels
     expected = told(compiled)
     monkeypatch.setattr(lines, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
     assert told(python) == expected

@@ -27,21 +27,19 @@ from accumulus.native.state import Records
 from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import least_costs, paths_down, paths_up
 from accumulus.theory.compiled.faces_state import (
-    INNER,
     MORE,
     MOST,
     MOST_DEPTH,
     MOST_MOVES,
     MOST_STEPS,
     PROBES,
-    ROOT,
-    TERMINAL,
     Entry,
     FacesState,
     Frame,
     Label,
     Move,
 )
+from accumulus.theory.lines import Lines, words
 
 __all__ = ["LineSearch"]
 
@@ -87,11 +85,10 @@ class LineSearch:
         self.cost = cost
         self.steps: list[tuple[int, int, int]] | None = None
         self.edges = edges
-        inner = set(part)
-        #: The edges of the part; edge number k is label k of the kernel.
-        self.lines = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
+        #: The part; edge number k is label k of the kernel.
+        self.lines = Lines(state, part)
         self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
-        self.failed = len(self.lines) > MOST
+        self.failed = len(self.lines.edges) > MOST
         self.tried = 0
         self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
@@ -132,36 +129,29 @@ class LineSearch:
         assert self.edges
         assert self.steps is not None
         sides: tuple[Side, Side] = ("front", "back")
-        return [(self._vertices[j], self._vertices[i], sides[side]) for j, i, side in self.steps]
+        vertices = self.lines.vertices
+        return [(vertices[j], vertices[i], sides[side]) for j, i, side in self.steps]
 
     def _keep(self, search: FacesState) -> None:
         self.cost = search.best
         self.steps = [(a, b, c) for a, b, c in search.best_log[: search.best_length].tolist()]
 
     def _encoded(self, state: Elimination, part: Sequence[int]) -> FacesState:
-        numbers: dict[int, int] = {}
-        for line in self.lines:
-            for v in line:
-                numbers.setdefault(v, len(numbers))
-        self._vertices = list(numbers)
-        inner = set(part)
+        lines = self.lines
         weights, masks, middles = self._tracked(state, part)
-        words = max(1, -(-len(weights) // 64))
-        tracked = np.zeros((len(numbers), words), np.int64)
+        count = max(1, -(-len(weights) // 64))
+        tracked = np.zeros((len(lines.vertices), count), np.int64)
         for v, bits in middles.items():
-            tracked[numbers[v]] = _words(bits, words)
-        paths = np.zeros((MOST_DEPTH, MOST, words), np.int64)
+            tracked[lines.numbers[v]] = words(bits, count)
+        paths = np.zeros((MOST_DEPTH, MOST, count), np.int64)
         labels = Records.zeros(Label, MOST_DEPTH * MOST)
-        places = {line: k for k, line in enumerate(self.lines)}
-        for (j, i), k in places.items():
+        for k, edge in enumerate(lines.edges):
             label = labels[k]
-            label.above = _word(sum(1 << places[p, j] for p in state.predecessors[j]) if j in inner else 0)
-            label.below = _word(sum(1 << places[i, s] for s in state.successors[i]) if i in inner else 0)
-            label.start, label.end, label.level = numbers[j], numbers[i], state.successors[j][i]
-            paths[0, k] = _words(masks.get((j, i), 0), words)
+            label.above, label.below = _word(lines.above[k]), _word(lines.below[k])
+            label.start, label.end, label.level = lines.starts[k], lines.ends[k], lines.levels[k]
+            paths[0, k] = words(masks.get(edge, 0), count)
         frames = Records.zeros(Frame, MOST_DEPTH)
-        frames[0].present, frames[0].left = _word((1 << len(self.lines)) - 1), sum(weights)
-        kinds = [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in numbers]
+        frames[0].present, frames[0].left = _word((1 << len(lines.edges)) - 1), sum(weights)
         return FacesState(
             frames=frames,
             labels=labels,
@@ -172,19 +162,19 @@ class LineSearch:
             table=Records.zeros(Entry, (1 << _TABLE_BITS) + PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
-            sizes=np.array([state.sizes[v] for v in numbers], np.int64),
-            kinds=np.array(kinds, np.int64),
+            sizes=lines.sizes,
+            kinds=lines.kinds,
             colours=np.zeros(MOST, np.int64),
             recoloured=np.zeros(MOST, np.int64),
             ranks=np.zeros(MOST, np.int64),
             order=np.zeros(MOST, np.int64),
-            sums=np.zeros(len(numbers), np.int64),
-            words=words,
-            vertices=len(numbers),
+            sums=np.zeros(len(lines.vertices), np.int64),
+            words=count,
+            vertices=len(lines.vertices),
             table_bits=_TABLE_BITS,
             fma=state.objective.every_product,
             edges=self.edges,
-            series=all(state.sizes[v] == 1 for v in numbers),
+            series=bool((lines.sizes == 1).all()),
         )
 
     def _tracked(
@@ -211,12 +201,6 @@ class LineSearch:
         return [weight for weight, _, _ in chosen], masks, middles
 
 
-def _words(bits: int, count: int) -> list[int]:
-    """Bits in words of 64, as signed integers."""
-    raw = bits.to_bytes(8 * count, "little")
-    return [int.from_bytes(raw[8 * k : 8 * k + 8], "little", signed=True) for k in range(count)]
-
-
 def _word(bits: int) -> int:
     """64 bits, as a signed integer."""
-    return _words(bits, 1)[0]
+    return int(words(bits, 1)[0])

@@ -11,7 +11,7 @@ from time to time and may be dropped at any yield.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
-from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex, eliminate_edges
+from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination, is_large
@@ -176,21 +176,31 @@ class Proof:
     def accumulation(self, level: Literal["edge", "face"]) -> Accumulation:
         """The best edge or face elimination that is known."""
         if level == "edge":
-            edges = EdgeElimination(self.graph)
-            for part in self._parts:
-                self._eliminate_part(edges, part)
-            return edges.finish()
-        return self._by_faces().elimination.finish()
+            return eliminate_edges(self.graph, self._edges(self._parts))
+        return eliminate_faces(self.graph, self.faces())
 
     def faces(self) -> list[tuple[int, int]]:
         """The best face elimination that is known, for `accumulus.elimination.face.eliminate_faces`."""
-        return self._by_faces().sequence
-
-    def _by_faces(self) -> _Faces:
-        faces = _Faces(self.graph)
+        elimination = FaceElimination(self.graph)
+        # parts are independent: edges first, and then what only faces do
+        faces = faces_of_edges(self.graph, self._edges(part for part in self._parts if part.faces is None))
+        for face in faces:
+            elimination.eliminate(*face)
         for part in self._parts:
-            faces.eliminate_part(part)
+            if part.faces is not None:
+                assert part.faces.steps is not None
+                faces += part.faces.lines.faces(elimination, part.faces.steps)
         return faces
+
+    def _edges(self, parts: Iterable[_KnownPart]) -> list[tuple[int, int, Side]]:
+        """The best edge elimination of some parts: as it was found, or by their orders."""
+        elimination, sequence = EdgeElimination(self.graph), list[tuple[int, int, Side]]()
+        for part in parts:
+            ordered = (edge for k in part.order for edge in edges_of_vertex(elimination, k))
+            for edge in ordered if part.edges is None else part.edges:
+                elimination.eliminate(*edge)
+                sequence.append(edge)
+        return sequence
 
     def _keep(self, part: _KnownPart, level: Literal["edge", "face"], search: LineSearch) -> None:
         part.improve(level, search.cost)
@@ -198,15 +208,6 @@ class Proof:
             part.edges = search.named_edges()
         else:
             part.faces = search
-
-    def _eliminate_part(self, elimination: EdgeElimination, part: _KnownPart) -> None:
-        if part.edges is not None:
-            for edge in part.edges:
-                elimination.eliminate(*edge)
-            return
-        for k in part.order:
-            for edge in edges_of_vertex(elimination, k):
-                elimination.eliminate(*edge)
 
     def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
         """What each vertex costs in an order."""
@@ -221,64 +222,3 @@ class Proof:
             prices[v] = state.cost(v)[0]
             state.eliminate(v)
         return prices
-
-
-class _Faces:
-    """A face elimination in which parts are eliminated by orders, edges or faces."""
-
-    def __init__(self, graph: DifferentiationGraph) -> None:
-        self.elimination = FaceElimination(graph)
-        #: What was eliminated.
-        self.sequence: list[tuple[int, int]] = []
-        #: Ends of each vertex of the line graph; the vertices by where they end and where they start.
-        self._ends: dict[int, tuple[int, int]] = {}
-        self._into: dict[int, dict[int, int]] = {}
-        for e in self.elimination.vertices():
-            self._put(e, int(graph.sources[e]), int(graph.targets[e]))
-
-    def eliminate_part(self, part: _KnownPart) -> None:
-        """Eliminate all faces of a part, in the best way that is known."""
-        if part.faces is not None:
-            self._eliminate_faces(part.faces)
-        elif part.edges is not None:
-            for edge in part.edges:
-                self._eliminate_edge(*edge)
-        else:
-            for k in part.order:
-                for j in tuple(self._into.get(k, ())):
-                    if self._at(j, k) is not None:
-                        self._eliminate_edge(j, k, "back")
-
-    def _put(self, v: int, j: int, i: int) -> None:
-        self._ends[v] = j, i
-        self._into.setdefault(i, {})[j] = v
-
-    def _at(self, j: int, i: int) -> int | None:
-        """The vertex with these ends, if there is one; what is gone, or has other ends by now, is passed over."""
-        v = self._into.get(i, {}).get(j)
-        return v if v is not None and v in self.elimination and self._ends[v] == (j, i) else None
-
-    def _eliminate_faces(self, search: LineSearch) -> None:
-        assert search.steps is not None
-        number: dict[int, int] = {}
-        for slot, line in enumerate(search.lines):
-            v = self._at(*line)
-            assert v is not None
-            number[slot] = v
-        resolve = self.elimination.resolve
-        for i, j, k in search.steps:
-            number[k] = self._eliminate(resolve(number[i]), resolve(number[j]))
-
-    def _eliminate_edge(self, j: int, i: int, side: Side) -> None:
-        faces, e = self.elimination, self._at(j, i)
-        assert e is not None
-        if side == "front":
-            pairs = [(p, e, self._ends[p][0], i) for p in faces.predecessors[e]]
-        else:
-            pairs = [(e, s, j, self._ends[s][1]) for s in faces.successors[e]]
-        for first, second, start, end in pairs:
-            self._put(self._eliminate(first, second), start, end)
-
-    def _eliminate(self, i: int, j: int) -> int:
-        self.sequence.append((i, j))
-        return self.elimination.eliminate(i, j)

@@ -10,12 +10,11 @@ into slices.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
@@ -25,7 +24,7 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.search.annealing import seed_of
 from accumulus.search.elimination import Cost, Elimination
-from accumulus.theory.compiled.faces_state import INNER, ROOT, TERMINAL
+from accumulus.theory.compiled.faces_state import INNER
 from accumulus.theory.compiled.mixed_state import (
     BACK,
     FACE,
@@ -39,6 +38,7 @@ from accumulus.theory.compiled.mixed_state import (
     VERTEX,
     MixedState,
 )
+from accumulus.theory.lines import Lines, words
 
 __all__ = ["MOST_EDGES", "MixedAnnealing"]
 
@@ -73,23 +73,16 @@ class MixedAnnealing:
     """
 
     def __init__(self, state: Elimination, order: Sequence[int]) -> None:
-        inner = set(state.intermediates)
-        self._lines = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
-        numbers: dict[int, int] = {}
-        for line in self._lines:
-            for v in line:
-                numbers.setdefault(v, len(numbers))
-        self._vertices = list(numbers)
-        ordered = [numbers[v] for v in order if v in inner]
-        assert len(self._lines) <= MOST_EDGES
+        lines = self._lines = Lines(state, state.intermediates)
+        ordered = [lines.numbers[v] for v in order if v in lines.numbers and lines.kinds[lines.numbers[v]] == INNER]
+        assert len(lines.edges) <= MOST_EDGES
         refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
         length = self.count = len(ordered) + refinements
-        words = -(-int(len(self._lines) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
-        graph, parts = _encoded(state, self._lines, numbers, words)
+        count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
+        graph, parts = _encoded(lines, count)
         steps = -(-length // STEP)
         snapshots = np.zeros((2 * steps, graph.size), np.int64)
         snapshots[0] = graph
-        kinds = [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in numbers]
         self._state = MixedState(
             graph=graph,
             **parts,
@@ -101,13 +94,13 @@ class MixedAnnealing:
             items=np.zeros(length, np.int64),
             trial=np.zeros(length, np.int64),
             best_items=np.zeros(length, np.int64),
-            touched=np.zeros(words, np.int64),
-            sizes=np.array([state.sizes[v] for v in numbers], np.int64),
-            kinds=np.array(kinds, np.int64),
+            touched=np.zeros(count, np.int64),
+            sizes=lines.sizes,
+            kinds=lines.kinds,
             logarithms=-np.log((np.arange(TABLE) + 0.5) / TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
-            words=words,
+            words=count,
             length=length,
             size=graph.size,
             fma=state.objective.every_product,
@@ -184,10 +177,10 @@ class MixedAnnealing:
         for item in self.best[1]:
             kind, v, p, s = _parts(item)
             if kind == VERTEX:
-                steps = edges_of_vertex(elimination, self._vertices[v])
+                steps = edges_of_vertex(elimination, self._lines.vertices[v])
             elif kind in _SIDES:
                 ends = (v, s) if kind == FRONT else (p, v)
-                j, i = (self._vertices[end] for end in ends)
+                j, i = (self._lines.vertices[end] for end in ends)
                 steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
             else:
                 steps = []
@@ -203,13 +196,7 @@ class MixedAnnealing:
         taken = state.log[: state.logged].tolist()
         state.logged = -1
         elimination = FaceElimination(graph)
-        vertex = {(int(graph.sources[e]), int(graph.targets[e])): e for e in elimination.vertices()}
-        number = {k: vertex[line] for k, line in enumerate(self._lines)}
-        resolve = elimination.resolve
-        for i, j, k in taken:
-            made = elimination.eliminate(resolve(number[i]), resolve(number[j]))
-            if k >= 0:
-                number[k] = made
+        self._lines.faces(elimination, taken)
         return elimination.finish()
 
 
@@ -219,35 +206,25 @@ def _parts(item: int) -> tuple[int, int, int, int]:
     return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
 
 
-def _encoded(
-    state: Elimination, lines: Sequence[tuple[int, int]], numbers: Mapping[int, int], words: int
-) -> tuple[Integers, dict[str, Any]]:
-    """The line graph in one array, and the parts of it, by their names."""
-    labels, vertices = 64 * words, len(numbers)
+def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:
+    """The line graph in one array, with rows of so many words, and the parts of it, by their names."""
+    labels, vertices, edges = 64 * count, len(lines.vertices), len(lines.edges)
     shapes: dict[str, tuple[int, ...]] = {
-        "present": (words,),
-        **dict.fromkeys(("above", "beneath"), (labels, words)),
+        "present": (count,),
+        **dict.fromkeys(("above", "beneath"), (labels, count)),
         **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
-        **dict.fromkeys(("out", "into"), (vertices, words)),
+        **dict.fromkeys(("out", "into"), (vertices, count)),
     }
-    graph = np.zeros(sum(map(prod, shapes.values())), np.uint64)
+    graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
     pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
     parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
     rng = random.Random(_SEED)
-
-    def put(row: NDArray[np.uint64], k: int) -> None:
-        row[k >> 6] |= np.uint64(1 << (k & 63))
-
-    places = {line: k for k, line in enumerate(lines)}
-    for (j, i), k in places.items():
-        put(parts["present"], k)
-        put(parts["out"][numbers[j]], k)
-        put(parts["into"][numbers[i]], k)
-        parts["starts"][k], parts["ends"][k] = numbers[j], numbers[i]
-        parts["levels"][k] = state.successors[j][i]
-        parts["values"][k] = rng.getrandbits(64) | 1
-        for s in state.successors[i]:
-            if (i, s) in places:
-                put(parts["beneath"][k], places[i, s])
-                put(parts["above"][places[i, s]], k)
-    return graph.view(np.int64), {name: part.view(np.int64) for name, part in parts.items()}
+    parts["present"][:] = words((1 << edges) - 1, count)
+    for k in range(edges):
+        parts["above"][k], parts["beneath"][k] = words(lines.above[k], count), words(lines.below[k], count)
+        parts["out"][lines.starts[k]] |= words(1 << k, count)
+        parts["into"][lines.ends[k]] |= words(1 << k, count)
+        parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
+    for name in ("starts", "ends", "levels"):
+        parts[name][:edges] = getattr(lines, name)
+    return graph, parts
