@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 import accumulus as acc
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.show.report import Report
 from accumulus.show.tables import duration
 from functions import Example
@@ -118,7 +118,7 @@ def examine(example: Example) -> Outcome:
     timings = measure({contender.name: contender.run for contender in contenders}, turns=11)
     per_point = {name: timing.median / POINTS for name, timing in timings.items()}
     per_point |= finite_differences(example, X)
-    operations = plain(derivative.compile(example.point).recording.tape).operations
+    operations = canonical(derivative.compile(example.point).recording.tape).operations
     return Outcome(example.name, derivative.report(), operations, prepared, error, per_point)
 
 

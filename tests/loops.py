@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.rewriting.plain import _power
+from accumulus.rewriting.canonical import _power
 from accumulus.tape.live import as_written
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import partial
@@ -37,8 +37,8 @@ def unattached(tape: Tape) -> Tape:
     return result
 
 
-def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
-    """`accumulus.rewriting.plain.plain`."""
+def canonical(tape: Tape, kept_outputs: int = 0) -> Tape:
+    """`accumulus.rewriting.canonical.canonical`."""
     live, kept = sorted(needed(tape)), as_written(tape, kept_outputs)
     ones = [r for r in live if tape.codes[r] == DIVIDE and tape.name(tape.first[r]) == "1.0"]
     inverted = {tape.second[r] for r in ones}
@@ -66,7 +66,7 @@ def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
             continue
         rewritten = rewritten or moved[r] < 0 or result.codes[moved[r]] != code
     result.outputs = [moved[output] if output >= 0 else output for output in tape.outputs]
-    return plain(result, kept_outputs) if rewritten or len(needed(result)) < result.operations else result
+    return canonical(result, kept_outputs) if rewritten or len(needed(result)) < result.operations else result
 
 
 def quotient(tape: Tape, a: int, b: int, shared: bool) -> int:

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
-from accumulus.rewriting.plain import plain
 from accumulus.search.find import plan
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
@@ -285,7 +285,7 @@ def branching(rng: random.Random) -> Tape:
 def test_branches_that_are_not_taken_stay_off(rng, points, method):
     linearization = linearize(branching(rng))
     jacobian = emit(plan(linearization.graph, method).accumulation)
-    before, after = plain(jacobian), optimise(jacobian)
+    before, after = canonical(jacobian), optimise(jacobian)
     for point in points:
         wanted, found = (np.array(evaluate(tape, [np.float64(x) for x in point]), float) for tape in (before, after))
         assert np.isfinite(wanted).all()  # what is off is 0, in the plain program, too

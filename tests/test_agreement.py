@@ -22,7 +22,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.methods import methods
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import plan
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
@@ -104,7 +104,7 @@ def test_methods_and_targets_agree_with_the_truth(method, program, point):
     found.verify()
     expected = truth + entries(linearization, found.accumulation, jacobian)
     emitted = emit(found.accumulation)
-    for ready in (emitted, plain(emitted)):
+    for ready in (emitted, canonical(emitted)):
         check([float(v) for v in evaluate(ready, [np.float64(x) for x in point])], expected, ready, point)
     for target in targets():
         check(compiled(ready, target, point), expected, ready, point)

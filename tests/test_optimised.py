@@ -7,7 +7,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.elimination.emit import emit
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 
 
 def camera(x):
@@ -44,7 +44,7 @@ def test_fewer_operations_and_the_same_numbers(options, points, plainly):
 
 def test_without_the_optimiser_the_program_is_the_plan_s_own(plainly):
     program = plainly.compile(POINT)
-    assert program.operations == plain(emit(program.plan.accumulation)).operations
+    assert program.operations == canonical(emit(program.plan.accumulation)).operations
     assert "rewritten" not in str(program.report())
 
 
@@ -62,7 +62,7 @@ def test_the_same_function_gives_the_same_program():
 
 def test_functions_alone_are_rewritten_too(points):
     tape = acc.trace(camera, POINT).tape
-    assert acc.optimise(tape).operations < plain(tape).operations
+    assert acc.optimise(tape).operations < canonical(tape).operations
     with pytest.raises(acc.errors.ArgumentError, match="expected a Tape, such as trace"):
         acc.optimise(camera)
     with pytest.raises(acc.errors.UnknownNameError, match="hurried"):
@@ -75,11 +75,11 @@ def test_what_cannot_be_verified_is_not_used(monkeypatch):
     def refuse(*_, **__):
         raise acc.errors.VerificationError("output 0 of the optimised tape is off")
 
-    monkeypatch.setattr("accumulus.rewriting.verify.Verification.check", refuse)
+    monkeypatch.setattr("accumulus.rewriting.equivalence.Verification.check", refuse)
     tape = acc.trace(camera, POINT).tape
     with pytest.warns(acc.errors.RewritingWarning, match="output 0 .* is used as it was before"):
         result = acc.optimise(tape)
-    assert str(result) == str(plain(tape))
+    assert str(result) == str(canonical(tape))
 
 
 def test_float32_keeps_its_range_unless_asked():

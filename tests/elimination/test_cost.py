@@ -17,7 +17,7 @@ from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize
 from accumulus.objective import Objective
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.tape.evaluate import evaluate
 
 UNITS = {Kind.ONE: 1, Kind.MINUS_ONE: -1}
@@ -86,7 +86,7 @@ def test_operations_are_those_that_run(program, data):
 
         return call
 
-    evaluate(plain(emit(accumulation)), [0.5, 0.7, 1.1], {name: counted(name) for name in NUMPY})
+    evaluate(canonical(emit(accumulation)), [0.5, 0.7, 1.1], {name: counted(name) for name in NUMPY})
     assert count(accumulation, "operations") == run.total()
 
 

@@ -23,7 +23,7 @@ from accumulus.elimination.emit import emit, label_tape
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import linearize
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 
@@ -140,7 +140,7 @@ def assert_gradient(write, expected, x):
     for order in list(permutations(graph.intermediates))[:200]:
         accumulation = eliminate_vertices(graph, order)
         gradient = [0.0, 0.0]
-        for tape in (emit(accumulation), plain(emit(accumulation))):
+        for tape in (emit(accumulation), canonical(emit(accumulation))):
             for (_, column), value in zip(sorted(accumulation.entries), evaluate(tape, [x, 3.0])[1:], strict=True):
                 gradient[column] = float(value)
             assert gradient == list(expected), f"order {[graph.vertices[v] for v in order]}"
@@ -161,7 +161,7 @@ def test_long_chains_of_branches_stay_linear(backwards):
     emitted = emit(eliminate_vertices(graph, order))
     assert emitted.operations < 20 * length
     assert evaluate(emitted, [-1.0]) == [0.0, 0.0]
-    assert plain(emitted).operations < 8 * length
+    assert canonical(emitted).operations < 8 * length
 
 
 def test_labels_may_be_constants_far_beyond_the_operations():

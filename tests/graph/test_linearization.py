@@ -19,7 +19,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError
 from accumulus.graph.linearize import linearize
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.tape.operations import BY_NAME, CONSTANTS
 from accumulus.tape.tape import Tape
 
@@ -178,7 +178,7 @@ def test_optimised_jacobians_of_random_programs(program, seed):
     assume(all(mp.isfinite(x) and abs(x) < 1e100 for x in chain(*expected)))
     linearization = linearize(tape)
     jacobian, places = jacobian_tape(linearization, linearization.graph.intermediates)
-    optimised = plain(jacobian)
+    optimised = canonical(jacobian)
     assume(all(map(small_fraction, optimised.constants)))
     assert_equal(dense(exact_values(optimised, point), places), expected)
 

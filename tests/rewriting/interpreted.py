@@ -146,7 +146,7 @@ def state(network: Any) -> dict[str, Any]:
 
 
 def check(network: Any) -> None:
-    """Assert all that is said of a network between two moves: counts, lists, table, cost, and that it has no circle."""
+    """Assert all that is said of a network between two moves: counts, lists, table, cost, and that it has no cycle."""
     now = network._state
     count = now.next
     codes, rows = now.codes[:count].tolist(), now.arguments[:count].tolist()
@@ -210,7 +210,7 @@ def check(network: Any) -> None:
             waiting[place // 3] -= 1
             if waiting[place // 3] == 0:
                 ready.append(place // 3)
-    assert len(ready) == len(live), "a circle"
+    assert len(ready) == len(live), "a cycle"
     for n in live:  # normal forms
         code, (a, b, _) = codes[n], rows[n]
         if code == add:

@@ -15,11 +15,11 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize
 from accumulus.rewriting import network as network_module
 from accumulus.rewriting import optimise as optimiser
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import ANNEAL
+from accumulus.rewriting.equivalence import Verification, verify
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, optimise, preview
-from accumulus.rewriting.plain import plain
-from accumulus.rewriting.verify import Verification, verify
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT
 
@@ -58,7 +58,7 @@ def steps(count: int) -> Tape:
 
 @pytest.fixture(scope="module")
 def tape():
-    return plain(steps(30))
+    return canonical(steps(30))
 
 
 def tried(network: Network) -> int:
@@ -87,7 +87,7 @@ def test_sweeps_end_with_their_deadline(tape):
         network.sweep(10**9, deadline=ticking(seconds))
         most = network_module.FIRST * (2**chunks - 1)
         assert (0 < tried(network) <= most) if chunks else tried(network) == 0
-        verify(tape, network.written())
+        verify(tape, network.emitted())
 
 
 def test_annealing_ends_with_its_deadline_and_cold(tape):
@@ -95,9 +95,9 @@ def test_annealing_ends_with_its_deadline_and_cold(tape):
     network.anneal(10**9, UNIT * 0.35, UNIT * 0.08, 0.3, ticking(20.5))
     assert tried(network) < 10**8
     assert network._state.temperature < UNIT * 0.35
-    verify(tape, network.written())
-    assert network.least <= network.cost
-    assert network.least == Network(network.written(), IN_SEARCH).cost
+    verify(tape, network.emitted())
+    assert network.best_cost <= network.cost
+    assert network.best_cost == Network(network.emitted(), IN_SEARCH).cost
 
 
 def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
@@ -109,7 +109,7 @@ def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape, monkeypatch):
         network.sweep(3 * network.size)
         network.anneal(20_000, UNIT * 0.35, UNIT * 0.08, 0.3)
         network.sweep(3 * network.size)
-        found.add((network.least, str(network.written())))
+        found.add((network.best_cost, str(network.emitted())))
     assert len(found) == 1
 
 
@@ -158,7 +158,7 @@ def moves_of(tape: Tape, monkeypatch) -> tuple[float, int]:
 def test_large_programs_are_annealed_while_that_wins(monkeypatch):
     """Many steps of a method for differential equations win; dense layers do not: after one round it is over."""
     monkeypatch.setattr(optimiser, "MANY", 0)
-    poor, good = plain(layers(20)), plain(steps(100))
+    poor, good = canonical(layers(20)), canonical(steps(100))
     few, _ = moves_of(poor, monkeypatch)
     many, operations = moves_of(good, monkeypatch)
     assert few <= 1.1 * optimiser.FIRST

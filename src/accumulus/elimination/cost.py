@@ -13,7 +13,7 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.graph.graph import Kind
 from accumulus.objective import Objective
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 
 __all__ = ["count"]
 
@@ -28,7 +28,7 @@ def count(accumulation: Accumulation, objective: str) -> int:
     """
     judged = Objective.of(objective)
     if judged.on_tape:
-        return plain(emit(accumulation)).operations
+        return canonical(emit(accumulation)).operations
     graph = accumulation.graph
     kinds: list[int] = graph.kinds.tolist()
     sizes = graph.sizes.tolist()

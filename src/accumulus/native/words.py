@@ -16,6 +16,7 @@ __all__ = [
     "bits_of",
     "copy",
     "copy_many",
+    "definition_hash",
     "float_of",
     "logged",
     "lowest",
@@ -30,6 +31,8 @@ __all__ = [
 
 _U = TypeVar("_U", bound=Undoable)
 _MASK: Final = (1 << 64) - 1
+#: An odd multiplier that spreads definitions over a table.
+_SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 _INTEGER, _FLOAT = struct.Struct("q"), struct.Struct("d")
 
 
@@ -103,6 +106,14 @@ def random_bits(state: Integers) -> int:
     x ^= shifted_right(x, 27)
     state[0] = x
     return wrapped(x * 0x2545F4914F6CDD1D)
+
+
+@compiled
+def definition_hash(code: int, a: int, b: int, c: int, bits: int) -> int:
+    """Where the search for an operation on three arguments begins, in a hash table of 2 ** bits entries."""
+    x = (a * _SPREAD) ^ (b * 0x2545F4914F6CDD1D) ^ (c * 0x632BE59BD9B4E019) ^ (code << 56)
+    x ^= shifted_right(x, 29)
+    return shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
 
 
 @compiled

@@ -23,8 +23,8 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results, Wanted
 from accumulus.rewriting import tape_cache
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
-from accumulus.rewriting.plain import plain
 from accumulus.search.find import find_plan
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled
@@ -141,13 +141,13 @@ class Program:
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
             del tape.outputs[:values]
-        tape = self._rewritten(tape, kept, deadline) if options.rewrites else plain(tape, kept)
+        tape = self._rewritten(tape, kept, deadline) if options.rewrites else canonical(tape, kept)
         if not kept:
             return tape, frozenset()
         primal = primal_operations(tape, values)
         if self.wanted == "jacobian":
             del tape.outputs[:values]
-            # not by `plain`, which would rewrite what is left of the function
+            # not by `canonical`, which would rewrite what is left of the function
             return without_dead(tape, primal)
         return tape, primal
 

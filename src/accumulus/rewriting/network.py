@@ -5,35 +5,33 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.deadline import FOREVER, LOOK, Deadline
 from accumulus.native.machine import kernel
-from accumulus.native.state import Integers, Records
+from accumulus.native.state import Records
 from accumulus.rewriting.compiled.rewrite_state import (
     ANNEAL,
     BUILD,
-    COMMUTATIVE,
-    EVEN,
     FOR_LIFE,
     KEEP,
-    ODD,
     OUTPUT,
     SWEEP,
     TERM_COUNT,
-    THRESHOLD_COUNT,
     TREE_SIZE,
     Entry,
     Operation,
     RewriteState,
     Term,
 )
-from accumulus.rewriting.signs import Definitions, write
+from accumulus.rewriting.signs import THRESHOLDS, Definitions, emit
 from accumulus.rewriting.zeros import with_signed_zeros
+from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import FUSED
 
@@ -48,7 +46,13 @@ CHANCES: Final = 1024
 FIRST: Final = 4096
 FEWEST: Final = 256
 SHORTEST: Final = 1e-7
-_THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
+
+
+#: Arrays of the kernel's state with one number for each node.
+_ONE_EACH: Final = (
+    *("codes", "signs", "uses", "heads", "frozen", "fused", "queued", "freed", "stack", "queue", "free"),
+    *("best_codes", "best_signs"),
+)
 
 
 class Network:
@@ -71,46 +75,29 @@ class Network:
         nodes = 2 * (tape.operations + tape.inputs + len(tape.outputs) + len(tape.constants)) + 4096
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
 
-        def numbers(each: int = 1) -> Integers:
-            """So many numbers for each node."""
-            return np.zeros(each * nodes, np.int64)
-
-        prices, arities, properties = _operations(weights)
+        arrays: dict[str, Any] = {name: np.zeros(nodes, np.int64) for name in _ONE_EACH}
+        arrays |= {name: np.zeros((nodes, 3), np.int64) for name in ("arguments", "best_arguments")}
+        arrays |= {name: np.zeros(3 * nodes, np.int64) for name in ("nexts", "previous")}
+        arrays |= {name: Records.zeros(Entry, TREE_SIZE) for name in ("tree", "part", "other")}
+        arrays |= {name: Records.zeros(Term, TERM_COUNT) for name in ("found", "waiting")}
+        arities = PROPERTIES & ARITY
+        arities[OUTPUT] = 1
+        prices = np.zeros(len(PROPERTIES), np.int64)
+        prices[: len(OPERATIONS)] = [weights.get(row.name, 0) for row in OPERATIONS]
         self._state = RewriteState(
             mode=BUILD,
-            codes=numbers(),
-            arguments=np.zeros((nodes, 3), np.int64),
-            signs=numbers(),
-            uses=numbers(),
-            heads=numbers(),
-            nexts=numbers(3),
-            previous=numbers(3),
-            frozen=numbers(),
-            fused=numbers(),
-            queued=numbers(),
-            freed=numbers(),
+            **arrays,
+            touched=np.zeros(4 * nodes, np.int64),
             node_limit=nodes,
             weights=prices,
             arities=arities,
-            properties=properties,
+            properties=PROPERTIES,
             credit=weights.get(FUSED, 0),
             table=np.zeros(1 << table_bits, np.int64),
             table_bits=table_bits,
             log=np.zeros(2 * log, np.int64),
             log_limit=log,
-            stack=numbers(),
-            queue=numbers(),
-            free=numbers(),
-            touched=numbers(4),
-            tree=Records.zeros(Entry, TREE_SIZE),
-            part=Records.zeros(Entry, TREE_SIZE),
-            other=Records.zeros(Entry, TREE_SIZE),
-            found=Records.zeros(Term, TERM_COUNT),
-            waiting=Records.zeros(Term, TERM_COUNT),
-            best_codes=numbers(),
-            best_arguments=np.zeros((nodes, 3), np.int64),
-            best_signs=numbers(),
-            thresholds=_THRESHOLDS,
+            thresholds=THRESHOLDS,
             random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),
             program=self._program(kept_outputs),
             length=tape.operations,
@@ -136,7 +123,7 @@ class Network:
         return self._state.cost
 
     @property
-    def least(self) -> int:
+    def best_cost(self) -> int:
         """Cost of the best that was found, without changes of sign."""
         return self._state.best
 
@@ -172,7 +159,7 @@ class Network:
             visits -= self._search(ANNEAL, visits, inline)
         self._perform(KEEP)
 
-    def written(self) -> Tape:
+    def emitted(self) -> Tape:
         """The best that was found, as a tape with the same inputs and outputs.
 
         That is the tape as it was where operations that see the signs of zeros differ by these alone.
@@ -189,11 +176,11 @@ class Network:
             exact=np.zeros(count, bool),
         )
         if not len(self._seeing):
-            return write(network, self._tape)
+            return emit(network, self._tape)
         staying = np.frombuffer(needed(self._tape, self._seeing.tolist()), bool)[self._tape.inputs :]
         references = np.flatnonzero(staying) + self._tape.inputs
         signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
-        return self._tape if signed is None else write(signed, self._tape)
+        return self._tape if signed is None else emit(signed, self._tape)
 
     def _search(self, mode: int, visits: int, inline: float) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
@@ -211,25 +198,7 @@ class Network:
 
     def _program(self, kept_outputs: int) -> Records[Operation]:
         """The operations of the tape, for the kernel to read."""
-        tape = self._tape
-        inputs = tape.inputs
-        program = Records.zeros(Operation, tape.operations)
-        program.column("code")[:] = np.frombuffer(tape.codes, np.uint8)[inputs:]
-        program.column("first")[:] = np.frombuffer(tape.first, np.int32)[inputs:]
-        program.column("second")[:] = np.frombuffer(tape.second, np.int32)[inputs:]
-        third, stays = program.column("third"), program.column("stays")
-        for reference, argument in tape.third.items():
-            third[reference - inputs] = argument
-        stays[:] = np.frombuffer(as_written(tape, kept_outputs), np.uint8)[inputs:]
-        stays[self._seeing - inputs] = FOR_LIFE
-        return program
-
-
-def _operations(weights: Mapping[str, int]) -> Integers:
-    """Price, number of arguments and properties of each operation, by its code, (3, 256)."""
-    table = np.zeros((3, 256), np.int64)
-    for row in OPERATIONS:
-        properties = COMMUTATIVE * row.commutative | ODD * (row.parity == "odd") | EVEN * (row.parity == "even")
-        table[:, row.code] = weights.get(row.name, 0), row.arity, properties
-    table[1, OUTPUT] = 1
-    return table
+        stays = np.frombuffer(as_written(self._tape, kept_outputs), np.uint8).astype(np.int64)
+        stays[self._seeing] = FOR_LIFE
+        inputs = self._tape.inputs
+        return Records(Operation, np.column_stack([rows_of(self._tape, inputs), stays[inputs:]]).reshape(-1))

@@ -1,4 +1,4 @@
-"""The tape's optimiser as it is called: a plain form, a search for a cheaper one, and the proof that it is the same."""
+"""The tape's optimiser as it is called: the canonical form, a search for a cheaper one, and its verification."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.network import Network
-from accumulus.rewriting.plain import plain
 from accumulus.rewriting.signs import with_few_changes
-from accumulus.rewriting.verify import Verification
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT
 
 __all__ = ["EFFORTS", "optimise", "preview"]
 
 EFFORTS: Final = ("fast", "balanced", "thorough")
-#: Times that all nodes are tried in turn, at most, and after how many times in a row without a gain it ends; the part
-#: of the cost that is none, for large tapes.
+#: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
+#: cost a sweep has to win not to stall.
 SWEEPS: Final = 40
-RESTS: Final = 5
-TRIFLE: Final = 2e-4
+STALLS: Final = 5
+MINIMUM_GAIN: Final = 2e-4
 #: Moves at random for each node.
 MOVES: Final = 520
 PREVIEW: Final = 200
@@ -43,9 +43,9 @@ INLINE: Final = 0.3
 #: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: What a network takes to be made, and to be written down, in units of what the plain form took.
+#: What a network takes to be made, and to be emitted, in units of what the canonical form took.
 MADE: Final = 2.0
-WRITTEN: Final = 14.0
+EMITTED: Final = 14.0
 
 
 def optimise(
@@ -68,14 +68,14 @@ def optimise(
             for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
             rounds, until several in a row win nothing.
         time_limit: seconds for the search. A tape that is too large to be searched within them comes back in its
-            plain form.
+            canonical form.
         seed: of the search. Same seed and same effort, same tape, so long as time does not run out.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
         deadline: instead of the time limit, one that was made before.
 
     Warns:
-        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The plain
-            form is returned then.
+        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The
+            canonical form is returned then.
 
     Raises:
         ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
@@ -100,9 +100,9 @@ def optimise(
     # what follows is as long for any form of the tape, so that this says how fast the machine is
     before = time.perf_counter()
     with deadline.paused():
-        start = plain(tape, kept_outputs)
+        start = canonical(tape, kept_outputs)
     search = _Search(start, kept_outputs, seed, deadline, time.perf_counter() - before)
-    if search.least == 0 or not search.begin():
+    if search.best_cost == 0 or not search.begin():
         return start
     moves = 0 if effort == "fast" else MOVES * search.size
     if not search.round(start, moves, HOT) and moves:
@@ -128,12 +128,12 @@ class _Search:
     """
 
     def __init__(self, start: Tape, kept_outputs: int, seed: int, deadline: Deadline, took: float) -> None:
-        self.best, self.least = start, start.operations
+        self.best, self.best_cost = start, start.operations
         self.size = start.operations + start.inputs
         self._start, self._kept_outputs = start, kept_outputs
         self._seed, self._deadline, self._took = seed, deadline, took
         #: Seconds that are left to what follows the last round.
-        self._ended = WRITTEN * took
+        self._ended = EMITTED * took
 
     def begin(self) -> bool:
         """Run the tape as it was, for the verification; whether there is time for a search at all.
@@ -167,12 +167,12 @@ class _Search:
         if moves and _anneal(network, moves, hot, until):
             _sweep(network, until)
         self._seed += 1
-        found = plain(network.written(), self._kept_outputs)
+        found = canonical(network.emitted(), self._kept_outputs)
         # as it is it has fewer where a value is needed with both signs
         found = min(found, with_few_changes(found), key=lambda tape: tape.operations)
-        if found.operations >= self.least:
+        if found.operations >= self.best_cost:
             return False
-        self.best, self.least = found, found.operations
+        self.best, self.best_cost = found, found.operations
         return True
 
     def go_on(self, moves: int) -> None:
@@ -188,21 +188,21 @@ class _Search:
 
 def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER) -> int:
     """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own."""
-    network = Network(plain(tape), IN_SEARCH, seed=seed)
+    network = Network(canonical(tape), IN_SEARCH, seed=seed)
     _sweep(network, deadline)
     network.anneal(PREVIEW * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
     _sweep(network, deadline)
-    return network.least
+    return network.best_cost
 
 
 def _sweep(network: Network, deadline: Deadline) -> None:
     """Try all nodes in turn until that wins nothing."""
-    rests = 0
+    stalls = 0
     for _ in range(SWEEPS):
         before = network.cost
         network.sweep(network.size, deadline=deadline)
-        rests = rests + 1 if before - network.cost <= TRIFLE * before else 0
-        if rests == RESTS or deadline.passed:
+        stalls = stalls + 1 if before - network.cost <= MINIMUM_GAIN * before else 0
+        if stalls == STALLS or deadline.passed:
             break
 
 
@@ -217,10 +217,10 @@ def _anneal(network: Network, moves: int, hot: float, deadline: Deadline) -> boo
         return True
     tried = FIRST * network.size
     while moves > 0 and not deadline.passed:
-        before = network.least
+        before = network.best_cost
         network.anneal(tried, UNIT * hot, UNIT * COLD, INLINE, deadline)
         moves -= tried
-        if before - network.least < WORTH * tried / 1e6 * before:
+        if before - network.best_cost < WORTH * tried / 1e6 * before:
             break
         tried = min(LONGER * tried, moves)
-    return network.cost == network.least
+    return network.cost == network.best_cost

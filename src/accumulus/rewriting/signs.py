@@ -1,4 +1,4 @@
-"""A network of nodes written down as a tape, and tapes with as few changes of sign as can be found.
+"""A network of nodes emitted as a tape, and tapes with as few changes of sign as can be found.
 
 Signs are free while a network is rewritten. On a tape they are operations, but most need none: a difference can be
 taken either way round, a constant takes the sign of its product or sum, products and odd functions hand theirs on.
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import signs_state as kind
-from accumulus.rewriting.compiled.rewrite_state import CONSTANT
-from accumulus.rewriting.compiled.signs_state import COUNT, SORT, THRESHOLD_COUNT, TURN, SignsState
-from accumulus.tape.compiled.passes_state import SIGNED, VERBATIM
+from accumulus.rewriting.compiled.rewrite_state import CONSTANT, THRESHOLD_COUNT
+from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN, SignsState
+from accumulus.tape.compiled.passes_state import ARITY, JUMPS, SIGNED, VERBATIM
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.passes import Integers, commands, extended, moved, rows_of
+from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Definitions", "with_few_changes", "write"]
+__all__ = ["THRESHOLDS", "Definitions", "emit", "with_few_changes"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -36,8 +36,7 @@ DIVIDE: Final = BY_NAME["divide"].code
 NEGATIVE: Final = BY_NAME["negative"].code
 SELECT: Final = BY_NAME["select"].code
 #: By code: number of arguments, which of them are numbers, and what becomes of signs.
-_ARITY: Final = np.zeros(256, np.int64)
-_ARITY[: len(OPERATIONS)] = [row.arity for row in OPERATIONS]
+_ARITY: Final = PROPERTIES & ARITY
 _REAL: Final = np.array([[k < row.arity and row.arguments[k] == "real" for k in range(3)] for row in OPERATIONS])
 _KIND: Final = np.array(
     [
@@ -48,9 +47,9 @@ _KIND: Final = np.array(
     ]
 )
 #: The sign of either zero is 0.
-_JUMPS: Final = np.zeros(256, bool)
-_JUMPS[: len(OPERATIONS)] = [row.jumps for row in OPERATIONS]
-_THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
+_JUMPS: Final = PROPERTIES & JUMPS != 0
+#: Of annealing: -ln of probabilities that are spread evenly.
+THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
@@ -86,9 +85,9 @@ class Definitions:
     exact: NDArray[np.bool_]
 
 
-def write(network: Definitions, tape: Tape) -> Tape:
+def emit(network: Definitions, tape: Tape) -> Tape:
     """The network as a tape with the inputs and constants of another, whose operations do not matter."""
-    return _written(network, _order(network), np.ones(len(network.codes), np.int64), tape)
+    return _emitted(network, _order(network), np.ones(len(network.codes), np.int64), tape)
 
 
 def with_few_changes(tape: Tape) -> Tape:
@@ -98,7 +97,7 @@ def with_few_changes(tape: Tape) -> Tape:
     """
     network = _network(tape)
     order = _order(network)
-    return _written(network, order, _signs(network, order), tape, verbatim=True)
+    return _emitted(network, order, _signs(network, order), tape, verbatim=True)
 
 
 def _network(tape: Tape) -> Definitions:
@@ -139,7 +138,7 @@ def _order(network: Definitions) -> Integers:
         # each node is entered once, and once for each use
         stack=np.empty(len(arities) + arities.sum() + 1, np.int64),
         order=np.empty(len(arities), np.int64),
-        thresholds=_THRESHOLDS,
+        thresholds=THRESHOLDS,
     )
     return state.order[: _perform(state, SORT)]
 
@@ -175,7 +174,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
         spins=spins,
         heads=heads,
         nexts=nexts,
-        thresholds=_THRESHOLDS,
+        thresholds=THRESHOLDS,
         random=np.array([0x9E3779B97F4A7C1]),
         count=count + outputs,
     )
@@ -232,7 +231,7 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
     return heads, nexts
 
 
-def _written(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
+def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
     """The operations on a tape, each with the changes of sign that its arguments and its result take.
 
     Args:

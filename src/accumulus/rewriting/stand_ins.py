@@ -1,4 +1,4 @@
-"""What stands in for functions when two tapes are compared at complex points; see `accumulus.rewriting.verify`.
+"""What stands in for functions when two tapes are compared at complex points; see `accumulus.rewriting.equivalence`.
 
 Functions are given others in their place that have the same symmetries, sine and cosine points of the unit circle, and
 none of them overflows: what holds for these holds because of the form of the program alone, and no part of it is out

@@ -12,8 +12,8 @@ from functools import cache
 
 from accumulus import cache as files
 from accumulus.errors import VerificationError
-from accumulus.rewriting.plain import plain
-from accumulus.rewriting.verify import verify
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import verify
 from accumulus.tape.bytes import digest, from_bytes, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.versions import code_version
@@ -33,7 +33,7 @@ def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
     if content is None:
         return None
     try:
-        found, start = from_bytes(content), plain(tape, kept_outputs)
+        found, start = from_bytes(content), canonical(tape, kept_outputs)
         verify(start, found, kept_outputs=kept_outputs)
     except (ValueError, VerificationError):
         return None

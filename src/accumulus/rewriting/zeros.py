@@ -14,9 +14,10 @@ import numpy as np
 
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.signs import Definitions
+from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.passes import Integers, rows_of
+from accumulus.tape.passes import PROPERTIES, Integers, rows_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["with_signed_zeros"]
@@ -25,7 +26,7 @@ INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
 NEGATIVE: Final = BY_NAME["negative"].code
-_ARITY: Final = np.array([row.arity for row in OPERATIONS])
+_ARITY: Final = PROPERTIES & ARITY
 _LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
 
 

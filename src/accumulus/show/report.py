@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from accumulus.elimination.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.rewriting.plain import plain
+from accumulus.rewriting.canonical import canonical
 from accumulus.show.comparison import (
     SWEEPS,
     Candidate,
@@ -83,7 +83,7 @@ class FunctionFacts:
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
-            operations=plain(recording.tape).operations,
+            operations=canonical(recording.tape).operations,
             target=options.target,
             dtype=options.dtype,
             lanes=program.kernel.lanes,
@@ -167,7 +167,7 @@ class Report:
             tape: the program; by default the plan's own, written out.
         """
         graph = plan.graph
-        program = plain(emit(plan.accumulation)) if tape is None else tape
+        program = canonical(emit(plan.accumulation)) if tape is None else tape
         methods = [method for method in SWEEPS if method != plan.method]
         counted = [method for method in methods if small_enough(graph, method)]
         return cls(
@@ -241,7 +241,7 @@ def _emitted(program: Program) -> int:
     tape = emit(program.plan.accumulation)
     if program.wanted == "jacobian":
         del tape.outputs[: len(program.linearization.rows)]
-    return plain(tape).operations
+    return canonical(tape).operations
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:

@@ -29,7 +29,7 @@ from accumulus.tape.compiled.passes_state import (
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Integers", "commands", "extended", "moved", "rows_of", "spread", "topological"]
+__all__ = ["PROPERTIES", "Integers", "commands", "extended", "moved", "rows_of", "spread", "topological"]
 
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
@@ -95,7 +95,7 @@ class _Writer:
             inputs=tape.inputs,
             length=len(tape),
             constant_count=len(tape.constants),
-            properties=_PROPERTIES,
+            properties=PROPERTIES,
             commands=_records(rows),
             values=self.values,
             given=len(given),
@@ -197,9 +197,10 @@ def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integer
     return order[: state.ordered]
 
 
-_PROPERTIES: Final = np.zeros(256, np.int64)
+#: Of operations, by code; see `accumulus.tape.compiled.passes_state`.
+PROPERTIES: Final = np.zeros(256, np.int64)
 for _row in OPERATIONS:
-    _PROPERTIES[_row.code] = (
+    PROPERTIES[_row.code] = (
         _row.arity
         | COMMUTATIVE * _row.commutative
         | ODD * (_row.parity == "odd")

@@ -331,7 +331,7 @@ class Tape:
         return self._record(NEGATIVE, a, 0)
 
     def power(self, a: int, b: int) -> int:
-        """a to the power b; what remains is made cheap by `accumulus.rewriting.plain`."""
+        """a to the power b; what remains is made cheap by `accumulus.rewriting.canonical`."""
         if b < 0 <= a:
             exponent = self.constants[-1 - b]
             if exponent == 0.0:

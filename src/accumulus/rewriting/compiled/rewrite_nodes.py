@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.words import bits_of, float_of, logged, shifted_right
-from accumulus.rewriting.compiled.rewrite_state import (
-    BUILD,
-    COMMUTATIVE,
-    CONSTANT,
-    EVEN,
-    ODD,
-    ONE,
-    TWO,
-    ZERO,
-    RewriteState,
-)
+from accumulus.native.words import bits_of, definition_hash, float_of, logged
+from accumulus.rewriting.compiled.rewrite_state import BUILD, CONSTANT, ONE, TWO, ZERO, RewriteState
+from accumulus.tape.compiled.passes_state import COMMUTATIVE, EVEN, ODD
 from accumulus.tape.operations import BY_NAME
 
 __all__ = [
@@ -41,11 +32,6 @@ DIVIDE: Final = BY_NAME["divide"].code
 SQRT: Final = BY_NAME["sqrt"].code
 SELECT: Final = BY_NAME["select"].code
 
-#: Odd multipliers that spread definitions over the table.
-SPREAD: Final = 0x2545F4914F6CDD1D
-SPREAD_FIRST: Final = 0x9E3779B97F4A7C15 - (1 << 64)
-SPREAD_THIRD: Final = 0x632BE59BD9B4E019
-
 
 @compiled
 def sign_of(value: int) -> int:
@@ -59,9 +45,7 @@ def sign_of(value: int) -> int:
 @compiled
 def home(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     """Where the search for a definition begins."""
-    x = (a * SPREAD_FIRST) ^ (b * SPREAD) ^ (c * SPREAD_THIRD) ^ (code << 56)
-    x ^= shifted_right(x, 29)
-    return shifted_right(x * SPREAD, 64 - state.table_bits)
+    return definition_hash(code, a, b, c, state.table_bits)
 
 
 @compiled

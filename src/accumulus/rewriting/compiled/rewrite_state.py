@@ -9,12 +9,9 @@ from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undo
 __all__ = [
     "ANNEAL",
     "BUILD",
-    "COMMUTATIVE",
     "CONSTANT",
-    "EVEN",
     "FOR_LIFE",
     "KEEP",
-    "ODD",
     "ONE",
     "OUTPUT",
     "SWEEP",
@@ -33,8 +30,6 @@ __all__ = [
 ZERO, ONE, TWO = 1, 2, 3
 #: Codes beyond those of the table of operations.
 CONSTANT, OUTPUT = 254, 255
-#: Properties of operations, as bits.
-COMMUTATIVE, ODD, EVEN = 1, 2, 4
 #: What a call of the kernel does.
 ANNEAL, SWEEP, BUILD, KEEP = range(4)
 #: Of an operation that has to stay as it is, even if nothing needs it in the end.
@@ -108,7 +103,8 @@ class RewriteState(Undoable):
         freed: whether its number is free.
         node_limit: nodes that there is room for.
         next: the first number that no node has had.
-        weights, arities, properties: price, number of arguments and properties of each operation, by its code.
+        weights, arities, properties: price, number of arguments and properties of each operation, by its code; for
+            properties, see `accumulus.tape.compiled.passes_state`.
         credit: by how much less a sum and a product that only it uses cost together.
         table: nodes by their definitions, open addressing; 0 where there is none.
         table_bits: of its size.

@@ -78,29 +78,51 @@ def release(state: RewriteState, n: int) -> None:
 
 
 @compiled
-def fuse_users(state: RewriteState, m: int) -> None:
-    """Look again at the sums that use a product, when it has come to one use or to two."""
-    if state.credit == 0 or state.codes[m] != MULTIPLY:
-        return
+def fuse_users(state: RewriteState, m: int, most: int) -> None:
+    """Look again at the sums among the users of a node, so many at most, for what they take up."""
     place = state.heads[m]
-    for _ in range(2):
-        if place:
-            user = place // 3
-            if state.codes[user] == ADD and state.uses[user]:
-                fuse(state, user)
-            place = state.nexts[place]
+    while place and most:
+        user = place // 3
+        if state.codes[user] == ADD and state.uses[user]:
+            fuse(state, user)
+        place = state.nexts[place]
+        most -= 1
+
+
+@compiled
+def recounted(state: RewriteState, m: int) -> None:
+    """Look again at the sums that use a product, when it has come to one use or to two."""
+    if state.credit and state.codes[m] == MULTIPLY:
+        fuse_users(state, m, 2)
+
+
+@compiled
+def use(state: RewriteState, m: int) -> None:
+    """One use more; a node that had none goes to the stack, to be brought to life."""
+    uses = state.uses[m]
+    logged(state).uses[m] = uses + 1
+    if uses == 0:
+        push(state, m)
+    else:
+        recounted(state, m)
+
+
+@compiled
+def leave(state: RewriteState, m: int) -> None:
+    """One use less; a node that has none left goes to the stack, to die."""
+    uses = state.uses[m] - 1
+    logged(state).uses[m] = uses
+    if uses == 0:
+        push(state, m)
+    else:
+        recounted(state, m)
 
 
 @compiled
 def hold(state: RewriteState, n: int) -> None:
     """One use more; the first one brings a node, and what it needs, to life."""
-    uses = state.uses[n]
-    logged(state).uses[n] = uses + 1
-    if uses:
-        fuse_users(state, n)
-        return
     base = state.stacked
-    push(state, n)
+    use(state, n)
     while state.stacked > base:
         p = pop(state)
         code = state.codes[p]
@@ -108,12 +130,7 @@ def hold(state: RewriteState, n: int) -> None:
         for k in range(state.arities[code]):
             m = abs(state.arguments[p, k])
             link(state, 3 * p + k, m)
-            uses = state.uses[m]
-            logged(state).uses[m] = uses + 1
-            if uses == 0:
-                push(state, m)
-            else:
-                fuse_users(state, m)
+            use(state, m)
         if code == ADD and state.credit:
             fuse(state, p)
 
@@ -121,13 +138,8 @@ def hold(state: RewriteState, n: int) -> None:
 @compiled
 def drop(state: RewriteState, n: int) -> None:
     """One use less; without uses a node dies, and with it what only it needed."""
-    uses = state.uses[n] - 1
-    logged(state).uses[n] = uses
-    if uses:
-        fuse_users(state, n)
-        return
     base = state.stacked
-    push(state, n)
+    leave(state, n)
     while state.stacked > base:
         p = pop(state)
         code = state.codes[p]
@@ -138,12 +150,7 @@ def drop(state: RewriteState, n: int) -> None:
         for k in range(state.arities[code]):
             m = abs(state.arguments[p, k])
             unlink(state, 3 * p + k, m)
-            uses = state.uses[m] - 1
-            logged(state).uses[m] = uses
-            if uses == 0:
-                push(state, m)
-            else:
-                fuse_users(state, m)
+            leave(state, m)
 
 
 @compiled
@@ -177,7 +184,7 @@ def merge(state: RewriteState, n: int, v: int) -> None:
             logged(state).uses[n] = state.uses[n] - 1
     drop(state, n)
     drop(state, m)
-    fuse_users(state, m)
+    recounted(state, m)
 
 
 @compiled
@@ -221,12 +228,7 @@ def define(state: RewriteState, n: int, v: int) -> None:
         if code == ADD:
             fuse(state, n)
         # what uses n may take it up now, or no longer
-        place = state.heads[n]
-        while place:
-            user = place // 3
-            if state.codes[user] == ADD and state.uses[user]:
-                fuse(state, user)
-            place = state.nexts[place]
+        fuse_users(state, n, state.uses[n])
 
 
 @compiled

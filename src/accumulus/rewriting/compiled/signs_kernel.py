@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import random_bits, shifted_right
+from accumulus.rewriting.compiled.rewrite_state import THRESHOLD_COUNT
 from accumulus.rewriting.compiled.signs_state import (
     COUNT,
     EVEN,
@@ -23,7 +24,6 @@ from accumulus.rewriting.compiled.signs_state import (
     SELECT,
     SORT,
     SUM,
-    THRESHOLD_COUNT,
     SignsState,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from accumulus.native.state import NOTHING, Axes, Floats, Integers, State
 
@@ -18,7 +18,6 @@ __all__ = [
     "SELECT",
     "SORT",
     "SUM",
-    "THRESHOLD_COUNT",
     "TURN",
     "SignsState",
 ]
@@ -27,7 +26,6 @@ __all__ = [
 TURN, COUNT, SORT = range(3)
 #: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any. An exact sum never turns.
 FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT, EXACT_SUM = range(9)
-THRESHOLD_COUNT: Final = 1024
 
 
 class SignsState(State):

@@ -37,8 +37,8 @@ INDEX, WRITE, SPREAD, SORT = range(4)
 #: How running commands ends: all done, an operation on constants to be evaluated, which is in the row behind the last,
 #: no room left.
 DONE, FOLD, FULL = range(3)
-#: Commands that are no operation of the table: the argument itself; a quotient as `accumulus.rewriting.plain` writes it
-#: down, of which the reciprocal is shared or not.
+#: Commands that are no operation of the table: the argument itself; a quotient of `accumulus.rewriting.canonical`, of
+#: which the reciprocal is shared or not.
 TAKE: Final = 0
 QUOTIENT: Final = 254
 SHARED_QUOTIENT: Final = 255

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.words import bits_of, shifted_right
+from accumulus.native.words import bits_of, definition_hash, shifted_right
 from accumulus.tape.compiled.passes_state import PassesState, Row
 from accumulus.tape.operations import BY_NAME
 
@@ -66,9 +66,7 @@ def code_of(state: PassesState, reference: int) -> int:
 def place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
     """Where the table has an operation, or would have it."""
     table, bits, rows = state.table, state.table_bits, state.rows
-    x = (a * 0x9E3779B97F4A7C15) ^ (b * 0x2545F4914F6CDD1D) ^ (c * 0x632BE59BD9B4E019) ^ (code << 56)
-    x ^= shifted_right(x, 29)
-    place = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
+    place = definition_hash(code, a, b, c, bits)
     while True:
         reference = table[place] - 1
         if reference < 0:

@@ -1,4 +1,4 @@
-"""The plain form of a tape: without dead operations, with powers and quotients spelt out.
+"""The canonical form of a tape: without dead operations, with powers and quotients spelt out.
 
 Forward passes rebuild what the outputs need, until nothing changes, with these rewrites:
 
@@ -29,7 +29,7 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import Integers, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["plain"]
+__all__ = ["canonical"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 
@@ -39,7 +39,7 @@ _DIVIDE: Final = BY_NAME["divide"].code
 LARGEST_CHAIN: Final = 64
 
 
-def plain(tape: Tape, kept_outputs: int = 0) -> Tape:
+def canonical(tape: Tape, kept_outputs: int = 0) -> Tape:
     """An equivalent tape without dead operations; see the module for what is rewritten.
 
     Args:

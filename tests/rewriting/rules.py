@@ -1,8 +1,7 @@
 """The rules by which the optimiser changes a program, one row each, and where each of them is applied.
 
-Nothing here is executed by the search, whose moves are compiled code; the rows say what that code may do. The tests
-prove each row, measure its rounding, see it win on a program, and hold the table in ``docs/algebra-on-the-tape.md``
-against this one.
+The search is compiled code, and the rows say what that may do. `test_rules` proves each row, measures its rounding,
+sees it win on a program, and holds the table in ``docs/algebra-on-the-tape.md`` against this one.
 
 Expressions are Python's over the names of `accumulus.tape.operations`. Variables: a, b, c, d are values of the program;
 p, q are numbers that are known when it is optimised; u is a condition. ``odd`` and ``even`` stand for every operation
@@ -164,7 +163,7 @@ APPLIED: Final[Mapping[str, tuple[str, ...]]] = {
         *("equal branches", "not twice", "not equal", "both the same", "power zero", "power one"),
         *(name for name in _SIGNS if name != "sign of a sum"),
     ),
-    "plain.py": (
+    "canonical.py": (
         *("whole power", "negative power", "half power", "negative half power", "powers one apart"),
         *("falling powers one apart", "one reciprocal", "number as divisor", "attachment"),
     ),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs, small_fraction
 
 from accumulus.graph.linearize import linearize
-from accumulus.rewriting.plain import LARGEST_CHAIN, plain
+from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
@@ -66,7 +66,7 @@ def names(tape: Tape) -> Counter[str]:
     point=st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 3),
 )
 def test_optimised_tapes_are_exactly_equal_in_rational_arithmetic(program, point):
-    tape = plain(program.tape())
+    tape = canonical(program.tape())
     assume(all(map(small_fraction, tape.constants)))
     try:
         expected = evaluate(program.tape(), point, RATIONAL, Fraction)
@@ -81,7 +81,7 @@ def test_optimised_tapes_are_exactly_equal_in_rational_arithmetic(program, point
 )
 def test_optimised_tapes_are_equal_in_high_precision(program, point):
     tape = program.tape()
-    expected, got = exact_values(tape, point), exact_values(plain(tape), point)
+    expected, got = exact_values(tape, point), exact_values(canonical(tape), point)
     for a, b in zip(expected, got, strict=True):
         same = mp.isnan(b) if mp.isnan(a) else a == b or mp.almosteq(a, b, 1e-25, 1e-25)
         assert same, f"{a} became {b}"
@@ -91,9 +91,9 @@ def test_optimised_tapes_are_equal_in_high_precision(program, point):
 def test_idempotent_and_deterministic(program):
     tape = program.tape()
     before = str(tape)
-    once = plain(tape)
-    assert str(once) == str(plain(program.tape()))
-    assert str(once) == str(plain(once))
+    once = canonical(tape)
+    assert str(once) == str(canonical(program.tape()))
+    assert str(once) == str(canonical(once))
     assert str(tape) == before
 
 
@@ -102,13 +102,13 @@ def test_idempotent_and_deterministic(program):
 def test_all_operations_at_once_as_one_after_the_other(program, kept):
     tape = program.tape()
     kept = min(kept, len(tape.outputs))
-    assert str(plain(tape, kept)) == str(loops.plain(tape, kept))
+    assert str(canonical(tape, kept)) == str(loops.canonical(tape, kept))
 
 
 @given(program=any_program)
 def test_nothing_is_dead_and_the_shape_is_kept(program):
     tape = program.tape()
-    result = plain(tape)
+    result = canonical(tape)
     assert (result.inputs, len(result.outputs)) == (tape.inputs, len(tape.outputs))
     assert all(needed(result)[result.inputs :])
 
@@ -116,7 +116,7 @@ def test_nothing_is_dead_and_the_shape_is_kept(program):
 @given(program=without_powers)
 def test_never_more_operations_but_for_chains_of_products(program):
     tape = program.tape()
-    result = plain(tape)
+    result = canonical(tape)
     assert result.operations <= tape.operations
     assert names(result)["divide"] <= names(tape)["divide"]
 
@@ -132,7 +132,7 @@ def test_powers_at_special_points_are_those_of_numpy(exponent):
         expected = np.power(special, exponent)
     if not exponent.is_integer() and (2 * exponent).is_integer() and abs(exponent) <= LARGEST_CHAIN:
         expected[2] = math.nan  # the documented difference: a square root of -inf
-    (got,) = evaluate(plain(power(exponent)), [special])
+    (got,) = evaluate(canonical(power(exponent)), [special])
     np.testing.assert_allclose(np.broadcast_to(got, special.shape), expected, rtol=1e-13)
 
 
@@ -140,7 +140,7 @@ def test_powers_at_special_points_are_those_of_numpy(exponent):
 @given(x=st.floats(0.25, 4.0))
 def test_rounding_of_chains(x):
     for exponent in HALVES:
-        (got,) = evaluate(plain(power(exponent)), [x])
+        (got,) = evaluate(canonical(power(exponent)), [x])
         exact = mp.power(x, exponent)
         # half a unit for each product, for the reciprocal and for the root, times the power that they are raised to
         each = 0.5 if exponent >= 0 else 1.0 if exponent.is_integer() else 3.0
@@ -149,7 +149,7 @@ def test_rounding_of_chains(x):
 
 
 def test_whole_and_half_powers_take_no_call_of_pow():
-    tape = plain(power(*(p for p in HALVES if abs(p) <= LARGEST_CHAIN)))
+    tape = canonical(power(*(p for p in HALVES if abs(p) <= LARGEST_CHAIN)))
     assert set(names(tape)) == {"multiply", "divide", "sqrt"}
     assert names(tape)["sqrt"] == 1
     assert names(tape)["divide"] == 2, "1/x and 1/sqrt(x), each shared by all"
@@ -174,7 +174,7 @@ TOGETHER = {
 
 @pytest.mark.parametrize("exponents", TOGETHER)
 def test_powers_share(exponents):
-    assert names(plain(power(*exponents))) == TOGETHER[exponents]
+    assert names(canonical(power(*exponents))) == TOGETHER[exponents]
 
 
 def quotients(write):
@@ -205,7 +205,7 @@ DIVISIONS = {
 def test_reciprocals_are_shared(case):
     write, divisions = DIVISIONS[case]
     tape = quotients(write)
-    result = plain(tape)
+    result = canonical(tape)
     assert names(result)["divide"] == divisions
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(evaluate(result, [3.0, 5.0, 7.0]), evaluate(tape, [3.0, 5.0, 7.0]), rtol=4e-16)
@@ -215,7 +215,7 @@ def test_attachments_are_gone_after_differentiation():
     tape = Tape(2)
     attached = tape.apply("attach", tape.apply("sin", 0), 1)
     tape.outputs = [tape.multiply(attached, 1), attached]
-    assert str(plain(tape)) == "t2 = sin(x0)\nt3 = multiply(x1, t2)\nreturn t3, t2"
+    assert str(canonical(tape)) == "t2 = sin(x0)\nt3 = multiply(x1, t2)\nreturn t3, t2"
     linearization = linearize(tape)
     assert 0 not in linearization.graph.targets.tolist()
     assert BY_NAME["attach"].code not in linearization.tape.codes
