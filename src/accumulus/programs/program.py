@@ -61,7 +61,7 @@ class Program:
         operations: how many operations that is.
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
-        from_cache: the stages whose results were kept from before.
+        from_cache: the stages whose results were taken from the cache.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any)
     """Plan with one method after the other, each under its own name; without those that do not finish in their time.
 
     Args:
-        options: as for `accumulus.plan`; nothing is recalled, so that times are those of searches.
+        options: as for `accumulus.plan`; nothing is taken from the cache, so that times are those of searches.
     """
     for method in methods:
         with warnings.catch_warnings():

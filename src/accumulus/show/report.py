@@ -121,7 +121,7 @@ class Report:
         emitted: operations of the plan's tape before it was rewritten; the methods are compared by these.
         by_kind: the same, by kind of operation.
         seconds: time of each stage of the preparation.
-        from_cache: the stages whose results were kept from before.
+        from_cache: the stages whose results were taken from the cache.
         function: what was recorded and compiled; None for a graph from a file.
     """
 

@@ -1,4 +1,4 @@
-"""A program as runs of equal operations, for programs that are too large to be written out.
+"""A program as runs of equal operations, for programs that are too large for straight-line code.
 
 A loop over a table of arguments computes what a thousand instructions would, and takes no longer to compile for a
 million operations than for ten. It pays where many operations of one kind can be done one behind the other, because

@@ -104,7 +104,7 @@ def compile_tape(
             sign, fmod or a comparison are in any case. A target may fuse any other product with the sum that it goes
             into.
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
-        cache: whether machine code is kept on disk, and taken from there.
+        cache: whether machine code is cached on disk, and taken from there.
 
     Raises:
         UnknownNameError: for an unknown target, or a dtype that it does not have.

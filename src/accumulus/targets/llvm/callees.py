@@ -1,4 +1,4 @@
-"""Which code computes an elementary function on a vector: written out here, glibc's, or the C library's, lane by lane.
+"""Which code computes an elementary function on a vector: this package's, glibc's, or the C library's, lane by lane.
 
 In that order of preference. A module declares and defines what its program calls, and nothing else.
 """
@@ -33,7 +33,7 @@ class Functions:
     """The functions that a module calls, for vectors of one type.
 
     Args:
-        shared: whether those that are written out are elsewhere, see `accumulus.targets.llvm.shared`; of one lane.
+        shared: whether those of this package are defined elsewhere, see `accumulus.targets.llvm.shared`; of one lane.
 
     Attributes:
         imported: names in the C library or in its vector library, each with its declaration.
@@ -44,7 +44,7 @@ class Functions:
         self._shared = shared and lanes == 1
         self.imported: dict[str, str] = {}
         self._vectors = Vectors(lanes, dtype)
-        self._written_out: dict[VectorFunction, None] = {}
+        self._defined: dict[VectorFunction, None] = {}
         self._each: dict[str, str] = {}
         self._intrinsics: dict[str, None] = {}
 
@@ -57,16 +57,16 @@ class Functions:
 
     def callee(self, function: str, arity: int) -> Callee:
         """What to call for a function of the C library."""
-        written_out = VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
-        if written_out is not None:
-            vector_function, index = written_out
+        own = VECTOR_FUNCTIONS.get(function) if self.dtype == "float64" and host().fused else None
+        if own is not None:
+            vector_function, index = own
             several = len(vector_function.scalars) > 1
             kind = vector_function.result_type(self.lanes)
             if self._shared:
                 parameters = ", ".join([self._vectors.type] * vector_function.arity)
                 self.imported[vector_function.name] = f"declare {kind} @{vector_function.name}({parameters}) nounwind"
             else:
-                self.write_out(vector_function)
+                self.define(vector_function)
             return Callee(vector_function.name, kind, index if several else None)
         v = self._vectors
         name = vector_symbol(function, arity, self.lanes, self.dtype)
@@ -75,14 +75,14 @@ class Functions:
             return Callee(name, v.type)
         return Callee(self._lane_by_lane(function, arity), v.type)
 
-    def write_out(self, function: VectorFunction) -> None:
+    def define(self, function: VectorFunction) -> None:
         """Define a function in this module."""
-        self._written_out[function] = None
+        self._defined[function] = None
 
     def text(self, *, visible: bool = False) -> list[str]:
-        """Declarations and definitions; whether other modules can call what is written out."""
-        arities = {function.arity for function in self._written_out}
-        for function in self._written_out:
+        """Declarations and definitions; whether other modules can call what is defined."""
+        arities = {function.arity for function in self._defined}
+        for function in self._defined:
             for scalar in function.scalars:
                 self._scalar(scalar, function.arity)
             for name, arity in (("fma", 3), ("fabs", 1), ("sqrt", 1), ("trunc", 1)):
@@ -92,7 +92,7 @@ class Functions:
             *sorted(self._intrinsics),
             *(self.imported[name] for name in sorted(self.imported)),
             *(self._each[name] for name in sorted(self._each)),
-            *(definition(function, self.lanes, "" if visible else "internal ") for function in self._written_out),
+            *(definition(function, self.lanes, "" if visible else "internal ") for function in self._defined),
             *(patch(arity, self.lanes) for arity in sorted(arities)),
         ]
 

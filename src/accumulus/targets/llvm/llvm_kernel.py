@@ -240,9 +240,9 @@ class LLVMKernel(Kernel):
             suited = self._suited(transposed=False, single=True)
         else:
             suited = self._variant_transposed if changes.get("transposed") else self._variant
-        written = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
+        emitted = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
-        code = Code(compile_ir(written.text), written.imports, written.tables)
+        code = Code(compile_ir(emitted.text), emitted.imports, emitted.tables)
         library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle

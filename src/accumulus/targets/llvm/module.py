@@ -3,7 +3,7 @@
     batch, point    called by Python (`python_abi`)
       run           a range of points (`ranges`)
         blocks      a loop over blocks of as many points as a vector has lanes
-          part0 …   a stretch of the tape; a program of one part is written into the loop
+          part0 …   a stretch of the tape; a program of one part is in the loop itself
 
 Writing and compiling take time linear in the number of operations: LLVM's is not, beyond some thousand instructions in
 one function, so a larger program is cut into parts that hand on values through memory.
@@ -88,9 +88,9 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         entries, names = point_entry(signature)
     else:
         entries, names = entry_points(signature, variant.transposed, lanes, variant.offsets)
-    written = in_module([*functions.text(), *text, *entries])
+    whole = in_module([*functions.text(), *text, *entries])
     # functions of the C library are known only once the text has asked for them
-    return Module(written, (*sorted(functions.imported), *names), block.tables)
+    return Module(whole, (*sorted(functions.imported), *names), block.tables)
 
 
 def in_module(lines: Iterable[str]) -> str:

@@ -67,7 +67,7 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
     exports = [UNPACK]
     if dtype == np.float64:
         for function in dict.fromkeys(function for function, _ in VECTOR_FUNCTIONS.values()):
-            functions.write_out(function)
+            functions.define(function)
             exports.append(function.name)
     text = functions.text(visible=True)
     lines, names = unpacking(dtype.itemsize)
