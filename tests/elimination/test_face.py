@@ -9,7 +9,7 @@ from path_sums import check
 
 from accumulus.elimination.cost import count
 from accumulus.elimination.edge import EdgeElimination, eliminate_edges
-from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edge, faces_of_edges
+from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
@@ -70,9 +70,6 @@ def test_edge_elimination_is_a_sequence_of_face_eliminations(graph, rng):
 
 def test_the_faces_of_an_edge():
     graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "x")])
-    elimination = FaceElimination(graph)
-    assert faces_of_edge(elimination, 2, "front") == [(0, 2), (1, 2)]
-    assert faces_of_edge(elimination, 0, "back") == [(0, 2)]
     assert faces_of_edges(graph, [(1, 3, "front")]) == [(0, 2), (1, 2)]
     with pytest.raises(OrderError, match="⟨y,x⟩"):
         faces_of_edges(graph, [(0, 3, "back")])

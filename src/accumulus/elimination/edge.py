@@ -8,7 +8,7 @@ of the flow of data, from the terminals to the roots, as in the literature; the 
 
 Eliminating vertex k is back-eliminating every edge into k, or front-eliminating every edge out of k:
 `edges_of_vertex`, `edges_of_vertices`. Front-eliminating ⟨j,i⟩ is eliminating all faces into it in the line graph,
-back-eliminating all faces out of it: `accumulus.elimination.face.faces_of_edge`. An eliminated edge may come back as
+back-eliminating all faces out of it: `accumulus.elimination.face.faces_of_edges`. An eliminated edge may come back as
 fill-in and is then eliminated again; every elimination replaces paths by shorter ones, so it ends. An elimination
 takes time linear in its products.
 """

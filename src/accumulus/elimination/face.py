@@ -19,7 +19,7 @@ The vertex k of rule 1 is looked up under a pair of Zobrist hashes (the exclusiv
 member of the set), kept up to date as members come and go, and compared in full when found. Eliminating ⟨i,j⟩ takes
 O(|P_i| + |S_i| + |P_j| + |S_j|), and whatever is removed.
 
-Edge elimination is a sequence of face eliminations: `faces_of_edge`.
+Edge elimination is a sequence of face eliminations: `faces_of_edges`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from accumulus.elimination.edge import EdgeElimination, Side
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph
 
-__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edge", "faces_of_edges", "line_graph_faces"]
+__all__ = ["FaceElimination", "eliminate_faces", "faces_of_edges", "line_graph_faces"]
 
 _SEED: Final = 2003
 _NUMBERS: Final = (int, np.integer)
@@ -348,14 +348,6 @@ def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
     for i, j in sequence:
         elimination.eliminate(i, j)
     return elimination.finish()
-
-
-def faces_of_edge(elimination: FaceElimination, edge: int, side: Side) -> list[tuple[int, int]]:
-    """The faces whose elimination, one after the other, eliminates an edge: all faces into its vertex of the line graph
-    for the front, all faces out of it for the back."""
-    if side == "front":
-        return [(p, edge) for p in elimination.predecessors[edge]]
-    return [(edge, s) for s in elimination.successors[edge]]
 
 
 def faces_of_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int, Side]]) -> list[tuple[int, int]]:
