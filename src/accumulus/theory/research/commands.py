@@ -60,8 +60,8 @@ def circular(
 @app.command()
 def sample(
     edges: Annotated[int, typer.Option(help="Edges of every graph.", show_default=False)],
-    graphs: Annotated[int, typer.Option(help="How many are drawn.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the drawing. Same seed, same graphs.")] = 0,
+    graphs: Annotated[int, typer.Option(help="How many.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the random graphs. Same seed, same graphs.")] = 0,
     output: Output = Path("circular.jsonl"),
     jobs: Jobs = 1,
     steps: Steps = 200_000,

@@ -138,7 +138,7 @@ def sample(
 
     Args:
         graphs: how many are drawn; what is drawn again is not decided again.
-        seed: of the drawing. Same seed, same graphs, whatever is in the file.
+        seed: of the random graphs. Same seed, same graphs, whatever is in the file.
     """
     _check("edges", edges, 5)
     _check("graphs", graphs, 1)
