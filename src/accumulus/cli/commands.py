@@ -18,6 +18,7 @@ from accumulus.errors import TimeLimitWarning
 from accumulus.show.output import write, write_json
 from accumulus.show.tables import duration, key_values
 from accumulus.show.tables import text as words
+from accumulus.targets import targets
 from accumulus.text import printable
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def compare(
 def emit(
     problem: ProblemText,
     shape: Shapes = None,
-    target: Annotated[str, typer.Option(help="Language of the source: numpy or llvm.")] = "numpy",
+    target: Annotated[str, typer.Option(help=f"Language of the source: {' or '.join(targets())}.")] = "numpy",
     values: Annotated[bool, typer.Option(help="Whether the code returns the function's values, too.")] = True,
     output: Output = None,
     method: Method = "auto",

@@ -8,7 +8,6 @@ table: the slot of the result, and those of the arguments. Tables are arrays bes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
@@ -21,34 +20,22 @@ from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.kernel_signature import ATTRIBUTES, Signature
 from accumulus.targets.llvm.layouts import Layout
+from accumulus.targets.llvm.scatter import WithTables
 from accumulus.targets.llvm.vectors import POISON, Vectors
 from accumulus.targets.runs import ARITY, PRODUCT_MINUS, WITHOUT_PRODUCT, Runs
 from accumulus.targets.schedule import Group
 
-__all__ = ["Loops", "loops"]
+__all__ = ["loops"]
 
 #: Operations of one turn of a loop that computes one point: each waits for memory, so several begin side by side.
 UNROLLED: Final = 4
 WIDTH: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``.
-
-    Attributes:
-        text: LLVM IR.
-        tables: the arrays that they read, by name.
-        slots: of the frame.
-    """
-
-    text: list[str]
-    tables: dict[str, NDArray[Any]]
-    slots: int
-
-
-def loops(program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int) -> Loops:
-    """Write the functions.
+def loops(
+    program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
+) -> WithTables:
+    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; one slot more than the program's is theirs.
 
     Args:
         constants: of the tape.
@@ -65,7 +52,7 @@ def loops(program: Runs, constants: Sequence[float], signature: Signature, funct
         *_inputs(signature, lanes, dtype, tile),
         *_operations(program, functions, turn, len(tables["runs"]), f"i{8 * tables['rows'].itemsize}"),
     ]
-    return Loops(text, tables, program.slots + 1)
+    return WithTables(text, tables)
 
 
 def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:

@@ -172,7 +172,7 @@ def _in_loops(
         _call("operations", ["frame"]),
         _call("scatter", [*signature.results, "frame"]),
     ]
-    return _Block([*made.text, *scattered.text], body, made.slots, {**made.tables, **scattered.tables})
+    return _Block([*made.text, *scattered.text], body, runs.slots + 1, {**made.tables, **scattered.tables})
 
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:

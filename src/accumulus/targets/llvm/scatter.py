@@ -23,12 +23,25 @@ from accumulus.targets.llvm.layouts import Layout
 from accumulus.targets.llvm.vectors import Vectors
 from accumulus.targets.schedule import Group
 
-__all__ = ["Places", "Scatter", "Slotted", "by_tables", "places", "scatter"]
+__all__ = ["Places", "Slotted", "WithTables", "by_tables", "places", "scatter"]
 
 #: Programs of more results than that are stored by tables; zeros in runs shorter than the second count as results.
 LARGEST_WRITTEN_OUT, SHORT_RUN = 3000, 32
 #: Entries that one turn of the loop stores, if it computes one point; tables are filled up to whole turns.
 UNROLLED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WithTables:
+    """Functions, and the arrays that they read.
+
+    Attributes:
+        text: LLVM IR.
+        tables: the arrays, by name.
+    """
+
+    text: list[str]
+    tables: dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +130,10 @@ class Slotted(Layout):
                 v.store(self.value(reference), "%frame", slot * v.lanes, v.lanes * v.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """The function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
-
-    Attributes:
-        text: LLVM IR.
-        tables: the arrays that it reads, by name.
-    """
-
-    text: list[str]
-    tables: dict[str, NDArray[Any]]
-
-
 def scatter(
     arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
-) -> Scatter:
-    """Write the function.
+) -> WithTables:
+    """The function ``scatter(%o0, …, %frame)``, which brings the results of a block to their places.
 
     Args:
         slots: of the frame, for each distinct value.
@@ -158,7 +158,7 @@ def scatter(
     pointers = ", ".join(f"ptr noalias %{name}" for name in [*(f"o{k}" for k in range(len(arrays))), "frame"])
     head = [f"@{name} = external constant i8" for name in writer.tables]
     head.append(f"define internal void @scatter({pointers}) nounwind noinline {{")
-    return Scatter([*head, "start:", *writer.lines, "ret void", "}"], writer.tables)
+    return WithTables([*head, "start:", *writer.lines, "ret void", "}"], writer.tables)
 
 
 class _Writer:
