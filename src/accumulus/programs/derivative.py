@@ -128,7 +128,11 @@ class Derivative:
                 and where it is not clear that this is meant: if the arrays can be read as arguments of shapes that were
                 compiled before, some of them the same at all points; and, for shapes that were not compiled before, if
                 a row of one number a point is as long as the last axis of another argument at one point.
-            out, threads, transposed: see `Program.batch`.
+            out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
+                order in which they would be returned.
+            threads: how many threads share the points; by default as given to `jacobian`.
+            transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
+                otherwise; along the first one if not.
 
         Raises:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`, or if `in_axes` is needed.

@@ -253,18 +253,7 @@ class Program:
         threads: int | None = None,
         transposed: bool = False,
     ) -> Any:
-        """Derivatives at many points.
-
-        Args:
-            arguments: as for one point; those that differ from point to point with one more axis, of points.
-            in_axes: as `jax.vmap` has it: for each argument the axis of its points, or None if it is the same at all of
-                them; one number for all arguments. Without, numbers are the same at all points, and every array has its
-                points on the first axis (the last one if `transposed`).
-            out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
-                order in which they would be returned.
-            threads: how many threads share the points; by default as given to `jacobian`.
-            transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
-                otherwise; along the first one if not.
+        """Derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
 
         Raises:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, where it is not

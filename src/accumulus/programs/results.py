@@ -133,11 +133,6 @@ class Results:
         return len(self.segments) == 1 and self._single and self._unflatten([leaf]) is leaf
 
     @property
-    def is_dense(self) -> bool:
-        """Whether derivatives are arrays."""
-        return not self._patterns
-
-    @property
     def is_pair(self) -> bool:
         """Whether a value and a derivative are all that is returned."""
         leaf = object()
