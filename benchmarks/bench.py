@@ -45,6 +45,7 @@ from groups import (
     search,
     several_arguments,
     size,
+    structure,
     time_per_point,
     transposed,
 )
@@ -70,6 +71,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "first-use": first_use.table,
     "budget": budget.table,
     "prepare": prepare.table,
+    "structure": structure.table,
     "compile": compile_time.table,
     "call": call_overhead.table,
     "accuracy": accuracy.table,

@@ -21,6 +21,7 @@ __all__ = [
     "OrderError",
     "PlanError",
     "RewritingWarning",
+    "SizeError",
     "TimeLimitWarning",
     "TraceError",
     "UnknownNameError",
@@ -86,6 +87,10 @@ class RewritingWarning(UserWarning):
 
 class TimeLimitWarning(UserWarning):
     """The method that was asked for did not finish within the time limit; the plan is that of another."""
+
+
+class SizeError(AccumulusError, ValueError, MemoryError):
+    """What was asked for does not fit into memory."""
 
 
 class CompileError(AccumulusError, RuntimeError):

@@ -126,6 +126,11 @@ class Options:
         return cls(**given)
 
     @property
+    def takes_arrays(self) -> bool:
+        """Whether operations on long arrays may become loops: in float64, in which sums may be added in any order."""
+        return self.dtype == "float64" and not self.exact_order
+
+    @property
     def rewrites(self) -> bool:
         """Whether the tape is rewritten; by default where products in another order hardly leave the range."""
         return self.dtype == "float64" if self.optimise is None else self.optimise

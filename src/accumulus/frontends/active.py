@@ -15,11 +15,23 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["ACTIVE", "recording_on", "refuse", "swallowed"]
+__all__ = ["ACTIVE", "TooLongError", "check_length", "recording_on", "refuse", "swallowed"]
+
+#: Operations on entries of arrays, at most, that are written onto a tape one by one, where arrays can be recorded as
+#: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
+#: memory; of more operations it takes too long to be prepared.
+MOST_UNROLLED: Final = 50_000
+
+
+class TooLongError(BaseException):
+    """An array is too long to be written out; not an `Exception`, so that the user's code does not catch it."""
 
 
 class _Active(threading.local):
     tape: Tape | None = None
+    #: Whether arrays of any length are written out entry by entry, and how many entries have been so far.
+    unrolls: bool = True
+    unrolled: int = 0
     #: Where the code stands that is being recorded.
     place: Callable[[], Place | None] = staticmethod(user_place)
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
@@ -31,14 +43,33 @@ ACTIVE: Final = _Active()
 
 
 @contextmanager
-def recording_on(tape: Tape | None, place: Callable[[], Place | None] = user_place) -> Iterator[None]:
-    """Let this thread record on `tape`, or not record if it is None; `place` says where the recorded code stands."""
-    before = ACTIVE.tape, ACTIVE.place, ACTIVE.refusal
-    ACTIVE.tape, ACTIVE.place, ACTIVE.refusal = tape, place, None
+def recording_on(
+    tape: Tape | None, place: Callable[[], Place | None] = user_place, *, unrolls: bool = True
+) -> Iterator[None]:
+    """Let this thread record on `tape`, or not record if it is None.
+
+    Args:
+        place: says where the recorded code stands.
+        unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
+    """
+    before = vars(ACTIVE).copy()
+    vars(ACTIVE).update(tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0)
     try:
         yield
     finally:
-        ACTIVE.tape, ACTIVE.place, ACTIVE.refusal = before
+        vars(ACTIVE).clear()
+        vars(ACTIVE).update(before)
+
+
+def check_length(entries: int) -> None:
+    """End the recording if so many entries more are too many to be written out one by one.
+
+    Raises:
+        TooLongError: if so.
+    """
+    ACTIVE.unrolled += entries
+    if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
+        raise TooLongError
 
 
 def refuse(message: str) -> TraceError:

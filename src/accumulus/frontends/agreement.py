@@ -25,7 +25,8 @@ from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.trees import Structure, flatten
-from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 
@@ -145,7 +146,7 @@ class Agreement:
         return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
 
 
-def compare(tape: Tape, inputs: Floats, expected: Floats, rounding: Floats | float = 0.0) -> Agreement:
+def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: Floats | float = 0.0) -> Agreement:
     """Run a tape, and compare its outputs with what they should be.
 
     Bounds are computed only where values are not close.
@@ -156,16 +157,23 @@ def compare(tape: Tape, inputs: Floats, expected: Floats, rounding: Floats | flo
         rounding: what the expected values may be off by themselves.
     """
     columns = list(np.ascontiguousarray(inputs.T))
-    values = np.empty(expected.shape)
-    for row, value in zip(values, evaluate(tape, columns), strict=True):
-        row[:] = value
+    if isinstance(tape, BlockTape):
+        values = np.stack([tape.evaluate(point) for point in inputs], axis=1)
+    else:
+        values = np.empty(expected.shape)
+        for row, value in zip(values, evaluate(tape, columns), strict=True):
+            row[:] = value
     with np.errstate(all="ignore"):
         allowed = rounding + CLOSE * np.abs(expected)
         apart = np.abs(values - expected)
         agrees = (values == expected) | (np.isnan(values) & np.isnan(expected)) | (apart <= allowed)
         if agrees.all():
             return Agreement(values, expected, allowed, agrees, ~agrees)
-        allowed = allowed + evaluate_with_bounds(tape, columns)[1]
+        if isinstance(tape, BlockTape):
+            _, bounds = blocks_with_bounds(tape, columns)
+        else:
+            _, bounds = evaluate_with_bounds(tape, columns)
+        allowed = allowed + bounds
         agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
         differs = np.isfinite(apart) & (apart > allowed)
         # an entry that is a number wherever the function runs, and never one in the recording

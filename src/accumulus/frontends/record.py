@@ -21,12 +21,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends.active import ACTIVE, recording_on, swallowed
+from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_traceback
 from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
+from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.tape import Tape
 
@@ -44,11 +45,17 @@ class Recording:
     which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result.
     """
 
-    tape: Tape
+    tape: Tape | BlockTape
     argument_shapes: tuple[tuple[int, ...] | None, ...]
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
+
+    @property
+    def scalars(self) -> Tape:
+        """The tape, of a function that was written out entry by entry."""
+        assert isinstance(self.tape, Tape)
+        return self.tape
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
         """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
@@ -81,6 +88,7 @@ def record(
     static: frozenset[int] = frozenset(),
     *,
     check: bool = False,
+    arrays: bool = False,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
@@ -92,6 +100,7 @@ def record(
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
+        arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -121,12 +130,24 @@ def record(
         slices.append(slice(count, count + size))
         count += size
     recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices))
-    recording, refusal = recorded(Tape(count))
-    if refusal is None and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape))):
+    try:
+        recording, refusal = recorded(Tape(count), unrolls=not arrays)
+    except TooLongError:
+        try:
+            recording, refusal = recorded(BlockTape(count))
+            if isinstance(recording.tape, BlockTape) and recording.tape.sees_zero_signs:
+                recording, refusal = recorded(BlockTape(count, signed_zeros=True))
+        except NotInBlocksError:
+            recording, refusal = recorded(Tape(count))
+    if (
+        refusal is None
+        and isinstance(recording.tape, Tape)
+        and (recording.tape.folded_zero_signs or len(seeing_zero_signs(recording.tape)))
+    ):
         with suppress(TraceError):
             signed, caught = recorded(Tape(count, signed_zeros=True))
             if caught is None:
-                recording = replace(signed, tape=settled(signed.tape))
+                recording = replace(signed, tape=settled(signed.scalars))
     agrees = check and verify(function, arguments, recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -143,12 +164,14 @@ def _recorded(
     arguments: Sequence[object],
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
-    tape: Tape,
+    tape: Any,
+    *,
+    unrolls: bool = True,
 ) -> tuple[Recording, TraceError | None]:
     """The function on an empty tape, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
-    with recording_on(tape, recorder.place):
+    with recording_on(tape, recorder.place, unrolls=unrolls):
         try:
             result = recorder.run(function, tape, arguments, inputs)
             caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
@@ -165,7 +188,10 @@ def _recorded(
         raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
     structure, leaves = flatten(result)
     outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]
-    tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
+    if isinstance(tape, BlockTape):
+        tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
+    else:
+        tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
     return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), caught
 
 

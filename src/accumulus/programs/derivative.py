@@ -23,6 +23,7 @@ from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_pa
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
+from accumulus.tape.blocks import BlockTape
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -270,7 +271,12 @@ class Derivative:
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-            program = Program(recording, self._wanted, positions, preparation, first=first, shared=shared)
+            if isinstance(recording.tape, BlockTape):
+                from accumulus.programs.array_program import ArrayProgram
+
+                program: Program = ArrayProgram(recording, self._wanted, positions, preparation)
+            else:
+                program = Program(recording, self._wanted, positions, preparation, first=first, shared=shared)
         self._programs[key] = program
         self._fast_batch = None  # what it could be mistaken for is not known of yet
         return program
@@ -283,7 +289,8 @@ class Derivative:
             # together, since the function's code says which attributes of the objects matter
             captured = Captured((self._holder, *objects.values()))
         static = static_positions(self._static, len(examples))
-        recording = record(self.__wrapped__, examples, static, check=self._options.check)
+        options = self._options
+        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=options.takes_arrays)
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording

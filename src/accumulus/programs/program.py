@@ -21,7 +21,7 @@ from accumulus.programs.axes import Axes, InAxes, axes_of_points
 from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
-from accumulus.programs.results import Results, Wanted
+from accumulus.programs.results import Nonzeros, Results, Wanted
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
@@ -40,7 +40,7 @@ __all__ = ["Program", "linearize_arguments"]
 def linearize_arguments(recording: Recording, argnums: Sequence[int], name: str) -> Linearization:
     """Graph of the recorded function with respect to the arguments at the positions `argnums`."""
     columns = [column for k in argnums for column in range(recording.tape.inputs)[recording.argument_slices[k]]]
-    return linearize(recording.tape, columns, name=name)
+    return linearize(recording.scalars, columns, name=name)
 
 
 class Program:
@@ -103,8 +103,7 @@ class Program:
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self._results = Results(
             recording,
-            self.linearization,
-            sorted(self.plan.accumulation.entries),
+            Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries)),
             positions,
             single=isinstance(argnums, int),
             wanted=wanted,

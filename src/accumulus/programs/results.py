@@ -23,7 +23,7 @@ from accumulus.options import SparseFormat
 from accumulus.programs.sparse import SparseBatch, SparsePattern
 from accumulus.targets import Segment
 
-__all__ = ["Results", "Wanted"]
+__all__ = ["Nonzeros", "Results", "Wanted"]
 
 #: What a program returns: the derivatives alone, or the values of the function, too.
 Wanted = Literal["jacobian", "value_and_jacobian"]
@@ -31,7 +31,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Nonzeros:
+class Nonzeros:
     """Structural nonzeros of a matrix, row by row: place, and position among the accumulation's entries."""
 
     rows: NDArray[np.intp]
@@ -39,7 +39,7 @@ class _Nonzeros:
     outputs: NDArray[np.intp]
 
     @classmethod
-    def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> _Nonzeros:
+    def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> Nonzeros:
         """Of all results by all inputs; results that are equal share the entries of a root."""
         pairs = np.array(entries, np.intp).reshape(-1, 2)
         roots = np.array(linearization.rows, np.intp)
@@ -50,12 +50,12 @@ class _Nonzeros:
         columns = np.array(linearization.columns, np.intp)[pairs[outputs, 1]]
         return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
 
-    def block(self, rows: range, columns: range) -> _Nonzeros:
+    def block(self, rows: range, columns: range) -> Nonzeros:
         """Those of a block, whose own rows and columns count from 0."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         chosen = slice(first, last)
         inside = (self.columns[chosen] >= columns.start) & (self.columns[chosen] < columns.stop)
-        return _Nonzeros(
+        return Nonzeros(
             self.rows[chosen][inside] - rows.start,
             self.columns[chosen][inside] - columns.start,
             self.outputs[chosen][inside],
@@ -67,14 +67,13 @@ class Results:
 
     Args:
         argnums: the differentiated arguments; `single` if each leaf has one derivative instead of a tuple of them.
-        entries: positions (root, terminal) of the Jacobian's structural nonzeros, in the order of the tape's outputs.
+        nonzeros: of all results by all inputs; outputs are counted from the first that is a derivative.
     """
 
     def __init__(
         self,
         recording: Recording,
-        linearization: Linearization,
-        entries: Sequence[tuple[int, int]],
+        nonzeros: Nonzeros,
         argnums: tuple[int, ...],
         *,
         single: bool,
@@ -97,10 +96,9 @@ class Results:
         leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
         if wanted == "value_and_jacobian":
             for start, size, shape in leaves:
-                self._add(Segment(size, tuple(range(start, start + size)), tuple(range(size))), shape)
+                self._add(self._segment(size, np.arange(start, start + size), np.arange(size)), shape)
 
-        first = len(linearization.rows) if wanted == "value_and_jacobian" else 0
-        nonzeros = _Nonzeros.of(linearization, entries)
+        first = sum(sizes) if wanted == "value_and_jacobian" else 0
         for start, size, shape in leaves:
             rows = range(start, start + size)
             for argument in argnums:
@@ -110,21 +108,24 @@ class Results:
                 block = nonzeros.block(rows, columns)
                 self._add_derivative(block, first, (size, len(columns)), (*shape, *shape_in), sparse)
 
+    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
+        return Segment(length, tuple(outputs.tolist()), tuple(places.tolist()))
+
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
         self.shapes.append(shape)
 
     def _add_derivative(
-        self, nonzeros: _Nonzeros, first: int, size: tuple[int, int], shape: Shape, fmt: SparseFormat | None
+        self, nonzeros: Nonzeros, first: int, size: tuple[int, int], shape: Shape, fmt: SparseFormat | None
     ) -> None:
         if fmt is None:
             outputs, places = nonzeros.outputs + first, nonzeros.rows * size[1] + nonzeros.columns
-            self._add(Segment(size[0] * size[1], tuple(outputs.tolist()), tuple(places.tolist())), shape)
+            self._add(self._segment(size[0] * size[1], outputs, places), shape)
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
         outputs = nonzeros.outputs[order] + first
         self._patterns.append(pattern)
-        self._add(Segment(len(outputs), tuple(outputs.tolist()), tuple(range(len(outputs)))), (len(outputs),))
+        self._add(self._segment(len(outputs), outputs, np.arange(len(outputs))), (len(outputs),))
 
     @property
     def is_single(self) -> bool:

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.blocks import BlockTape, references_in
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["UNIT", "evaluate_with_bounds"]
+__all__ = ["UNIT", "blocks_with_bounds", "evaluate_with_bounds"]
 
 #: What one operation may add to the relative error; elementary functions of good libraries stay within four roundings,
 #: and sums in another order, of as many terms as people write, within the rest.
@@ -74,6 +75,36 @@ def evaluate_with_bounds(
     for row, output in enumerate(tape.outputs):
         results[row] = values[output] if output >= 0 else numbers[-1 - output]
         bounds[row] = errors[output] if output >= 0 else slips[-1 - output]
+    return results, np.where(np.isfinite(results), bounds, np.inf)
+
+
+def blocks_with_bounds(
+    tape: BlockTape, inputs: Sequence[NDArray[np.float64]]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As `evaluate_with_bounds`, for a program over arrays."""
+    numbers = tape.constants[::-1]
+    count, points = len(numbers), len(inputs[0]) if len(inputs) else 1
+    # constants, the last first, before all else: a reference and where its value is differ by their number
+    values, errors = np.zeros((2, count + len(tape), points))
+    values[:count] = numbers[:, np.newaxis]
+    errors[:count] = np.where(numbers == np.trunc(numbers), 0.0, UNIT * abs(numbers))[:, np.newaxis]
+    values[count : count + tape.inputs] = np.reshape(inputs, (tape.inputs, points))
+    with np.errstate(all="ignore"):
+        for block in tape.blocks:
+            place = slice(count + block.start, count + block.start + block.count)
+            columns = [count + references_in(operands) for operands in block.operands]
+            xs, dxs = [values[each] for each in columns], [errors[each] for each in columns]
+            if block.offsets is not None:
+                begins, most = block.offsets[:-1], int(np.diff(block.offsets).max())
+                value = np.add.reduceat(xs[0], begins, axis=0)
+                error = np.add.reduceat(dxs[0] + most * UNIT * abs(xs[0]), begins, axis=0)
+            else:
+                operation = OPERATIONS[block.code]
+                value = operation.evaluate(*xs)
+                error = _RULES[block.code](operation, value, xs, dxs)
+            values[place] = value
+            errors[place] = np.where(np.isfinite(value) & (error >= 0), error, np.inf)
+    results, bounds = values[count + tape.outputs], errors[count + tape.outputs]
     return results, np.where(np.isfinite(results), bounds, np.inf)
 
 

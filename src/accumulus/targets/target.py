@@ -11,19 +11,31 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
 
-__all__ = ["TARGETS", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
+if TYPE_CHECKING:
+    from accumulus.tape.blocks import BlockTape
+    from accumulus.tape.fusion import Map
+
+__all__ = ["TARGETS", "Floats", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
 
 
 Shapes = tuple[Shape, ...]
+Floats = NDArray[np.float64]
+
+
+def _by_numpy(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
+    """The loops of targets that have none of their own: NumPy's, block by block."""
+    del maps, cache
+    return tape.evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +49,15 @@ class Target:
         source: source text, given tape, segments, dtype, shapes of arguments, and the name of the function.
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
+        loops: a function from the inputs of a program over arrays, (inputs,), to its outputs, (outputs,), given that
+            program, its bodies (`accumulus.tape.fusion`), and whether code is cached.
     """
 
     compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
     source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
+    loops: Callable[[BlockTape, Sequence[Map], bool], Callable[[Floats], Floats]] = _by_numpy
 
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.

@@ -210,7 +210,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         mask = references_of(self.tape, condition, boolean=True)
         mask = mask.reshape(mask.shape + (1,) * (self.ndim - mask.ndim))
         chosen = references_of(self.tape, value, self.boolean)
-        self.references[...] = map_references(self.tape.select, [mask, chosen, self.references])
+        self.references[...] = map_references(self.tape, lambda body: body.select, [mask, chosen, self.references])
 
     def constant_index(self, index: Any) -> Any:
         """`index` with the constants that it holds; refused if it depends on the inputs."""

@@ -10,14 +10,19 @@ import math
 import string
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from accumulus.frontends.active import check_length
 from accumulus.frontends.numpy.operands import Entries, References
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = ["Labelled", "contract"]
+
+#: How many operations of others a product in a contraction counts for: derivatives of dense products are dense.
+DENSE: Final = 4
 
 #: References with one letter an axis.
 Labelled = tuple[References, str]
@@ -92,7 +97,11 @@ def _summed(tape: Tape, references: References, labels: str, wanted: str) -> Ref
         return references
     shape = tuple(references.shape[k] for k in kept)
     count = math.prod(references.shape[k] for k in gone)
-    lines = references.transpose(*kept, *gone).reshape(math.prod(shape), count).tolist()
+    table = references.transpose(*kept, *gone).reshape(math.prod(shape), count)
+    if isinstance(tape, BlockTape):
+        return _sums(tape, table).reshape(shape)
+    check_length(table.size)
+    lines = table.tolist()
     return np.array([tape.sum(line) for line in lines], np.int64).reshape(shape)
 
 
@@ -118,16 +127,29 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
     for (references, labels), own in ((first, left), (second, right)):
         ordered = references.transpose([labels.index(label) for label in batch + own + summed])
         sizes = [math.prod(lengths[label] for label in part) for part in (batch, own, summed)]
-        blocks.append(ordered.reshape(sizes).tolist())
+        blocks.append(ordered.reshape(sizes))
+    labels = batch + left + right
+    shape = [lengths[label] for label in labels]
+    if isinstance(tape, BlockTape):
+        products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
+        return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
+    check_length(DENSE * math.prod(shape) * blocks[0].shape[2])
     # what a zero contributes to a sum is nothing, whatever its sign; a tape that keeps signs would add it
     zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
     entries: list[int] = []
-    for rows, columns in zip(*blocks, strict=True):
+    for rows, columns in zip(*(block.tolist() for block in blocks), strict=True):
         for row in rows:
             for column in columns:
                 pairs: Iterable[tuple[int, int]] = zip(row, column, strict=True)
                 if zeros and len(row) > 1:
                     pairs = [(x, y) for x, y in pairs if min(x, y) not in zeros or max(x, y) < 0]
                 entries.append(tape.sum(starmap(tape.multiply, pairs)))
-    labels = batch + left + right
-    return np.array(entries, np.int64).reshape([lengths[label] for label in labels]), labels
+    return np.array(entries, np.int64).reshape(shape), labels
+
+
+def _sums(tape: BlockTape, lines: References) -> References:
+    """The sum of each line of a table."""
+    count = lines.shape[1]
+    if count == 0:
+        return np.full(len(lines), tape.constant(0.0))
+    return lines[:, 0] if count == 1 else tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))

@@ -272,4 +272,4 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
     if row.strict and not all(boolean for _, boolean in pairs):
         raise refuse("&, |, ^ and ~ join truth values, such as x > 0; a number was given.")
     entries = [of_kind(tape, *pair, boolean=row.takes_boolean) for pair in pairs]
-    return make(tape, map_references(row.bind(tape), entries), row.gives_boolean)
+    return make(tape, map_references(tape, row.bind, entries), row.gives_boolean)

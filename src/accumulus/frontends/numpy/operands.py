@@ -5,6 +5,7 @@ Entries of an operand are one reference (an int) or an array of them, with a kin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from numbers import Complex, Real
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import check_length, refuse
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.recorder import References
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 Entries = int | References
+#: From a tape to what writes the result for some operands onto it.
+Formula = Callable[[Tape], Callable[..., int]]
 
 
 class Operand(StandIn):
@@ -71,6 +75,10 @@ def concrete(value: Any) -> Any:
         if isinstance(entries, int):
             number = tape.value_of(entries)
             return np.bool_(number) if value.boolean else np.float64(number)
+        if isinstance(tape, BlockTape):
+            numbers = tape.constants[-1 - entries].astype(bool if value.boolean else float)
+            numbers.flags.writeable = False
+            return numbers
         known = tape.constants
         numbers = np.array([known[-1 - r] for r in entries.ravel().tolist()], bool if value.boolean else float)
         numbers = numbers.reshape(entries.shape)
@@ -86,6 +94,8 @@ def concrete(value: Any) -> Any:
 def constants(tape: Tape, values: NDArray[Any]) -> References:
     """References of an array of real numbers or truth values."""
     numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)
+    if isinstance(tape, BlockTape):
+        return tape.constant_array(numbers)
     if numbers.size == 0:
         return np.empty(numbers.shape, np.int64)
     bits = numbers.view(np.int64)
@@ -148,18 +158,15 @@ def _nested(tape: Tape, items: Sequence[Any]) -> tuple[Entries, bool]:
 
 def of_kind(tape: Tape, entries: Entries, is_boolean: bool, *, boolean: bool) -> Entries:
     """`entries` as truth values or as reals: a truth value counts 1 or 0, a real is true unless it is 0."""
-    if is_boolean == boolean:
-        return entries
-    convert = _truth if boolean else _number
-    return map_references(lambda r: convert(tape, r), [entries])
+    return entries if is_boolean == boolean else map_references(tape, _truth if boolean else _number, [entries])
 
 
-def _truth(tape: Tape, reference: int) -> int:
-    return tape.apply("not_equal", reference, tape.constant(0.0))
+def _truth(tape: Tape) -> Callable[[int], int]:
+    return lambda reference: tape.apply("not_equal", reference, tape.constant(0.0))
 
 
-def _number(tape: Tape, reference: int) -> int:
-    return tape.select(reference, tape.constant(1.0), tape.constant(0.0))
+def _number(tape: Tape) -> Callable[[int], int]:
+    return lambda reference: tape.select(reference, tape.constant(1.0), tape.constant(0.0))
 
 
 def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
@@ -167,14 +174,19 @@ def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
     return np.asarray(of_kind(tape, *entries_of(tape, value), boolean=boolean), np.int64)
 
 
-def map_references(build: Callable[..., int], operands: Sequence[Entries]) -> Entries:
-    """`build` on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
+def map_references(tape: Tape, formula: Formula, operands: Sequence[Entries]) -> Entries:
+    """A formula on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
     shapes = [operand.shape for operand in operands if not isinstance(operand, int)]
     shape = shapes[0] if shapes else ()
     if any(other != shape for other in shapes):
         shape = np.broadcast_shapes(*shapes)
+    if isinstance(tape, BlockTape):
+        results = tape.map(formula, operands)
+        return results if shape else int(results)
+    build = formula(tape)
     if not shape:
         return build(*map(int, operands))
+    check_length(math.prod(shape))
     columns: list[Iterable[int]] = [
         repeat(operand)
         if isinstance(operand, int)

@@ -222,11 +222,11 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
 
 #: Operators with the universal function that they stand for, and the tape's builder for numbers where there is one.
 _OPERATORS: Final[dict[str, tuple[np.ufunc, Builder | None]]] = {
-    "add": (np.add, Tape.add),
-    "sub": (np.subtract, Tape.subtract),
-    "mul": (np.multiply, Tape.multiply),
-    "truediv": (np.divide, Tape.divide),
-    "pow": (np.power, Tape.power),
+    "add": (np.add, lambda tape, a, b: tape.add(a, b)),
+    "sub": (np.subtract, lambda tape, a, b: tape.subtract(a, b)),
+    "mul": (np.multiply, lambda tape, a, b: tape.multiply(a, b)),
+    "truediv": (np.divide, lambda tape, a, b: tape.divide(a, b)),
+    "pow": (np.power, lambda tape, a, b: tape.power(a, b)),
     "floordiv": (np.floor_divide, None),
     "mod": (np.remainder, None),
     "divmod": (np.divmod, None),

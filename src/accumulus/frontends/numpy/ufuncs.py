@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import check_length, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
@@ -29,6 +29,7 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.refusals import FILLING, check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, unsupported
+from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.tape import Tape
 
 __all__ = ["accumulate", "fold"]
@@ -139,7 +140,14 @@ def fold(
     kept = [k for k in range(references.ndim) if k not in axes]
     count = math.prod(references.shape[k] for k in axes)
     shape = tuple(references.shape[k] for k in kept)
-    lines = references.transpose(*kept, *axes).reshape(math.prod(shape), count).tolist()
+    table = references.transpose(*kept, *axes).reshape(math.prod(shape), count)
+    if isinstance(tape, BlockTape):
+        folded = _folded_lines(tape, row, table, initial)
+        if keepdims:
+            shape = tuple(1 if k in axes else length for k, length in enumerate(references.shape))
+        return make(tape, folded.reshape(shape) if shape else int(folded[0]), row.gives_boolean)
+    check_length(table.size)
+    lines = table.tolist()
     join = row.bind(tape)
     if initial is not None:
         start = int(references_of(tape, initial, row.takes_boolean))
@@ -157,6 +165,27 @@ def fold(
     if not shape:
         return make(tape, results[0], row.gives_boolean)
     return make(tape, np.array(results, np.int64).reshape(shape), row.gives_boolean)
+
+
+def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial: Any) -> References:
+    """The fold of each line of a table: sums as one block, all else by halves."""
+    if initial is not None:
+        start = references_of(tape, initial, row.takes_boolean)  # type: ignore[arg-type]  # which is a tape to it
+        lines = np.concatenate([np.broadcast_to(start, (len(lines), 1)), lines], axis=1)
+    count = lines.shape[1]
+    if not count:
+        if row.identity is None:
+            raise ValueError(f"zero-size array to reduction operation {row.name} which has no identity")
+        return np.full(len(lines), tape.constant(row.identity))
+    if row.name in ("maximum", "minimum") and count > 2:
+        raise NotInBlocksError
+    if row.name == "add" and count > 2:
+        return tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
+    while (count := lines.shape[1]) > 1:
+        half = count // 2
+        joined = tape.map(row.bind, [lines[:, :half], lines[:, half : 2 * half]])
+        lines = np.concatenate([joined, lines[:, 2 * half :]], axis=1)
+    return lines[:, 0]
 
 
 def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
@@ -177,6 +206,9 @@ def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> Tra
     references, row = _operand_of_fold(tape, row, operand)
     join = row.bind(tape)
     moved = np.moveaxis(references, axis, -1)
+    if isinstance(tape, BlockTape):
+        raise NotInBlocksError
+    check_length(moved.size)
     lines = [list(running(line, join)) for line in moved.reshape(-1, moved.shape[-1]).tolist()] if moved.size else []
     result = np.array(lines, np.int64).reshape(moved.shape)
     return TracedArray(tape, np.moveaxis(result, -1, axis).copy(), boolean=row.gives_boolean)
@@ -239,6 +271,8 @@ def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[
 def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
     array, index, *values = inputs
+    if isinstance(tape, BlockTape):
+        raise NotInBlocksError
     if not isinstance(array, TracedArray):
         if depends(inputs):
             raise refuse(FILLING)

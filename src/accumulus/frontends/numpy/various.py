@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -35,8 +36,8 @@ def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     kinds = (True, boolean, boolean)
     entries = [of_kind(tape, *operand, boolean=kind) for operand, kind in zip(operands, kinds, strict=True)]
     if boolean:
-        return make(tape, map_references(lambda c, a, b: _select_boolean(tape, c, a, b), entries), True)
-    return make(tape, map_references(tape.select, entries))
+        return make(tape, map_references(tape, lambda body: partial(_select_boolean, body), entries), True)
+    return make(tape, map_references(tape, lambda body: body.select, entries))
 
 
 def _select_boolean(tape: Tape, condition: int, a: int, b: int) -> int:

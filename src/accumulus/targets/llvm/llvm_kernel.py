@@ -24,9 +24,11 @@ from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_argumen
 from accumulus.targets.llvm.library import Code, Library, key_of, load, store
 from accumulus.targets.llvm.python_abi import builtin, check_supported
 from accumulus.targets.llvm.shared import needs_from_outside
-from accumulus.targets.target import Target
+from accumulus.targets.target import Floats, Target
 
 if TYPE_CHECKING:
+    from accumulus.tape.blocks import BlockTape
+    from accumulus.tape.fusion import Map
     from accumulus.targets.llvm.variant import Variant
 
 __all__ = ["TARGET", "LLVMKernel", "source"]
@@ -278,4 +280,10 @@ def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tup
     return module(tape, arguments, segments, tune(tape, segments, dtype)).text
 
 
-TARGET: Final = Target(LLVMKernel, source, comment=";")
+def _loops(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
+    from accumulus.targets.llvm.maps import Loops
+
+    return Loops(tape, maps, cache)
+
+
+TARGET: Final = Target(LLVMKernel, source, comment=";", loops=_loops)

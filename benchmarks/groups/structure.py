@@ -1,0 +1,185 @@
+"""Functions of long arrays: from the function to its first sparse or dense Jacobian, and a call, beside CasADi and JAX.
+
+Each case is prepared in a process of its own, nothing cached, imports done. Peak memory is that of the process beyond
+what it had before.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+import accumulus as acc
+from apart import NotDone, apart
+from groups import Settings
+from tables import Goal, Row, Table
+
+#: After which a case is given up.
+PATIENCE: Final = 100.0
+
+
+class Case(NamedTuple):
+    """A function of long arrays, where its Jacobian is wanted, and in how many seconds the first is to be there."""
+
+    function: Callable[[Any], Any]
+    x: np.ndarray
+    sparse: bool
+    goal: float
+
+
+def brusselator(n: int) -> Case:
+    """Two species on an n × n torus."""
+
+    def f(w: Any) -> Any:
+        u, v = w[0], w[1]
+
+        def laplacian(a: Any) -> Any:
+            return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a
+
+        reaction = u**2 * v
+        return np.stack([1.0 + reaction - 4.4 * u + 0.1 * laplacian(u), 3.4 * u - reaction + 0.1 * laplacian(v)])
+
+    return Case(f, np.random.default_rng(0).random((2, n, n)), True, {128: 1.0, 300: 1.0, 1000: 5.0}[n])
+
+
+def reaction_diffusion(n: int) -> Case:
+    """One species on a line, by slices."""
+
+    def f(u: Any) -> Any:
+        du = np.zeros_like(u)
+        du[1:-1] = 1e4 * (u[2:] - 2 * u[1:-1] + u[:-2]) + u[1:-1] * (1 - u[1:-1])
+        return du
+
+    return Case(f, np.linspace(0.0, 1.0, n), True, {100_000: 0.5, 1_000_000: 3.0}[n])
+
+
+def bodies(n: int) -> Case:
+    """Accelerations of n bodies, all pairs by broadcasting."""
+
+    def f(x: Any) -> Any:
+        d = x[None, :, :] - x[:, None, :]
+        r2 = np.sum(d * d, axis=-1) + 1e-3
+        return np.sum(d / (r2 * np.sqrt(r2))[..., None], axis=1)
+
+    return Case(f, np.random.default_rng(1).random((n, 3)), False, {30: 0.5, 100: 1.0}[n])
+
+
+def layers(n: int) -> Case:
+    """tanh(B tanh(A x))."""
+    A, B = np.random.default_rng(2).normal(size=(2, n, n)) / np.sqrt(n)
+    return Case(lambda x: np.tanh(B @ np.tanh(A @ x)), np.linspace(-1.0, 1.0, n), False, {128: 0.5}[n])
+
+
+def observations(n: int) -> Case:
+    """Residuals of points seen by cameras, n of them, by index arrays: a rotation vector's first order, a pinhole."""
+    cameras, points = max(n // 200, 2), max(n // 20, 2)
+    generator = np.random.default_rng(3)
+    which, what = generator.integers(0, cameras, n), generator.integers(0, points, n)
+    seen = generator.normal(size=(n, 2))
+
+    def f(z: Any) -> Any:
+        camera = z[: 6 * cameras].reshape(cameras, 6)[which]
+        p = z[6 * cameras :].reshape(points, 3)[what]
+        r, t = camera[:, :3], camera[:, 3:]
+        q = p + np.cross(r, p) + t
+        depth = 1.0 / (5.0 + q[:, 2])
+        return np.stack([q[:, 0] * depth - seen[:, 0], q[:, 1] * depth - seen[:, 1]], axis=1)
+
+    return Case(f, 0.1 * generator.normal(size=6 * cameras + 3 * points), True, {6_000: 0.5, 1_000_000: 5.0}[n])
+
+
+def regression(m: int, n: int) -> Case:
+    """Gradient of a logistic regression of m observations by n weights."""
+    generator = np.random.default_rng(4)
+    X, y = generator.normal(size=(m, n)), np.sign(generator.normal(size=m))
+    return Case(lambda w: np.mean(np.log1p(np.exp(-y * (X @ w)))) + 0.5 * (w @ w), np.zeros(n), False, 0.5)
+
+
+CASES: Final[dict[str, tuple[Callable[..., Case], tuple[int, ...]]]] = {
+    "Brusselator 128²": (brusselator, (128,)),
+    "Brusselator 300²": (brusselator, (300,)),
+    "Brusselator 1000²": (brusselator, (1000,)),
+    "reaction–diffusion 10⁵": (reaction_diffusion, (100_000,)),
+    "reaction–diffusion 10⁶": (reaction_diffusion, (1_000_000,)),
+    "30 bodies": (bodies, (30,)),
+    "100 bodies": (bodies, (100,)),
+    "layers 128": (layers, (128,)),
+    "observations 6,000": (observations, (6_000,)),
+    "observations 10⁶": (observations, (1_000_000,)),
+    "regression 2,000 × 50": (regression, (2_000, 50)),
+}
+
+
+def table(settings: Settings) -> Table:
+    """One row a case."""
+    del settings
+    notes = [
+        "first: from the function to the first Jacobian, recording and its check included.",
+        "call: one more Jacobian, the quickest of several; memory: of the process at most, beyond what it had before.",
+        "JAX: jit(jacfwd), dense; where that is more than 10⁷ entries there is none.",
+    ]
+    return Table("structure", "Functions of long arrays", [_row(name) for name in CASES], notes)
+
+
+def _row(name: str) -> Row:
+    goal = CASES[name][0](*CASES[name][1]).goal
+    try:
+        first, call, memory, nonzeros, jax = apart(_measure, name, seconds=PATIENCE)
+    except NotDone as why:
+        return Row({"case": name, "remark": str(why)}, Goal(goal, float("inf"), unit=" s"))
+    cells = {"case": name, "first (s)": round(first, 3), "call (ms)": round(1e3 * call, 3), "memory (MB)": memory}
+    cells |= {"nonzeros": nonzeros, "JAX first (s)": jax[0], "JAX call (ms)": jax[1]}
+    return Row(cells, Goal(goal, first, unit=" s"))
+
+
+def _measure(name: str) -> tuple[float, float, int, int, tuple[float | None, float | None]]:
+    make, sizes = CASES[name]
+    case = make(*sizes)
+    acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))  # imports, kernels
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    jac = acc.jacobian(case.function, sparse=case.sparse or None, cache=False)
+    jacobian = jac(case.x)
+    first = time.perf_counter() - start
+    calls = []
+    for _ in range(5):
+        start = time.perf_counter()
+        jac(case.x)
+        calls.append(time.perf_counter() - start)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+    nonzeros = jacobian.nnz if case.sparse else int(np.count_nonzero(jacobian))
+    return first, min(calls), memory, nonzeros, _with_jax(case)
+
+
+def _with_jax(case: Case) -> tuple[float | None, float | None]:
+    """Seconds of the first dense Jacobian, milliseconds of another; None where it is too large, or JAX is not there."""
+    try:
+        import jax
+    except ImportError:
+        return None, None
+    results = np.size(case.function(case.x))
+    if results * case.x.size > 10**7:
+        return None, None
+    jax.config.update("jax_enable_x64", True)
+    import jax.numpy as jnp
+
+    def traced(x: Any) -> Any:
+        # the same text, with JAX's functions in the place of NumPy's
+        scope = {**case.function.__globals__, "np": jnp}
+        cells = case.function.__closure__
+        return type(case.function)(case.function.__code__, scope, "f", None, cells)(x)
+
+    try:
+        derivative = jax.jit(jax.jacfwd(traced))
+        start = time.perf_counter()
+        derivative(case.x).block_until_ready()
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        derivative(case.x).block_until_ready()
+        return round(first, 3), round(1e3 * (time.perf_counter() - start), 3)
+    except Exception:  # what assigns to parts of arrays, JAX does not take
+        return None, None

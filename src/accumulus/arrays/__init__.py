@@ -1,0 +1,1 @@
+"""Derivatives of programs over arrays: eliminations inside of bodies, then between arrays."""

@@ -1,0 +1,224 @@
+"""Sparse derivatives of one array by another: entries in columns, and what chain rule and sums make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.blocks import BlockTape, Column, Range, column, column_key, references_in
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["Entries", "Products", "distinct", "selected"]
+
+_SELECT: Final = BY_NAME["select"].code
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Derivatives of results by what they depend on: entry k is that of `heads[k]` by `tails[k]`.
+
+    Attributes:
+        heads, tails: references to the program that is differentiated.
+        values: references to the program that computes the derivatives; None if all are 1.
+    """
+
+    heads: Column
+    tails: Column
+    values: Column | None
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+
+def selected(operands: Column, chosen: Column | NDArray[np.bool_]) -> Column:
+    """Some entries of a column, by position, or by a mask."""
+    if isinstance(chosen, Range) and isinstance(operands, Range):
+        return Range(operands.start + operands.step * chosen.start, operands.step * chosen.step, chosen.count)
+    if isinstance(chosen, Range):
+        if chosen.step == 1:
+            return operands[chosen.start : chosen.start + chosen.count]  # type: ignore[index]
+        chosen = chosen.references
+    if isinstance(operands, Range):
+        if operands.step == 0:
+            count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
+            return Range(operands.start, 0, count)
+        positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        return column(operands.start + operands.step * positions)
+    return column(operands[chosen])
+
+
+def positions(references: Column, first: int) -> Column:
+    """Where references lie in an array that begins at `first`."""
+    if isinstance(references, Range):
+        return Range(references.start - first, references.step, references.count)
+    return references - first
+
+
+class Products:
+    """Products and sums of entries, written onto a program.
+
+    Args:
+        tape: the program.
+        most: entries that one product of two arrays may have.
+
+    Attributes:
+        count: scalar products so far, those that are free included.
+    """
+
+    def __init__(self, tape: BlockTape) -> None:
+        self.tape = tape
+        self.count = 0
+        self._starts: Integers = np.empty(0, np.int64)
+
+    def chained(self, outer: Entries, inner: Entries, first: int, size: int) -> Entries | None:
+        """Derivatives through an array: of what depends on it, `outer`, and of itself, `inner`; None if there are none.
+
+        Args:
+            first: reference of the array's first entry.
+            size: its length.
+        """
+        left, right = _matches(positions(outer.tails, first), positions(inner.heads, first), size)
+        if not len(left):
+            return None
+        self.count += len(left)
+        values = self._product(
+            None if outer.values is None else selected(outer.values, left),
+            None if inner.values is None else selected(inner.values, right),
+        )
+        return Entries(selected(outer.heads, left), selected(inner.tails, right), values)
+
+    def _product(self, a: Column | None, b: Column | None) -> Column | None:
+        if a is None or b is None:
+            return b if a is None else a
+        for one, other in ((a, b), (b, a)):
+            guard = self._guard(one)
+            if guard is not None:  # what a branch that is not taken has is 0, whatever it is multiplied by
+                condition, inner, sense = guard
+                product = self._product(inner, other)
+                assert product is not None
+
+                return self.tape.compute(_where if sense else _where_not, [condition, product])
+        return self.tape.compute(lambda tape: tape.multiply, [a, b])
+
+    def _guard(self, values: Column) -> tuple[Column, Column, bool] | None:
+        """Condition, value and sense of a derivative of which one branch is 0, if it is one."""
+        if not isinstance(values, Range):
+            first, last = int(values.min()), int(values.max())
+        else:
+            first, last = sorted((values.start, values.start + values.step * (values.count - 1)))
+        if first < self.tape.inputs:
+            return None
+        if len(self._starts) != len(self.tape.blocks):
+            self._starts = self.tape.starts
+        block = self.tape.blocks[int(np.searchsorted(self._starts, first, side="right")) - 1]
+        if block.code != _SELECT or last >= block.start + block.count:
+            return None
+        for sense, zero in ((True, 2), (False, 1)):
+            if self.tape.uniform(block.operands[zero]) == 0.0:
+                chosen = positions(values, block.start)
+                return selected(block.operands[0], chosen), selected(block.operands[3 - zero], chosen), sense
+        return None
+
+    def added(self, entries: Sequence[Entries]) -> list[Entries]:
+        """The same derivatives with no place twice."""
+        merged: dict[object, Entries] = {}
+        for each in entries:
+            key = (column_key(each.heads), column_key(each.tails))
+            known = merged.get(key)
+            if known is not None:
+                values = self.tape.compute(lambda tape: tape.add, [self.values(known), self.values(each)])
+                merged[key] = Entries(known.heads, known.tails, values)
+            else:
+                merged[key] = each
+        left = list(merged.values())
+        if len(left) == 1 and _is_increasing(left[0].heads):
+            return left
+        heads = np.concatenate([references_in(each.heads) for each in left])
+        tails = np.concatenate([references_in(each.tails) for each in left])
+        order, first = distinct(heads, tails)
+        if len(first) == len(order):
+            return left
+        values = np.concatenate([references_in(self.values(each)) for each in left])[order]
+        return [Entries(column(heads[order][first]), column(tails[order][first]), column(self.sums(values, first)))]
+
+    def sums(self, terms: Integers, first: Integers) -> Integers:
+        """The sum of each group of terms, of which those at `first` are the first; single terms are their own."""
+        ends = np.append(first, len(terms))
+        lengths = np.diff(ends)
+        several = lengths > 1
+        results = terms[first]
+        if several.any():
+            counts = lengths[several]
+            offsets = np.append(0, np.cumsum(counts))
+            inside = np.arange(offsets[-1]) + np.repeat(first[several] - offsets[:-1], counts)
+            if (counts == counts[0]).all() and counts[0] == 2:  # an addition needs no loop of its own
+                pairs = terms[inside].reshape(-1, 2)
+                results[several] = self.tape.map(lambda tape: tape.add, [pairs[:, 0], pairs[:, 1]])
+            else:
+                results[several] = self.tape.sums(terms[inside], offsets)
+        return results
+
+    def values(self, entries: Entries) -> Column:
+        """The values of entries, a constant if they are all 1."""
+        if entries.values is not None:
+            return entries.values
+        return Range(self.tape.constant(1.0), 0, len(entries))
+
+
+def _where(tape: Tape) -> Callable[[int, int], int]:
+    """The value where the condition holds, else 0."""
+    return lambda condition, value: tape.select(condition, value, tape.constant(0.0))
+
+
+def _where_not(tape: Tape) -> Callable[[int, int], int]:
+    return lambda condition, value: tape.select(condition, tape.constant(0.0), value)
+
+
+def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
+    """An order of places by rows and columns, and where in it each place comes first."""
+    span = int(columns.max()) - int(columns.min()) + 1 if len(columns) else 1
+    keys = rows * span + (columns - (columns.min() if len(columns) else 0))
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return order, np.flatnonzero(new)
+
+
+def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
+    """Which entries of both name the same place of an array of so many: positions in the one and in the other."""
+    if (isinstance(inner, Range) and inner.step == 1) or (isinstance(inner, Range) and inner.count == 1):
+        low, high = inner.start, inner.start + inner.count
+        if isinstance(outer, Range):
+            ends = sorted((outer.start, outer.start + outer.step * (outer.count - 1)))
+            if low <= ends[0] and ends[1] < high:
+                return Range(0, 1, outer.count), Range(outer.start - low, outer.step, outer.count)
+        places = references_in(outer)
+        if low == 0 and high == size:
+            return Range(0, 1, len(places)), column(places)
+        inside = np.flatnonzero((places >= low) & (places < high))
+        return column(inside), column(places[inside] - low)
+    if isinstance(outer, Range) and outer.step == 1:
+        places = references_in(inner)
+        inside = np.flatnonzero((places >= outer.start) & (places < outer.start + outer.count))
+        return column(places[inside] - outer.start), column(inside)
+    into, out_of = references_in(outer), references_in(inner)
+    order = np.argsort(out_of, kind="stable")
+    begins = np.searchsorted(out_of[order], np.arange(size + 1))
+    counts = begins[into + 1] - begins[into]
+    total = np.cumsum(counts)
+    left = np.repeat(np.arange(len(into)), counts)
+    right = np.arange(total[-1] if len(total) else 0) - np.repeat(total - counts - begins[into], counts)
+    return column(left), column(order[right])
+
+
+def _is_increasing(heads: Column) -> bool:
+    if isinstance(heads, Range):
+        return heads.step != 0 or heads.count < 2
+    return bool((np.diff(heads) > 0).all())

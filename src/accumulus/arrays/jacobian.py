@@ -1,0 +1,261 @@
+"""The Jacobian of a program over arrays, by two levels of elimination.
+
+Inside of each body, the Jacobian of its results by what it takes is planned and accumulated as that of any function,
+once for all instances. Between bodies there is a graph whose vertices are arrays, and whose edges are the sparse
+derivatives of one array by another, entry by entry. A vertex is eliminated by the products of all entries through it;
+the one that makes the fewest products is always the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.entries import Entries, Products, distinct, positions, selected
+from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
+from accumulus.errors import SizeError
+from accumulus.graph.linearize import linearize
+from accumulus.options import Options
+from accumulus.search.find import find_plan
+from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
+from accumulus.tape.bytes import to_bytes
+from accumulus.tape.fusion import Map, Owners, fuse
+from accumulus.tape.tape import Tape
+
+__all__ = ["ArrayJacobian", "differentiate"]
+
+Integers = NDArray[np.int64]
+#: Owner of entries by inputs, and of those of the results that are asked for.
+_INPUTS: Final = -1
+_OUTPUTS: Final = -2
+#: Products between arrays, at most: their indices have to fit into memory.
+MOST: Final = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayJacobian:
+    """A program that computes values and the Jacobian's nonzeros.
+
+    Attributes:
+        tape: its outputs are the function's own, then the nonzeros row by row.
+        values: how many outputs are the function's own.
+        rows, columns: output and input that each nonzero belongs to; sorted.
+        bodies: of how many instances, and how many operations, each body of the function is.
+        products: scalar products between bodies.
+    """
+
+    tape: BlockTape
+    values: int
+    rows: Integers
+    columns: Integers
+    bodies: tuple[tuple[int, int], ...]
+    products: int
+
+
+def differentiate(
+    tape: BlockTape, inputs: Sequence[int] | Integers, options: Options, deadline: Deadline
+) -> ArrayJacobian:
+    """Accumulate the Jacobian of a program's outputs by some of its inputs.
+
+    Raises:
+        SizeError: if the products between arrays are too many for memory.
+    """
+    return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline).result()
+
+
+class _Accumulating:
+    def __init__(self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline) -> None:
+        self.given, self.options, self.deadline = tape, options, deadline
+        self.owners = Owners(tape)
+        self.made = BlockTape(tape.inputs)
+        self.products = Products(self.made)
+        #: Reference in the program that is made of each in the given one, constants apart.
+        self.moved = np.full(len(tape), np.iinfo(np.int64).min)
+        self.moved[: tape.inputs] = np.arange(tape.inputs)
+        self.constants = self.made.constant_array(tape.constants) if len(tape.constants) else np.empty(0, np.int64)
+        #: Whether derivatives by each input are wanted, and then which results depend on any.
+        self.active = np.zeros(len(tape), bool)
+        self.active[inputs] = True
+        self.edges: dict[tuple[int, int], list[Entries]] = {}
+        self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
+        self.bodies: list[tuple[int, int]] = []
+
+    def result(self) -> ArrayJacobian:
+        maps = fuse(self.given)
+        for each in maps:
+            self.options.tell(self.deadline, "plan")
+            if each.is_sum:
+                self._add_sums(each)
+            else:
+                self._add_body(each)
+        outputs = self.given.outputs
+        ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
+        self._add_edges(_OUTPUTS, ends, column(outputs), None)
+        vertices = [block for each in maps for block in each.results]
+        self._eliminate(set(vertices))
+        rows, columns, values = self._collected()
+        self.made.outputs = np.concatenate([self._at(outputs), values])
+        return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
+
+    # What bodies compute, and their derivatives ------------------------------------------------------------------
+
+    def _at(self, references: Integers) -> Integers:
+        """References to the program that is made."""
+        constant = references < 0
+        found = np.where(constant, 0, self.moved[references])
+        if constant.any():
+            found[constant] = self.constants[-1 - references[constant]]
+        return found
+
+    def _column_at(self, operands: Column) -> Column:
+        if isinstance(operands, Range) and operands.step == 0:
+            return Range(int(self._at(np.array([operands.start]))[0]), 0, operands.count)
+        return column(self._at(references_in(operands)))
+
+    def _add_sums(self, each: Map) -> None:
+        (position,) = each.blocks
+        block = self.given.blocks[position]
+        assert block.offsets is not None
+        terms = block.operands[0]
+        place = slice(block.start, block.start + block.count)
+        self.moved[place] = self.made.sums(self._at(references_in(terms)), block.offsets)
+        heads = np.repeat(np.arange(block.start, block.start + block.count), np.diff(block.offsets))
+        self._add_edges(position, column(heads), terms, None)
+
+    def _add_body(self, each: Map) -> None:
+        blocks = self.given.blocks
+        active = [k for k, leaf in enumerate(each.leaves) if self._is_active(leaf)]
+        tape, entries = self._accumulate(each.body, tuple(active))
+        self.bodies.append((each.count, tape.operations))
+        leaves = [self._column_at(leaf) for leaf in each.leaves] or [Range(0, 0, each.count)]
+        outputs = self.made.extend(tape, leaves)
+        for position, values in zip(each.results, outputs, strict=False):
+            start = blocks[position].start
+            self.moved[start : start + each.count] = references_in(values)
+        for row, leaf, output in entries:
+            position = each.results[row]
+            number = self.made.uniform(outputs[output])
+            if number != 0.0:
+                known = None if number == 1.0 else outputs[output]
+                self._add_edges(position, blocks[position].results, each.leaves[leaf], known)
+
+    def _is_active(self, leaf: Column) -> bool:
+        references = references_in(leaf)
+        return bool(self.active[references[references >= 0]].any())
+
+    def _accumulate(self, body: Tape, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]]]:
+        """Values of a body, then its derivatives: for each its result, its leaf, and its place among the outputs."""
+        key = to_bytes(body), active
+        if key not in self._accumulated:
+            linearization = linearize(body, active)
+            brief = replace(self.options, effort=self.options.effort_of_order(len(linearization.graph.sources)))
+            plan = find_plan(linearization.graph, brief, deadline=self.options.deadline_of_order(self.deadline))
+            tape = emit(plan.accumulation)
+            of_root: dict[int, list[tuple[int, int]]] = {}
+            for place, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
+                of_root.setdefault(root, []).append((linearization.columns[terminal], place))
+            entries = [
+                (row, leaf, place)
+                for row, root in enumerate(linearization.rows)
+                for leaf, place in of_root.get(root, [])
+            ]
+            self._accumulated[key] = tape, entries
+        return self._accumulated[key]
+
+    # Elimination between arrays ----------------------------------------------------------------------------------
+
+    def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
+        """Entries, parted by the arrays that their tails are in, without those by what depends on no input."""
+        references = references_in(tails)
+        active = np.zeros(len(references), bool)
+        inner = references >= 0
+        active[inner] = self.active[references[inner]]
+        if not active.any():
+            return
+        if head >= 0:
+            self.active[references_in(heads)[active]] = True
+        sources = self.owners.of_column(tails)
+        low = int(references.min())
+        if low < self.given.inputs:
+            sources = [_INPUTS, *sources]
+        for source in sources:
+            if source == _INPUTS:
+                inside = active & (references < self.given.inputs)
+            else:
+                block = self.given.blocks[source]
+                inside = active & (references >= block.start) & (references < block.start + block.count)
+            if inside.all():
+                entries = Entries(heads, tails, values)
+            elif inside.any():
+                entries = Entries(
+                    selected(heads, inside),
+                    selected(tails, inside),
+                    None if values is None else selected(values, inside),
+                )
+            else:
+                continue
+            self.edges.setdefault((head, source), []).append(entries)
+
+    def _eliminate(self, vertices: set[int]) -> None:
+        while vertices:
+            costs = {vertex: self._cost(vertex) for vertex in vertices}
+            vertex = min(vertices, key=lambda v: (costs[v], -v))
+            if costs[vertex] > MOST:
+                raise SizeError(
+                    f"{costs[vertex]:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
+                    "whose derivatives are sparse, or smaller ones"
+                )
+            vertices.remove(vertex)
+            self._eliminate_vertex(vertex)
+
+    def _edges_at(self, vertex: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        above = [ends for ends in self.edges if ends[1] == vertex]
+        below = [ends for ends in self.edges if ends[0] == vertex]
+        return above, below
+
+    def _cost(self, vertex: int) -> int:
+        block = self.given.blocks[vertex]
+        above, below = self._edges_at(vertex)
+        into, out_of = np.zeros((2, block.count), np.int64)
+        for counts, keys, side in ((into, above, 1), (out_of, below, 0)):
+            for key in keys:
+                for entries in self.edges[key]:
+                    places = positions(entries.tails if side else entries.heads, block.start)
+                    if isinstance(places, Range) and abs(places.step) == 1:
+                        low = min(places.start, places.start + places.step * (places.count - 1))
+                        counts[low : low + places.count] += 1
+                    else:
+                        np.add(counts, np.bincount(references_in(places), minlength=block.count), out=counts)
+        return int(into @ out_of)
+
+    def _eliminate_vertex(self, vertex: int) -> None:
+        block = self.given.blocks[vertex]
+        above, below = self._edges_at(vertex)
+        for head, _ in above:
+            for _, tail in below:
+                made = list(self.edges.get((head, tail), []))
+                for outer in self.edges[head, vertex]:
+                    for inner in self.edges[vertex, tail]:
+                        product = self.products.chained(outer, inner, block.start, block.count)
+                        if product is not None:
+                            made.append(product)
+                if made:
+                    self.edges[head, tail] = self.products.added(made)
+        for ends in (*above, *below):
+            del self.edges[ends]
+
+    def _collected(self) -> tuple[Integers, Integers, Integers]:
+        """Rows, columns and values of the nonzeros, row by row."""
+        entries = [each for ends, edges in self.edges.items() if ends == (_OUTPUTS, _INPUTS) for each in edges]
+        if not entries:
+            return (np.empty(0, np.int64),) * 3
+        rows = np.concatenate([references_in(each.heads) for each in entries]) - len(self.given)
+        columns = np.concatenate([references_in(each.tails) for each in entries])
+        values = np.concatenate([references_in(self.products.values(each)) for each in entries])
+        order, first = distinct(rows, columns)
+        return rows[order][first], columns[order][first], self.products.sums(values[order], first)

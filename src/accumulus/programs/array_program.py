@@ -1,0 +1,106 @@
+"""Derivatives of functions of long arrays, compiled as loops: the same way of the data, body by body."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.jacobian import differentiate
+from accumulus.frontends.record import Recording
+from accumulus.programs.arguments import Arguments
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.program import Program
+from accumulus.programs.results import Nonzeros, Results, Wanted
+from accumulus.rewriting.bodies import optimise_bodies
+from accumulus.rewriting.canonical import canonical
+from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import Map, fuse
+from accumulus.targets.block_kernel import BlockKernel, LongSegment
+from accumulus.targets.target import target_of
+
+if TYPE_CHECKING:
+    from accumulus.show.structure import StructureReport
+
+__all__ = ["ArrayProgram"]
+
+
+class _LongResults(Results):
+    """Results of so many entries that their layout is kept in arrays."""
+
+    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> LongSegment:
+        return LongSegment(length, outputs, places)
+
+
+class ArrayProgram(Program):
+    """Compiled loops for arguments of one shape; arguments and results are those of `Program`.
+
+    Attributes:
+        maps: the bodies that are compiled, each with the number of its instances.
+        products: products of derivatives between arrays.
+        jacobian_shape: entries of the results, and of the differentiated arguments.
+        nonzero_count: structural nonzeros of the Jacobian.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        wanted: Wanted,
+        argnums: int | tuple[int, ...],
+        preparation: Preparation,
+    ) -> None:
+        options = preparation.options
+        self.name, self.recording, self.options = preparation.name, recording, options
+        self.wanted = wanted
+        self.seconds = preparation.seconds
+        self.from_cache = []
+        given = recording.tape
+        assert isinstance(given, BlockTape)
+        positions = (argnums,) if isinstance(argnums, int) else argnums
+        inputs = np.concatenate([np.arange(given.inputs)[recording.argument_slices[k]] for k in positions])
+        with preparation.stage("plan"):
+            found = differentiate(given, inputs, options, preparation.deadline)
+        self.products = found.products
+        self.jacobian_shape = (found.values, len(inputs))
+        self.nonzero_count = len(found.rows)
+        self.tape: BlockTape = found.tape  # type: ignore[assignment]
+        if wanted == "jacobian":
+            self.tape.outputs = self.tape.outputs[found.values :]
+        self.maps: list[Map] = fuse(self.tape)
+        with preparation.stage("optimise"):
+            if options.rewrites:
+                optimise_bodies(self.maps, effort=options.effort, seed=options.seed, deadline=preparation.deadline)
+            else:
+                for each in self.maps:
+                    each.body = canonical(each.body, each.sensitive)
+        self.operations = sum(each.count * each.body.operations for each in self.maps) + sum(
+            len(block.operands[0]) - block.count
+            for each in self.maps
+            if each.is_sum
+            for block in [self.tape.blocks[each.blocks[0]]]
+        )
+        dtype = np.dtype(options.dtype)
+        self._arguments = Arguments(self.name, recording.argument_shapes, dtype, options.check_finite)
+        self._results = _LongResults(
+            recording,
+            Nonzeros(found.rows, found.columns, np.arange(len(found.rows))),
+            positions,
+            single=isinstance(argnums, int),
+            wanted=wanted,
+            sparse=options.sparse,
+            dtype=dtype,
+        )
+        with preparation.stage("compile"):
+            start = time.perf_counter()
+            loops = target_of(options.target).loops(self.tape, self.maps, options.cache and is_enabled())
+            segments: Any = self._results.segments
+            self.kernel = BlockKernel(loops, segments, self._arguments.numeric_shapes, time.perf_counter() - start)
+
+    def report(self) -> StructureReport:  # type: ignore[override]
+        """Which bodies there are, how often they run, and what they cost. Printable."""
+        from accumulus.show.structure import StructureReport
+
+        return StructureReport.of(self)

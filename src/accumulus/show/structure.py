@@ -1,0 +1,143 @@
+"""The report on derivatives of long arrays: which bodies there are, how often they run, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accumulus.show.report import operations_by_kind
+from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from accumulus.programs.array_program import ArrayProgram
+
+__all__ = ["BodyFacts", "StructureReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyFacts:
+    """A loop of a program.
+
+    Attributes:
+        instances: how often its body runs; for sums, how many sums there are.
+        operations: of one instance; for sums, of all together.
+        takes: operands of an instance.
+        results: of an instance.
+        by_kind: operations of an instance, by kind; empty for sums.
+    """
+
+    instances: int
+    operations: int
+    takes: int
+    results: int
+    by_kind: dict[str, int]
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it sums segments of an array."""
+        return not self.by_kind and self.results == 0
+
+
+@dataclass(frozen=True, slots=True)
+class StructureReport:
+    """What a program over arrays is.
+
+    Attributes:
+        name: of the differentiated function.
+        returns: "jacobian" or "value_and_jacobian".
+        argument_shapes, result_shapes: of the function.
+        recorded: operations of the function itself, of all instances.
+        jacobian_shape: entries of the results × entries of the arguments.
+        nonzeros: structural nonzeros of the Jacobian.
+        products: products of derivatives between arrays.
+        operations: of the program, of all instances.
+        bodies: its loops, in their order.
+        target: of the compiled code.
+        seconds: time of each stage of the preparation.
+    """
+
+    name: str
+    returns: str
+    argument_shapes: tuple[tuple[int, ...] | None, ...]
+    result_shapes: tuple[tuple[int, ...], ...]
+    recorded: int
+    jacobian_shape: tuple[int, int]
+    nonzeros: int
+    products: int
+    operations: int
+    bodies: tuple[BodyFacts, ...]
+    target: str
+    seconds: dict[str, float]
+
+    @classmethod
+    def of(cls, program: ArrayProgram) -> StructureReport:
+        """The report on `program`."""
+        recording = program.recording
+        bodies = []
+        for each in program.maps:
+            if each.is_sum:
+                block = program.tape.blocks[each.blocks[0]]
+                bodies.append(BodyFacts(each.count, len(block.operands[0]) - each.count, 1, 0, {}))
+            elif each.results:
+                body = each.body
+                bodies.append(
+                    BodyFacts(each.count, body.operations, body.inputs, len(body.outputs), operations_by_kind(body))
+                )
+        return cls(
+            name=program.name,
+            returns=program.wanted,
+            argument_shapes=tuple(recording.argument_shapes),
+            result_shapes=tuple(recording.result_shapes),
+            recorded=recording.tape.operations,
+            jacobian_shape=program.jacobian_shape,
+            nonzeros=program.nonzero_count,
+            products=program.products,
+            operations=program.operations,
+            bodies=tuple(bodies),
+            target=program.options.target,
+            seconds=dict(program.seconds),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, fit for JSON."""
+        return asdict(self)
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
+        what = "Value and Jacobian" if self.returns == "value_and_jacobian" else "Jacobian"
+        rows, columns = self.jacobian_shape
+        facts = [
+            ("arguments", ", ".join(map(product_of, self.argument_shapes))),
+            ("results", ", ".join(map(product_of, self.result_shapes))),
+            ("recorded", f"{counted(self.recorded, 'operation')}, as operations on arrays"),
+            ("Jacobian", f"{amount(rows)}×{amount(columns)}, structural nonzeros: {amount(self.nonzeros)}"),
+        ]
+        loops = [
+            (
+                f"{k} {'sums' if body.is_sum else 'body'}",
+                amount(body.instances),
+                f"{body.operations / max(body.instances, 1):.3g}" if body.is_sum else amount(body.operations),
+                "" if body.is_sum else str(body.takes),
+                "1" if body.is_sum else str(body.results),
+            )
+            for k, body in enumerate(self.bodies, 1)
+        ]
+        ratio = f", {self.operations / self.recorded:.1f} times the function's own" if self.recorded else ""
+        stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
+        program = [
+            ("between bodies", counted(self.products, "product") + " of derivatives"),
+            ("program", counted(self.operations, "operation") + ratio),
+            ("code", f"{self.target}, float64, a loop for each body"),
+            ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
+        ]
+        headings = ("loop", "instances", "operations each", "operands", "results")
+        return Group(
+            text(f"{what} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
+            key_values(program),
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return plain_text(self.__rich__())

@@ -1,0 +1,355 @@
+"""Programs over arrays: blocks of equal operations on many operands, without a line for each.
+
+A block is one operation of the table on columns of operands, one instance an entry; or sums over segments of a column.
+Its results have references that follow each other, so that an array of results is a range, and slices, rolls,
+transpositions and index arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come
+first and constants have negative references. A million instances cost what a few arrays cost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["SUM", "Block", "BlockTape", "Column", "NotInBlocksError", "Range", "column", "column_key", "references_in"]
+
+#: The code of blocks that are sums over segments; no row of the table has it.
+SUM: Final = 255
+
+#: Blocks, at most: more are loops over numbers rather than operations on arrays.
+MOST_BLOCKS: Final = 20_000
+
+References = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """References that follow each other by one step: an array and its reverse, or one reference for all instances."""
+
+    start: int
+    step: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all instances have the same reference."""
+        return self.step == 0
+
+    @property
+    def references(self) -> References:
+        """One by one."""
+        return self.start + self.step * np.arange(self.count, dtype=np.int64)
+
+
+#: What the instances of a block have for one operand.
+Column = Range | References
+
+
+def column(references: References) -> Column:
+    """A column of operands, as a range where it is one; what is handed over must not be changed any more."""
+    flat = references.reshape(-1)
+    count = len(flat)
+    start = int(flat[0]) if count else 0
+    if count < 2:
+        return Range(start, 0, count)
+    step = int(flat[1]) - start
+    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and (np.diff(flat) == step).all():
+        return Range(start, step, count)
+    return np.ascontiguousarray(flat)
+
+
+def references_in(operands: Column) -> References:
+    """The references of a column one by one."""
+    return operands.references if isinstance(operands, Range) else operands
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Equal operations on many operands.
+
+    Attributes:
+        code: of the operation, or `SUM`.
+        start: reference of the first result; the others follow.
+        count: of instances.
+        operands: a column for each argument; of sums one for all terms of all of them.
+        offsets: of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,).
+    """
+
+    code: int
+    start: int
+    count: int
+    operands: tuple[Column, ...]
+    offsets: NDArray[np.int64] | None = None
+
+    @property
+    def results(self) -> Range:
+        """References of the results."""
+        return Range(self.start, 1 if self.count > 1 else 0, self.count)
+
+
+class NotInBlocksError(BaseException):
+    """An operation has no form in blocks; not an `Exception`, so that the user's code does not catch it."""
+
+
+class BlockTape:
+    """Straight-line program over arrays.
+
+    Args:
+        inputs: numbers that the program takes.
+        signed_zeros: whether formulas keep the sign of every zero, as `Tape` has it.
+
+    Attributes:
+        blocks: in an order in which they can be computed.
+        outputs: references of what the program returns.
+
+    >>> tape = BlockTape(inputs=3)
+    >>> x = np.arange(3)
+    >>> y = tape.apply("multiply", x, np.roll(x, 1))
+    >>> tape.outputs = tape.sums(y, [0, 1, 3])
+    >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+    [ 5. 12.]
+    """
+
+    def __init__(self, inputs: int, *, signed_zeros: bool = False) -> None:
+        self.inputs = inputs
+        #: Whether formulas are written so that they keep the sign of every zero.
+        self.signed_zeros = signed_zeros
+        self.blocks: list[Block] = []
+        self.outputs: References = np.empty(0, np.int64)
+        self._size = inputs
+        self._values: list[NDArray[np.float64]] = []
+        self._constant_count = 0
+        self._constants: NDArray[np.float64] | None = None
+        self._references: dict[bytes, int] = {}
+        self._known: dict[Any, int] = {}
+
+    def __len__(self) -> int:
+        """Number of inputs and results; references below it are valid."""
+        return self._size
+
+    @property
+    def sees_zero_signs(self) -> bool:
+        """Whether an operation tells zeros of different signs apart."""
+        return any(block.code != SUM and OPERATIONS[block.code].zero_signs == "seen" for block in self.blocks)
+
+    @property
+    def operations(self) -> int:
+        """Operations of all instances together; a sum of n terms is n - 1."""
+        return sum(len(block.operands[0]) - block.count if block.code == SUM else block.count for block in self.blocks)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Reference of the first result of each block."""
+        return np.array([block.start for block in self.blocks], np.int64)
+
+    # Constants ---------------------------------------------------------------------------------------------------
+
+    @property
+    def constants(self) -> NDArray[np.float64]:
+        """Value of the constant with reference r < 0 at -1 - r."""
+        if self._constants is None or len(self._constants) < self._constant_count:
+            self._constants = np.concatenate(self._values) if self._values else np.empty(0)
+            self._values = [self._constants]
+        return self._constants
+
+    def value_of(self, reference: int) -> float:
+        """Value of the constant with a negative reference."""
+        return float(self.constants[-1 - reference])
+
+    def constant(self, value: float) -> int:
+        """Reference of a constant; equal ones (zeros of either sign apart) have one reference."""
+        return int(self.constant_array(np.float64(value)))
+
+    def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
+        """References of many constants, in their shape; of equal arrays the same."""
+        numbers = np.ascontiguousarray(values, np.float64)
+        flat = numbers.reshape(-1)
+        if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
+            return np.full(numbers.shape, self.constant(flat[0]), np.int64)
+        key = flat.tobytes()
+        start = self._references.get(key)
+        if start is None:
+            self._values.append(flat.copy())
+            start = self._references[key] = -1 - self._constant_count
+            self._constant_count += len(flat)
+        return np.asarray(start - np.arange(len(flat), dtype=np.int64).reshape(np.shape(values)))
+
+    # Writing -----------------------------------------------------------------------------------------------------
+
+    def apply(self, name: str, *operands: Any) -> Any:
+        """Results of an operation of the table on arrays of references, broadcast; a number if they are numbers."""
+        results = self.map(lambda body: partial(body.apply, name), operands)
+        return results if results.shape else int(results)
+
+    def apply_code(self, code: int, operands: Sequence[Column]) -> Range:
+        """The same for columns of one length; equal blocks are one. Nothing is simplified."""
+        return self._append(code, tuple(operands), len(operands[0]), None)
+
+    def sums(self, terms: References, offsets: Any) -> References:
+        """The sum of each segment of the terms; segments have at least one.
+
+        Args:
+            offsets: where each begins, and where the last one ends.
+        """
+        where = np.asarray(offsets, np.int64)
+        return self._append(SUM, (_own(terms),), len(where) - 1, where).references
+
+    def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
+        """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
+        shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
+        columns = [_own(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
+        return references_in(self.compute(build, columns)).reshape(shape)
+
+    def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
+        """The same for columns of one length."""
+        body = Tape(len(operands), signed_zeros=self.signed_zeros)
+        arguments = [
+            k if (value := self.uniform(given)) is None else body.constant(value) for k, given in enumerate(operands)
+        ]
+        body.outputs = [build(body)(*arguments)]
+        return self.extend(body, operands)[0]
+
+    def uniform(self, operands: Column) -> float | None:
+        """The number that a column is for all instances, if it is one."""
+        if isinstance(operands, Range) and operands.step == 0 and operands.start < 0:
+            return self.value_of(operands.start)
+        return None
+
+    def extend(self, body: Tape, operands: Sequence[Column]) -> list[Column]:
+        """A block for each operation of a tape, whose inputs the operands are; columns of the tape's outputs."""
+        count = len(operands[0])
+        columns: list[Column] = list(operands)
+
+        def at(reference: int) -> Column:
+            if reference < 0:
+                return Range(self.constant(body.value_of(reference)), 0, count)
+            return columns[reference]
+
+        for reference in range(body.inputs, len(body)):
+            columns.append(self.apply_code(body.codes[reference], [at(a) for a in body.arguments(reference)]))
+        return [at(output) for output in body.outputs]
+
+    def _append(self, code: int, operands: tuple[Column, ...], count: int, offsets: NDArray[np.int64] | None) -> Range:
+        if len(self.blocks) >= MOST_BLOCKS:
+            raise NotInBlocksError
+        key = (code, *map(column_key, operands), None if offsets is None else column_key(offsets))
+        start = self._known.get(key)
+        if start is None:
+            start = self._known[key] = self._size
+            self.blocks.append(Block(code, start, count, operands, offsets))
+            self._size += count
+        return Range(start, 1 if count > 1 else 0, count)
+
+    # Numbers one by one, as the builders of a `Tape` write them ------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name in BY_NAME or name == "sum":
+            return partial(self._sum if name == "sum" else partial(self._scalar, name))
+        if hasattr(Tape, name):
+            raise NotInBlocksError
+        raise AttributeError(f"'BlockTape' object has no attribute {name!r}")
+
+    def _scalar(self, name: str, *operands: int) -> int:
+        return int(self.map(lambda body: partial(body.apply, name), operands))
+
+    def _sum(self, terms: Iterable[int]) -> int:
+        found = np.fromiter(terms, np.int64)
+        if len(found) < 3:
+            return reduce(partial(self._scalar, "add"), found.tolist(), self.constant(0.0))
+        return int(self.sums(found, [0, len(found)])[0])
+
+    # Reading -----------------------------------------------------------------------------------------------------
+
+    def needed(self) -> NDArray[np.bool_]:
+        """Which blocks an output needs results of."""
+        starts, found = self.starts, np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        if len(self.outputs):
+            self._mark(found, starts, column(self.outputs))
+        for position in reversed(range(len(self.blocks))):
+            if found[position]:
+                for operands in self.blocks[position].operands:
+                    self._mark(found, starts, operands)
+        return found[:-1]
+
+    def sensitive(self) -> NDArray[np.bool_]:
+        """Which blocks have results that reach a jump, or what sees zeros' signs: they are computed as recorded."""
+        found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        starts = self.starts
+        for position in reversed(range(len(self.blocks))):
+            block = self.blocks[position]
+            sees = block.code != SUM and (OPERATIONS[block.code].jumps or OPERATIONS[block.code].zero_signs == "seen")
+            if sees or found[position]:
+                for operands in block.operands:
+                    self._mark(found, starts, operands)
+        return found[:-1]
+
+    @staticmethod
+    def _mark(found: NDArray[np.bool_], starts: NDArray[np.int64], operands: Column) -> None:
+        """Mark the blocks that a column has references of."""
+        if isinstance(operands, Range):
+            ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+            low, high = np.searchsorted(starts, ends, side="right") - 1
+            found[max(low, 0) : high + 1] = True
+        else:
+            found[np.searchsorted(starts, operands, side="right") - 1] = True
+
+    def evaluate(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of the outputs by NumPy, block by block: the slow, obvious reference.
+
+        Args:
+            inputs: of shape (inputs,) or (inputs, points).
+
+        Returns:
+            An array of shape (outputs,) or (outputs, points).
+        """
+        points = inputs.shape[1:]
+        count = len(self.constants)
+        # constants, the last first, before all else: a reference and where its value is differ by their number
+        values = np.empty((count + len(self), *points))
+        values[:count] = self.constants[::-1].reshape(-1, *(1,) * len(points))
+        values[count : count + self.inputs] = inputs
+
+        def at(operands: Column) -> Any:
+            if isinstance(operands, Range) and operands.step >= 0:
+                first = count + operands.start
+                return values[first : first + (operands.count if operands.step else 1)]
+            return values[count + references_in(operands)]
+
+        with np.errstate(all="ignore"):
+            for block in self.blocks:
+                place = slice(count + block.start, count + block.start + block.count)
+                if block.offsets is not None:
+                    terms = values[count + references_in(block.operands[0])]
+                    values[place] = np.add.reduceat(terms, block.offsets[:-1], axis=0)
+                else:
+                    values[place] = OPERATIONS[block.code].by_numpy(*map(at, block.operands))
+        return values[count + self.outputs]
+
+
+def _own(references: References) -> Column:
+    """A column that stays what it is when the array changes: users' arrays are filled item by item."""
+    found = column(references)
+    return found if isinstance(found, Range) else found.copy()
+
+
+def column_key(operands: Column) -> Hashable:
+    """What equal columns have in common, and others have not."""
+    if isinstance(operands, Range):
+        return operands
+    return len(operands), hashlib.blake2b(np.ascontiguousarray(operands).data, digest_size=16).digest()
+
+
+assert INPUT == 0
+assert len(OPERATIONS) < SUM

@@ -1,0 +1,360 @@
+"""Functions of long arrays, recorded as operations on arrays: the same as written out entry by entry."""
+
+import pickle
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accumulus as acc
+from accumulus.arrays import jacobian as arrays_jacobian
+from accumulus.frontends import active
+from accumulus.frontends.record import record
+from accumulus.programs.array_program import ArrayProgram
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.tape import Tape
+
+
+@contextmanager
+def unrolled(most):
+    """Let arrays be written out entry by entry up to so many entries."""
+    before, active.MOST_UNROLLED = active.MOST_UNROLLED, most
+    try:
+        yield
+    finally:
+        active.MOST_UNROLLED = before
+
+
+def both(function, *arguments, argnums=0, **options):
+    """Values and derivatives with loops, and as written out."""
+    with unrolled(0):
+        looped = acc.value_and_jacobian(function, argnums, cache=False, **options)
+        found = looped(*arguments)
+    with unrolled(10**9):
+        options = {name: given for name, given in options.items() if name == "sparse"}
+        expected = acc.value_and_jacobian(function, argnums, cache=False, optimise=False, **options)(*arguments)
+    return looped, found, expected
+
+
+def assert_same(found, expected):
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list | tuple):
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+        return
+    if scipy.sparse.issparse(expected):
+        assert found.format == expected.format
+        assert found.has_canonical_format
+        found, expected = found.toarray(), expected.toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
+A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))
+
+
+def stencil(u):
+    result = np.zeros_like(u)
+    result[1:-1] = (u[2:] - 2.0 * u[1:-1] + u[:-2]) * 4.0 + u[1:-1] ** 2 * (1 - u[1:-1])
+    result[0] = u[0] - 1.0
+    return result
+
+
+def brusselator(w):
+    u, v = w.reshape(2, 4, 6)
+
+    def laplacian(a):
+        return np.roll(a, 1, 0) + np.roll(a, -1, 0) + np.roll(a, 1, 1) + np.roll(a, -1, 1) - 4.0 * a
+
+    reaction = u**2 * v
+    return np.stack([1.0 + reaction - 4.4 * u + 0.1 * laplacian(u), 3.4 * u - reaction + 0.1 * laplacian(v)])
+
+
+def volumes(u):
+    left, right = u[:-1], u[1:]
+    flux = 0.5 * (left**2 + right**2) - 0.3 * (right - left) * np.sqrt(1 + left**2 + right**2)
+    return np.concatenate([[0.0], flux[:-1] - flux[1:], [0.0]])
+
+
+def bodies(x):
+    x = x.reshape(16, 3)
+    d = x[:, None, :] - x[None, :, :]
+    r2 = np.sum(d * d, axis=-1) + 0.01
+    return np.sum(d / (r2 * np.sqrt(r2))[..., None], axis=1)
+
+
+def layers(x):
+    return np.tanh(A.T @ np.tanh(A @ x[:8]))
+
+
+def masked(x):
+    root = np.sqrt(x - 0.1)
+    return np.where(np.roll(x, 1) > 0.5, np.roll(root, 1), 0.0) * x
+
+
+def filled(x):
+    result = x.copy()
+    result[1:] += x[:-1] ** 2
+    result *= 2.0
+    result[result > 1.0] = 0.0
+    return result[::-1]
+
+
+def jumping(x):
+    return np.floor(np.roll(x / 0.1, 1)) * x + np.where(np.roll(x + 0.1 + 0.2 - 0.3 - x, 1) > 0.0, 1.0, x)
+
+
+def angles(x):
+    return np.arctan2(np.roll(0.0 - x * 0.0, 1), -1.0 - x)
+
+
+def structured(x):
+    table = x.reshape(6, 8)
+    return {
+        "sums": np.sum(table, axis=0) * np.mean(x) + np.prod(table[:2], axis=0),
+        "pair": (np.einsum("ij,kj->ik", table, np.sin(table)), [np.var(x), x[3:5]]),
+    }
+
+
+def _added_at(x):
+    result = np.zeros(10)
+    np.add.at(result, np.arange(48) % 7, np.sin(x))
+    return result
+
+
+FUNCTIONS = [
+    stencil, brusselator, volumes, bodies, layers, masked, filled, jumping, angles, structured,
+    lambda x: x,
+    lambda x: x[::-1] * x,
+    lambda x: np.ones(3),
+    lambda x: np.concatenate([x[:2], np.arange(3.0), x[:2]]),
+    lambda x: np.clip(x, 0.2, 0.7) + np.mod(7.0 * x, 1.3) + np.interp(x, [0, 0.5, 1], [0, 1, 0.5]),
+    lambda x: np.where((x > 0.2) & (x < 0.7) | ~(np.roll(x, 2) > 0.4), x * x, 1.0 / x),
+    lambda x: np.where(np.any(x.reshape(6, 8) > 0.9, axis=1), x[:6], x[6:12]),
+    lambda x: x[np.arange(48) % 5] * x[np.arange(48) * 7 % 48],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sparse", [None, "csr", "csc", "coo"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_loops_compute_what_is_written_out(function, sparse):
+    looped, found, expected = both(function, X, sparse=sparse)
+    assert isinstance(looped.compile(X), ArrayProgram) or not record(function, [X]).tape.operations
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"threads": 2}, {"effort": "fast"}])
+@pytest.mark.parametrize("function", [brusselator, volumes, masked, jumping, structured])
+def test_every_option_computes_the_same(function, options):
+    _, found, expected = both(function, X, **options)
+    assert_same(found, expected)
+
+
+def test_several_arguments_and_constants():
+    def f(s, x, name, y):
+        assert name == "heat"
+        return {"a": s * x + np.exp(s) * y[:48], "b": np.sum(y) * x[0]}
+
+    Y = np.linspace(0.0, 1.0, 60)
+    looped, found, expected = both(f, 0.3, X, "heat", Y, argnums=(0, 3))
+    assert isinstance(looped.compile(0.3, X, "heat", Y), ArrayProgram)
+    assert_same(found, expected)
+
+
+def test_jumps_are_those_of_the_function_bit_for_bit():
+    def f(x):
+        return np.floor(np.roll(x / 0.1, 1)), np.where(np.roll(x + 0.1 + 0.2 - 0.3 - x, 1) > 0.0, 1.0, 2.0)
+
+    x = np.arange(1, 49) / 10.0
+    with unrolled(0):
+        values, _ = acc.value_and_jacobian(f, cache=False)(x)
+    for value, expected in zip(values, f(x), strict=True):
+        assert np.array_equal(value, expected)
+
+
+def test_derivatives_of_what_is_not_chosen_are_nothing():
+    x = np.where(X > 0.5, X, 0.1)  # the root's derivative is infinite there
+    with unrolled(0):
+        jacobian = acc.jacobian(masked, cache=False)(x)
+    assert np.isfinite(jacobian[:, x > 0.1]).all()
+    for k in np.flatnonzero(np.roll(x, 1) <= 0.5):
+        assert np.count_nonzero(jacobian[k]) == 0
+
+
+# Batches, copies, reports ----------------------------------------------------------------------------------------
+
+
+def test_batches_are_calls_one_after_the_other():
+    points = np.random.default_rng(3).uniform(0.1, 1.0, (5, 48))
+    with unrolled(0):
+        dense, sparse = acc.jacobian(brusselator, cache=False), acc.jacobian(brusselator, sparse=True, cache=False)
+        single = [dense(x) for x in points]
+        for threads in (1, 2):
+            assert np.array_equal(dense.batch(points, threads=threads), single)
+        across = dense.batch(np.ascontiguousarray(points.T), transposed=True)
+        assert np.array_equal(np.moveaxis(across, -1, 0), single)
+        out = np.empty((5, 2, 4, 6, 48))
+        dense.batch(points, out=out)
+        assert np.array_equal(out, single)
+        many = sparse.batch(points)
+    assert np.array_equal(many.toarray(), np.reshape(single, (5, 48, 48)))
+
+
+def test_results_are_the_callers_own():
+    with unrolled(0):
+        jac = acc.jacobian(stencil, sparse=True, cache=False)
+        first = jac(X)
+        before = first.toarray()
+        first.data[:] = -1.0
+        second, values = jac(X), jac.nonzeros(X)
+        jac(2.0 * X)
+    assert np.array_equal(second.toarray(), before)
+    assert np.array_equal(values, second.data)
+    assert len(jac.pattern) == len(values)
+
+
+def test_programs_travel():
+    with unrolled(0):
+        jac = acc.jacobian(volumes, sparse=True, cache=False)
+        expected = jac(X).toarray()
+    for traveller in (pickle.loads(pickle.dumps(jac)), pickle.loads(pickle.dumps(jac.compile(X)))):
+        assert np.array_equal(traveller(X).toarray(), expected)
+
+
+def test_report_tells_the_loops():
+    with unrolled(0):
+        jac = acc.jacobian(brusselator, sparse=True, cache=False)
+        jac(X)
+    report = jac.report()
+    assert [body.instances for body in report.bodies] == [24]
+    assert report.nonzeros == len(jac.pattern)
+    assert "24" in str(report)
+    assert report.to_dict()["bodies"][0]["results"] == report.bodies[0].results
+
+
+def test_check_compares_loops_with_the_function():
+    with unrolled(0):
+        assert acc.check(brusselator, X).passed
+
+
+# What is recorded as loops ---------------------------------------------------------------------------------------
+
+
+def test_short_arrays_are_written_out():
+    assert isinstance(record(stencil, [X], arrays=True).tape, Tape)
+    assert isinstance(record(stencil, [np.ones(20_000)], arrays=True).tape, BlockTape)
+    assert isinstance(record(stencil, [np.ones(20_000)]).tape, Tape)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.cumsum(x * x),
+        lambda x: np.max(x * x) * x,
+        lambda x: np.linalg.solve(np.eye(3) + np.outer(x[:3], x[3:6]), x[:3]),
+        _added_at,
+    ],
+)
+def test_what_has_no_loops_is_written_out(function):
+    looped, found, expected = both(function, X)
+    assert not isinstance(looped.compile(X), ArrayProgram)
+    assert_same(found, expected)
+
+
+def test_user_code_does_not_catch_the_way_to_loops():
+    def careful(x):
+        try:
+            return np.sin(x) * x
+        except Exception:
+            return x
+
+    _, found, expected = both(careful, X)
+    assert_same(found, expected)
+
+
+def test_too_many_products_are_an_error_before_memory_runs_out(monkeypatch):
+    monkeypatch.setattr(arrays_jacobian, "MOST", 100)
+    with unrolled(0), pytest.raises(acc.errors.SizeError, match="products of derivatives between arrays"):
+        acc.jacobian(layers, cache=False)(X)
+
+
+def test_repeated_forms_have_one_body():
+    def f(x):
+        for _ in range(4):
+            x = np.roll(x * np.sin(x), 1)
+        return x
+
+    with unrolled(0):
+        jac = acc.jacobian(f, sparse=True, cache=False)
+        jac(X)
+        program = jac.compile(X)
+    assert len({each.body.operations for each in program.maps if not each.is_sum}) <= 3
+
+
+def test_a_large_stencil_is_quick_and_right():
+    """Half a million unknowns: written out it would take minutes."""
+    n = 500_000
+    x = np.linspace(0.1, 0.9, n)
+    jacobian = acc.jacobian(stencil, sparse=True, cache=False)(x)
+    inner = slice(1, -1)
+    diagonal = np.full(n, -8.0)
+    diagonal[inner] += 2 * x[inner] - 3 * x[inner] ** 2
+    diagonal[0], diagonal[-1] = 1.0, 0.0
+    np.testing.assert_allclose(jacobian.diagonal(), diagonal, rtol=1e-12, atol=1e-12)
+    assert jacobian.nnz == 3 * (n - 2) + 1
+
+
+def test_import_does_not_wait_for_it():
+    code = "import sys, accumulus; print(any(m.startswith('accumulus.arrays') for m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# Random programs -------------------------------------------------------------------------------------------------
+
+OPERATIONS = [
+    lambda a, b: a + b,
+    lambda a, b: a * b,
+    lambda a, b: a - 2.0 * b,
+    lambda a, b: np.sin(a) * np.cos(b),
+    lambda a, b: a / (1.0 + b * b),
+    lambda a, b: np.roll(a, 1) * b,
+    lambda a, b: a[::-1] - b,
+    lambda a, b: a.reshape(3, 4).T.ravel() * b,
+    lambda a, b: np.concatenate([a[:5], b[5:]]),
+    lambda a, b: np.where(a > b, a, 2.0 * b),
+    lambda a, b: np.sum(a.reshape(3, 4), axis=1)[np.arange(12) % 3] + b,
+    lambda a, b: np.tile(np.mean(b), 12) * a,
+    lambda a, b: (A[:4, :3] @ a.reshape(3, 4)).T.ravel()[:12] if False else (A[:3, :4] @ a.reshape(4, 3)).ravel()[
+        np.arange(12) % 9] + b,
+    lambda a, b: np.maximum(np.abs(a), b),
+    lambda a, b: a[np.arange(12) * 5 % 12] + b[3],
+    lambda a, b: np.concatenate([np.zeros(3), np.diff(a, n=3)]) + b,
+]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9
+    ),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, "csr"]),
+)
+def test_any_program_of_arrays(steps, seed, sparse):
+    def f(x):
+        values = [x[:12], x[12:24] ** 2]
+        for operation, a, b in steps:
+            values.append(OPERATIONS[operation](values[a % len(values)], values[b % len(values)]))
+        return np.stack(values[-2:])
+
+    x = np.random.default_rng(seed).uniform(-1.0, 1.0, 24)
+    _, found, expected = both(f, x, sparse=sparse, effort="fast")
+    assert_same(found, expected)
