@@ -1,4 +1,4 @@
-"""What is kept on disk between processes: bytes under a kind and a key, found again whole or not at all.
+"""Files that processes share on disk: bytes under a kind and a key, found again whole or not at all.
 
 Each kind ("plans", "kernels", …) is a folder of the cache directory, which `ACCUMULUS_CACHE` names, or which is the
 system's place for caches. A file begins with a checksum of everything that it stands for: format, kind, key and
@@ -6,10 +6,10 @@ content. So one that is cut off, changed, renamed, or written by somebody else's
 written beside its place and moved there when it is whole: whoever reads meanwhile, or is killed while writing, finds
 or leaves the old file, the new one, or none.
 
-Some of what is kept is run. So a file is read only if it, its folder and the cache directory belong to the user (or to
-root) and nobody else may write them. That is looked up on what was opened, never by path, so that nothing can be
+Some of what is stored is run. So a file is read only if it, its folder and the cache directory belong to the user (or
+to root) and nobody else may write them. That is looked up on what was opened, never by path, so that nothing can be
 exchanged in between. Where it does not hold, a `CacheWarning` says so once, and everything is made anew each time.
-Where nothing can be written, nothing is kept, without a word: ``accumulus cache`` says how things stand.
+Where nothing can be written, nothing is stored, without a word: ``accumulus cache`` says how things stand.
 
 Reading a file marks it as used. When the files of a kind are together larger than `LIMIT`, those that were not used for
 longest are dropped.
@@ -34,7 +34,7 @@ from accumulus.errors import CacheWarning
 
 __all__ = ["LIMIT", "Kind", "clear", "contents", "directory", "load", "state", "store"]
 
-#: What is kept; each has a folder of its own.
+#: What is stored; each has a folder of its own.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 
 #: Of the files, not of what is in them. A change that an older version would misread raises it.
@@ -61,11 +61,11 @@ _warned: set[str] = set()
 
 
 class _UntrustedError(OSError):
-    """Others could have written what is kept."""
+    """Others could have written what is stored."""
 
 
 def directory() -> Path:
-    """Where everything is kept.
+    """The cache directory.
 
     Raises:
         OSError: if neither the environment nor the system names a place.
@@ -120,7 +120,7 @@ def contents() -> dict[Kind, list[int]]:
 
 
 def state() -> str:
-    """ "usable", or why nothing is kept, for people.
+    """ "usable", or why nothing is stored, for people.
 
     Raises:
         OSError: if there is no place for a cache.
@@ -139,7 +139,7 @@ def state() -> str:
 
 
 def clear() -> None:
-    """Drop everything that is kept; what is not known to be ours stays.
+    """Drop everything that is stored; what is not known to be ours stays.
 
     Raises:
         OSError: if there is no place for a cache, or it cannot be written.
@@ -152,7 +152,7 @@ def clear() -> None:
 
 
 def _checked(name: str) -> str:
-    assert _NAME.fullmatch(name), f"{name!r} is no name for what is kept"
+    assert _NAME.fullmatch(name), f"{name!r} is no key of the cache"
     return name
 
 

@@ -1,4 +1,4 @@
-"""Versions of the code that made something: what is kept on disk is found again by the same code only."""
+"""Versions of the code that made something: what is in the cache is found again by the same code only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
     parts += map(version_of, packages)
     root = Path(__file__).parent
     for folder in folders:
-        # a package that was moved would no longer count, and what is kept would outlive its code
+        # a package that was moved would no longer count, and the cache would outlive its code
         assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
         for place, _, files in sorted(os.walk(root / folder)):
             for file in sorted(files):

@@ -155,10 +155,14 @@ def test_every_option_that_decides_a_plan_is_part_of_the_key():
 
 
 def test_what_is_made_of_a_plan_is_no_part_of_the_key():
-    others = {"progress": print, "cache": False, "dtype": "float32", "target": "numpy", "sparse": "csr", "threads": 2}
+    others = {"progress": print, "cache": False, "target": "numpy", "sparse": "csr", "threads": 2}
     assert {plan_cache.key_of(GRAPH, Options(**{k: v})) for k, v in others.items()} == {
         plan_cache.key_of(GRAPH, Options())
     }
+    # whether the tape is rewritten afterwards decides what the search counts
+    float32 = {rewritten: Options(dtype="float32", optimise=rewritten) for rewritten in (True, False)}
+    assert plan_cache.key_of(GRAPH, float32[True]) == plan_cache.key_of(GRAPH, Options())
+    assert plan_cache.key_of(GRAPH, float32[False]) != plan_cache.key_of(GRAPH, Options())
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ __all__ = ["Accumulation", "Steps", "minus_ones"]
 PRIME: Final = 2**61 - 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Steps:
-    """Products and sums, appended in the order in which they run."""
+    """Products and sums, appended in the order in which they run; equal if they are the same, however appended."""
 
     edges: int
     is_product: bytearray = field(default_factory=bytearray)
@@ -55,6 +55,14 @@ class Steps:
         """Whether each step is a product, its left and its right operand."""
         left, right = (np.array(column, np.int64) for column in (self.left, self.right))
         return np.array(self.is_product, bool), left, right
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Steps):
+            return NotImplemented
+        mine, theirs = ((steps.edges, steps.is_product, steps.left, steps.right) for steps in (self, other))
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __len__(self) -> int:
         return len(self.left)

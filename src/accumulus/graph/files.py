@@ -48,9 +48,7 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
     """
     end = _end(path)
     if end not in _FORMS:
-        raise ArgumentError(
-            f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(READABLE)}"
-        )
+        raise _unknown(path, READABLE)
     module, read, _ = _FORMS[end]
     if read is None:
         raise GraphError(

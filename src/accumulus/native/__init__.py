@@ -1,1 +1,1 @@
-"""Kernels written in Python and run as machine code: compiled once a machine, kept, and the memory they work in."""
+"""Kernels written in Python and run as machine code: compiled once a machine, cached, and the memory they work in."""

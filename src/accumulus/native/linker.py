@@ -1,7 +1,7 @@
 """A small linker: object code of one module to code that runs in this process, without loading LLVM for it.
 
-Importing llvmlite takes longer than all the rest that a second process does for a function whose code was kept. What is
-left to do with that code is little: its sections are laid side by side in memory of their own, and the distances and
+Importing llvmlite takes longer than all the rest that a second process does for a function whose code is cached. What
+is left to do with that code is little: its sections are laid side by side in memory of their own, and the distances and
 addresses that they lack are filled in.
 
 It knows ELF files for x86-64, position-independent and in the small code model, which is what LLVM is asked for here.
@@ -209,7 +209,7 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     absolute = kinds == _ADDRESS
     full = np.zeros(len(file.symbols), np.int64)
     full[list(addresses)] = list(addresses.values())
-    in_slots = np.logical_or.reduce([kinds == slot for slot in _SLOTS]) if _SLOTS else np.zeros(len(kinds), bool)
+    in_slots = np.isin(kinds, _SLOTS)
     if not ((direct | absolute | in_slots) & (full[symbols] != 0)).all():
         raise UnknownObjectError(f"the object file has relocations of the kinds {sorted(set(kinds.tolist()))}")
     if (targets < 0).any():

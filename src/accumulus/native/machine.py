@@ -1,10 +1,10 @@
-"""Machine code of kernels: finished from LLVM code once a machine, kept, and loaded from then on.
+"""Machine code of kernels: finished from LLVM code once a machine, cached, and loaded from then on.
 
 Kernels are written in Python and compiled by Numba when the package is built (`accumulus.native.compile`). What is left
-to do for the processor at hand takes some tenths of a second for all kernels of a search. The result is kept
+to do for the processor at hand takes some tenths of a second for all kernels of a search. The result is cached
 (`accumulus.cache`) under a key of the kernel's source, the version of LLVM and the processor.
 
-Where nothing can be kept, each process finishes for itself. Damaged files count as none.
+Where nothing can be stored, each process finishes for itself. Damaged files count as none.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def kernel(subject: str) -> Kernel:
 
 
 def prepare(*subjects: str) -> None:
-    """Load kernels; those that are not kept yet are finished, and kept if that is possible."""
+    """Load kernels; those that are not cached yet are finished, and cached if that is possible."""
     if _LOADED.keys() >= set(subjects):
         return
     with _LOCK:

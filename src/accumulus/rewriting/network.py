@@ -59,7 +59,7 @@ class Network:
     """The operations of a tape as nodes that can be rewritten.
 
     Zeros have no sign here. Operations that see it never die, nor does what they are computed from, so that all is
-    there still when the network is written down and `with_signed_zeros` needs it.
+    there still when the network is emitted and `with_signed_zeros` needs it.
 
     Args:
         tape: the program.

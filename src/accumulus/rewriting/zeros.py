@@ -1,4 +1,4 @@
-"""Signs of zeros in a network that is to be written down: in the search they have none.
+"""Signs of zeros in a network that is to be emitted: in the search they have none.
 
 What reaches arctan2 stays as it is while a network is rewritten, up to what makes no difference to zeros without signs:
 ``x + 0`` has become x, and ``b - a`` the negative of ``a - b``. So in the end each of its nodes is defined anew, by the

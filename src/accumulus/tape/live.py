@@ -60,11 +60,16 @@ def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
     """What roots depend on; `rows` are those of the operations."""
     marks = np.zeros(len(tape), bool)
     marks[roots[roots >= 0]] = True
-    # from the last operation to the first; where one takes fewer arguments, a reference of 0 stands for an input
-    to = np.ascontiguousarray(rows[::-1, 1:])
+    return bytearray(_spread(tape, rows, marks, np.ones(rows[:, 1:].shape, bool)).tobytes())
+
+
+def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Marks of operations handed to those arguments, from the last operation to the first."""
+    to, handed = rows[::-1, 1:], handed[::-1]
     start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
-    inside = to >= tape.inputs
-    return bytearray(spread(marks, start[inside], to[inside]).tobytes())
+    # where an operation takes fewer arguments, a reference of 0 stands for an input
+    inside = handed & (to >= tape.inputs)
+    return spread(marks, start[inside], to[inside])
 
 
 def seeing_zero_signs(tape: Tape) -> Integers:
@@ -79,11 +84,8 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
     marks[seeing_zero_signs(tape)] = True
     if not marks.any():
         return marks
-    rows = rows_of(tape, tape.inputs)[::-1]
-    to = rows[:, 1:]
-    start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
-    handed = _HANDS_ON[rows[:, 0]] & (to >= tape.inputs)
-    return spread(marks, start[handed], to[handed])
+    rows = rows_of(tape, tape.inputs)
+    return _spread(tape, rows, marks, _HANDS_ON[rows[:, 0]])
 
 
 def signed_rows(tape: Tape, start: int = 0) -> Integers:

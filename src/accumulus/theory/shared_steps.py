@@ -9,7 +9,7 @@ from accumulus.elimination.accumulation import Steps
 __all__ = ["SharedSteps"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SharedSteps(Steps):
     """Products and sums, appended unless they are there.
 

@@ -106,7 +106,7 @@ def plan_as_data(plan: Plan) -> dict[str, Any]:
         "seconds": float(plan.seconds),
         "order": None if plan.order is None else [int(v) for v in plan.order],
     }
-    if plan.order is None or not _same(accumulation_of(plan.graph, plan.order), accumulation):
+    if plan.order is None or accumulation_of(plan.graph, plan.order) != accumulation:
         data["steps"] = [[_SIGNS[bool(is_product)], left, right] for is_product, left, right in accumulation.steps]
         data["entries"] = [[row, column, entry] for (row, column), entry in accumulation.entries.items()]
     return data
@@ -221,15 +221,6 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     # the bound was found for other operations if these differ
     bound = plan.lower_bound if cost == plan.cost else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)
-
-
-def _same(a: Accumulation, b: Accumulation) -> bool:
-    return (
-        a.steps.is_product == b.steps.is_product
-        and a.steps.left == b.steps.left
-        and a.steps.right == b.steps.right
-        and a.entries == b.entries
-    )
 
 
 def _text(data: Mapping[str, Any]) -> str:
