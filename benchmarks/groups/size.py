@@ -21,10 +21,10 @@ import numpy as np
 
 import accumulus as acc
 from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.search.pricing import cost_of_order
 from accumulus.search.sweeps import forward_order, reverse_order
 from groups import Settings
 from groups.methods import peak

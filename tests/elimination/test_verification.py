@@ -1,4 +1,4 @@
-"""`Accumulation.verify`: passes what computes the Jacobian, and nothing else.
+"""`Accumulation.verify`: lets pass what computes the Jacobian, and nothing else.
 
 A mutated accumulation may still be right (a sum turned round, a product of units). What it computes is therefore worked
 out as polynomials in the labels, which do not commute, and verify must refuse exactly those whose polynomials differ.
@@ -15,12 +15,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from path_sums import all_paths, as_numbers, polynomials
 
+from accumulus.elimination import steps as steps_module
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
-from accumulus.search import elimination, passes
 from accumulus.search.find import plan
 
 LADDER = DifferentiationGraph(
@@ -38,11 +38,10 @@ LADDER = DifferentiationGraph(
 )
 
 
-@pytest.fixture
-def everything_large(monkeypatch):
-    """All graphs are verified by compiled code, where that is asked for."""
-    monkeypatch.setattr(elimination, "LARGE", -1)
-    monkeypatch.setattr(passes, "_CHUNK", 2)
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Even small programs are verified in several calls."""
+    monkeypatch.setattr(steps_module, "CHUNK", 2)
 
 
 def with_step(accumulation: Accumulation, position: int, step: tuple[int, int, int]) -> Accumulation:
@@ -138,18 +137,17 @@ def turned(graph: DifferentiationGraph, *products: tuple[int, int]) -> Accumulat
     return Accumulation(graph, steps, {(0, 0): len(graph.sources) + len(steps) - 1})
 
 
-@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
-def test_the_order_of_factors_counts(verify, everything_large):
+def test_the_order_of_factors_counts():
     four = chain(None, None, None, None)
     for seed in range(20):
-        verify(turned(four, (0, 1), (2, 3), (4, 5)), seed)
-        verify(turned(four, (1, 2), (0, 4), (5, 3)), seed)
+        turned(four, (0, 1), (2, 3), (4, 5)).verify(seed)
+        turned(four, (1, 2), (0, 4), (5, 3)).verify(seed)
         for wrong in [
             *([(1, 0), (2, 3), (4, 5)], [(0, 1), (3, 2), (4, 5)], [(0, 1), (2, 3), (5, 4)]),
             *([(1, 0), (3, 2), (4, 5)], [(1, 0), (3, 2), (5, 4)], [(0, 2), (1, 3), (4, 5)], [(0, 3), (1, 2), (4, 5)]),
         ]:
             with pytest.raises(VerificationError, match="derivatives of root"):
-                verify(turned(four, *wrong), seed)
+                turned(four, *wrong).verify(seed)
 
 
 def test_units_and_sums_commute():
@@ -160,33 +158,31 @@ def test_units_and_sums_commute():
         turned(graph, (2, 1), (3, 0)).verify()
 
 
-@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
-def test_every_structural_nonzero_has_an_entry(verify, everything_large):
+def test_every_structural_nonzero_has_an_entry():
     """Also one whose paths cancel: 1 · 1 - 1 is 0, at every point, and a place of the sparse result all the same."""
     graph = DifferentiationGraph([("y", "a", 1), ("a", "x", 1), ("y", "x", -1), ("y", "w"), ("a", "w")])
     right = eliminate_vertices(graph, graph.intermediates)
-    verify(right)
+    right.verify()
     for entry in right.entries:
         with pytest.raises(VerificationError, match="derivatives of root"):
-            verify(replace(right, entries={e: r for e, r in right.entries.items() if e != entry}))
+            replace(right, entries={e: r for e, r in right.entries.items() if e != entry}).verify()
 
 
-@pytest.mark.parametrize("verify", [Accumulation.verify, passes.verify])
-def test_sizes_have_to_match(verify, everything_large):
+def test_sizes_have_to_match():
     sizes = {"y": 2, "a": 3, "x": 3}
     graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x", "s"), ("z", "x")], sizes={**sizes, "z": 3})
     right = eliminate_vertices(graph, graph.intermediates)
-    verify(right)
+    right.verify()
     steps = Steps(4)
     steps.product(1, 0)
     with pytest.raises(VerificationError, match="step 4 is the product of a 3 × 3 and a 2 × 3 label"):
-        verify(Accumulation(graph, steps, {}))
+        Accumulation(graph, steps, {}).verify()
     steps = Steps(4)
     steps.sum(steps.product(0, 1), 1)
     with pytest.raises(VerificationError, match="step 5 is the sum of a 2 × 3 and a 3 × 3 label"):
-        verify(Accumulation(graph, steps, {}))
+        Accumulation(graph, steps, {}).verify()
     with pytest.raises(VerificationError, match=r"entry .* is a label of sizes"):
-        verify(replace(right, entries={**right.entries, (0, 0): right.entries[1, 0], (1, 0): right.entries[0, 0]}))
+        replace(right, entries={**right.entries, (0, 0): right.entries[1, 0], (1, 0): right.entries[0, 0]}).verify()
 
 
 def test_steps_of_another_graph():

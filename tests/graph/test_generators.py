@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.elimination.cost import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
 from accumulus.graph.generators.draws import Draws
 from accumulus.graph.graph import Kind
 from accumulus.objective import Objective
-from accumulus.search.greedy import markowitz_order
 
 NAMES = tuple(graphs.generators())
 SEEDED = tuple(name for name in NAMES if "seed" in graphs.get(name).parameters)

@@ -1,16 +1,28 @@
-"""Large graphs: compiled elimination, verification and cost do what the plain ones do; search in windows."""
+"""Compiled elimination, verification and counting do what the plain ones do; large graphs, and search in windows."""
 
 import random
 from itertools import islice
 
 import numpy as np
 import pytest
+from plain_elimination import plain_count, plain_elimination, plain_markowitz, plain_price, plainly_right
 
 import accumulus as acc
-from accumulus.deadline import FOREVER
+from accumulus.elimination import labels, vertex
+from accumulus.elimination import steps as steps_module
 from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.compiled import labels_kernel, vertex_kernel
 from accumulus.elimination.cost import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.elimination.labels import Labels
+from accumulus.elimination.vertex import (
+    UNLIMITED,
+    Limit,
+    VertexElimination,
+    cost_of_order,
+    eliminate_vertices,
+    markowitz_order,
+    price,
+)
 from accumulus.errors import OrderError, VerificationError
 from accumulus.graph.generators import (
     banded,
@@ -26,12 +38,8 @@ from accumulus.graph.generators import (
 )
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import elimination, large, passes, windows
-from accumulus.search.compiled import elimination_kernel, passes_kernel
-from accumulus.search.elimination import UNLIMITED, Limit
-from accumulus.search.greedy import greedy_orders, markowitz_order
-from accumulus.search.large import LargeElimination, accumulation_of, large_markowitz, large_price
-from accumulus.search.pricing import cost_of_order, price
+from accumulus.search import windows
+from accumulus.search.greedy import greedy_orders
 from accumulus.search.sweeps import forward_order, reverse_order
 from accumulus.search.windows import Windows
 
@@ -59,13 +67,12 @@ GRAPHS = PLAIN + [with_sizes(with_labels(graph, seed=1), largest=4, seed=2) for 
 
 
 @pytest.fixture
-def everything_large(monkeypatch):
-    """All graphs are large, and what the kernels are given is small, so that it has to grow."""
-    monkeypatch.setattr(elimination, "LARGE", -1)
-    monkeypatch.setattr(large, "_WAITING", 16)
-    monkeypatch.setattr(large, "_SLICE", 50)
-    monkeypatch.setattr(large, "_FIRST", 1)
-    monkeypatch.setattr(passes, "_CHUNK", 16)
+def small_memory(monkeypatch):
+    """What the kernels are given is small, so that it has to grow."""
+    monkeypatch.setattr(vertex, "_WAITING", (4, 16))
+    monkeypatch.setattr(vertex, "_SLICE", 50)
+    monkeypatch.setattr(vertex, "_FIRST", 1)
+    monkeypatch.setattr(steps_module, "CHUNK", 16)
 
 
 def interpreted(monkeypatch, driver, state, perform):
@@ -96,80 +103,76 @@ def _no_exception(check):
     return True
 
 
+@pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
-def test_compiled_elimination_is_the_plain_one(graph, objective, monkeypatch):
-    plain = markowitz_order(graph, objective)
-    orders = _orders(graph, objective)
-    prices = [price(graph, order, objective) for order in orders]
-    written = [eliminate_vertices(graph, order) for order in orders]
-    monkeypatch.setattr(large, "_WAITING", 16)
-    monkeypatch.setattr(large, "_SLICE", 50)
-    monkeypatch.setattr(large, "_FIRST", 1)
-    monkeypatch.setattr(elimination, "LARGE", -1)
-    for limits in (UNLIMITED, Limit(plain[0].cost[0]), Limit(products=plain[0].products)):
-        assert large_markowitz(graph, objective, limits, FOREVER) == plain
-    for limits in (Limit(plain[0].cost[0] - 1), Limit(products=plain[0].products - 1)):
-        assert plain[0].cost[0] == 0 or large_markowitz(graph, objective, limits, FOREVER) is None
-    for order, priced, expected in zip(orders, prices, written, strict=True):
+def test_compiled_elimination_is_the_plain_one(graph, objective):
+    expected = plain_markowitz(graph, objective)
+    for limits in (UNLIMITED, Limit(expected[0].cost[0]), Limit(products=expected[0].products)):
+        assert markowitz_order(graph, objective, limits) == expected
+    for limits in (Limit(expected[0].cost[0] - 1), Limit(products=expected[0].products - 1)):
+        assert expected[0].cost[0] == 0 or markowitz_order(graph, objective, limits) is None
+    for order in _orders(graph, objective):
+        priced = plain_price(graph, order, objective)
         for limits in (UNLIMITED, Limit(priced.cost[0]), Limit(products=priced.products)):
-            assert large_price(graph, order, objective, limits, FOREVER) == priced
+            assert price(graph, order, objective, limits) == priced
         for limits in (Limit(priced.cost[0] - 1), Limit(products=priced.products - 1)):
-            assert priced.cost[0] == 0 or large_price(graph, order, objective, limits, FOREVER) is None
-        made = accumulation_of(graph, order)
-        assert list(made.steps) == list(expected.steps)
-        assert list(made.entries.items()) == list(expected.entries.items())
+            assert priced.cost[0] == 0 or price(graph, order, objective, limits) is None
+        made, plain = eliminate_vertices(graph, order), plain_elimination(graph, order)
+        assert list(made.steps) == list(plain.steps)
+        assert list(made.entries.items()) == list(plain.entries.items())
 
 
-@pytest.mark.usefixtures("everything_large")
+@pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
 def test_machine_code_of_elimination_does_what_python_does(graph, monkeypatch):
     def told():
-        priced, order = large_markowitz(graph, Objective.MULTIPLICATIONS, UNLIMITED, FOREVER)
-        written = accumulation_of(graph, order)
-        state = LargeElimination(graph, Objective.FMA)
+        priced, order = markowitz_order(graph, Objective.MULTIPLICATIONS)
+        made = eliminate_vertices(graph, order)
+        state = VertexElimination(graph, Objective.FMA)
         given = np.array([v for v in order if v not in dead], np.int64)
         arranged, cost = state.arranged(given, given[::-1].copy())
-        half = LargeElimination(graph, Objective.FMA)
+        half = VertexElimination(graph, Objective.FMA)
         costs = np.zeros(len(given) // 2, np.int64)
         half.follow(given[: len(costs)], costs=costs)
         listed = [half.edges_at(given[len(costs) :], most) for most in (10**6, 4)]
-        return priced, order, list(written.steps), written.entries, arranged.tolist(), cost, costs.tolist(), listed
+        return priced, order, list(made.steps), made.entries, arranged.tolist(), cost, costs.tolist(), listed
 
-    dead = set(LargeElimination(graph, Objective.FMA).dead.tolist())
+    dead = set(VertexElimination(graph, Objective.FMA).dead.tolist())
     expected = told()
-    states = interpreted(monkeypatch, large, "EliminationState", elimination_kernel.perform)
+    states = interpreted(monkeypatch, vertex, "EliminationState", vertex_kernel.perform)
     assert told() == expected
     assert len(states) == 4
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
-def test_greedy_orders_of_large_graphs_hold_the_cheapest(graph, objective, monkeypatch):
-    expected = min(each.priced.cost for each in greedy_orders(graph, objective))
-    monkeypatch.setattr(elimination, "LARGE", -1)
+def test_greedy_orders_hold_the_cheapest(graph, objective):
     found = greedy_orders(graph, objective)
-    assert min(each.priced.cost for each in found) == expected
+    orders = (forward_order(graph), reverse_order(graph), markowitz_order(graph, objective)[1])
+    assert min(each.priced.cost for each in found) == min(price(graph, order, objective).cost for order in orders)
     for each in found:
-        assert each.priced == large_price(graph, each.order, objective, UNLIMITED, FOREVER)
+        assert each.priced == price(graph, each.order, objective)
 
 
-@pytest.mark.usefixtures("everything_large")
+@pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
-def test_compiled_passes_agree_with_the_plain_ones(graph):
+def test_verification_and_counts_agree_with_the_plain_ones(graph):
     accumulation = eliminate_vertices(graph, forward_order(graph))
-    passes.verify(accumulation, seed=1)
-    assert passes._is_right(accumulation, 1)
+    accumulation.verify(seed=1)
+    assert plainly_right(accumulation)
     for objective in OBJECTIVES:
-        assert passes.cost_of(accumulation, objective) == count(accumulation, objective)
+        assert count(accumulation, objective) == plain_count(accumulation, objective.every_product)
 
 
-@pytest.mark.usefixtures("everything_large")
+@pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_machine_code_of_passes_does_what_python_does(graph, monkeypatch):
+def test_machine_code_of_labels_does_what_python_does(graph, monkeypatch):
     def told():
-        cost, labels = passes._priced(accumulation, every_product=False)
-        return passes._is_right(accumulation, 1), passes._is_right(wrong, 1), cost, labels.tolist()
+        found = Labels(graph, accumulation.steps, every_product=False)
+        ends = found.ends(np.arange(len(graph.sources) + len(accumulation.steps)))
+        right = [_no_exception(each.verify) for each in (accumulation, wrong)]
+        return right, found.cost, [end.tolist() for end in ends]
 
     accumulation = eliminate_vertices(graph, forward_order(graph))
     changed = Steps(len(graph.sources))
@@ -178,15 +181,15 @@ def test_machine_code_of_passes_does_what_python_does(graph, monkeypatch):
         changed._append(*step)
     wrong = Accumulation(graph, changed, accumulation.entries)
     expected = told()
-    assert expected[:2] == (True, False)
-    states = interpreted(monkeypatch, passes, "PassesState", passes_kernel.perform)
+    assert expected[0] == [True, False]
+    states = interpreted(monkeypatch, labels, "LabelsState", labels_kernel.perform)
     assert told() == expected
     assert len(states) >= 2
 
 
-@pytest.mark.usefixtures("everything_large")
+@pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_compiled_verification_rejects_what_the_plain_one_rejects(graph):
+def test_verification_rejects_what_the_plain_one_rejects(graph):
     accumulation = eliminate_vertices(graph, forward_order(graph))
     steps = list(accumulation.steps)
     rng = random.Random(0)
@@ -199,30 +202,38 @@ def test_compiled_verification_rejects_what_the_plain_one_rejects(graph):
         for step in [*steps[:k], other, *steps[k + 1 :]]:
             changed._append(*step)
         wrong = Accumulation(graph, changed, accumulation.entries)
-        right_ = _no_exception(wrong.verify)
-        assert passes._is_right(wrong, 0) == right_ == _no_exception(lambda wrong=wrong: passes.verify(wrong))
+        right_ = plainly_right(wrong)
+        assert _no_exception(wrong.verify) == right_
         rejected += not right_
     assert rejected
     for entry in ({(0, -1): 0}, {(len(graph.roots), 0): 0}, {(0, 0): -1}, {(0, 0): len(graph.sources) + len(steps)}):
         with pytest.raises(VerificationError, match="entry"):
-            passes.verify(Accumulation(graph, accumulation.steps, {**accumulation.entries, **entry}))
+            Accumulation(graph, accumulation.steps, {**accumulation.entries, **entry}).verify()
     with pytest.raises(VerificationError, match="root"):
-        passes.verify(Accumulation(graph, accumulation.steps, {}))
+        Accumulation(graph, accumulation.steps, {}).verify()
 
 
-@pytest.mark.usefixtures("everything_large")
+def test_counting_reads_nothing_that_is_not_there():
+    graph = layered(4, 4, 2)
+    for reference in (-1, 10**9):
+        steps = Steps(len(graph.sources))
+        steps.product(0, reference)
+        with pytest.raises(VerificationError, match="not there"):
+            count(Accumulation(graph, steps, {}), "fma")
+
+
 def test_an_order_that_is_none_is_refused():
     graph = layered(4, 4, 2)
     order = forward_order(graph)
     for wrong in (order[1:], (*order, order[0]), (*order, graph.roots[0])):
         with pytest.raises(OrderError):
-            accumulation_of(graph, wrong)
+            eliminate_vertices(graph, wrong)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_a_rewritten_order_costs_the_same(graph):
     for order in _orders(graph, Objective.FMA):
-        state = LargeElimination(graph, Objective.FMA)
+        state = VertexElimination(graph, Objective.FMA)
         given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
         arranged, cost = state.arranged(given, given[::-1].copy())
         assert sorted(arranged.tolist()) == sorted(given.tolist())
@@ -269,7 +280,6 @@ def test_iterations_limit_windows():
 @pytest.fixture(scope="module")
 def large_graph():
     graph = layered(700, 8, 2)
-    assert elimination.is_large(graph)
     return graph
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
 from accumulus.elimination.cost import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.elimination.vertex import Limit, cost_of_order, eliminate_vertices, markowitz_order, price
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
@@ -19,10 +19,9 @@ from accumulus.objective import Objective
 from accumulus.search import annealing, sweeps
 from accumulus.search.annealing import Annealing
 from accumulus.search.compiled import order_kernel
-from accumulus.search.elimination import Elimination, Limit
+from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
-from accumulus.search.greedy import greedy_orders, markowitz_order
-from accumulus.search.pricing import cost_of_order, price
+from accumulus.search.greedy import greedy_orders
 from accumulus.search.sweeps import forward_order, reverse_order
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])

@@ -34,7 +34,7 @@ GRAPH = generators.random_dag(seed=1)
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """Where plans are kept: a cache of this test alone, beside the kernels that are loaded already."""
-    prepare("search.order", "theory.mixed", "theory.faces", "search.elimination", "search.passes")
+    prepare("search.order", "theory.mixed", "theory.faces", "elimination.vertex", "elimination.labels")
     monkeypatch.setenv(plan_cache.SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     plan_cache.search_version()

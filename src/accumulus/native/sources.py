@@ -14,7 +14,7 @@ __all__ = ["PACKAGE", "digest", "subjects"]
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
-_IMPORT: Final = re.compile(r"^\s*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
+_IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 
 def subjects() -> list[str]:
@@ -35,16 +35,30 @@ def digest(subject: str) -> str:
     known: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()
-        path = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
-        if module in known or not path.exists():
+        if module in known:
             continue
-        text = known[module] = path.read_bytes()
-        if ".compiled." in module or ".native." in module:
-            for found, names in _IMPORT.findall(text.decode()):
-                # "from package import module" names the module last
-                waiting += [found, *(f"{found}.{each.strip()}" for each in names.split(",") if each.strip())]
+        text, imports = _module(module)
+        if text is not None:
+            known[module] = text
+            waiting += imports
     everything = hashlib.sha256()
     for module, text in sorted(known.items()):
         everything.update(f"{module} {len(text)}\n".encode())
         everything.update(text)
     return everything.hexdigest()
+
+
+@cache
+def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
+    """The source of a module, None if there is no such file; and what it may import, if it is compiled."""
+    try:
+        text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_bytes()
+    except OSError:
+        return None, ()
+    if ".compiled." not in module and ".native." not in module:
+        return text, ()
+    imports = []
+    for found, names in _IMPORT.findall(text.decode()):
+        # "from package import module" names the module last
+        imports += [found, *(f"{found}.{each.strip()}" for each in names.split(",") if each.strip())]
+    return text, tuple(imports)

@@ -16,10 +16,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.elimination.vertex import Cost
 from accumulus.native.machine import kernel
 from accumulus.objective import Objective
 from accumulus.search.compiled.order_state import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
-from accumulus.search.elimination import Cost, Elimination
+from accumulus.search.elimination import Elimination
 from accumulus.search.encoding import BitRows
 
 __all__ = ["LARGEST", "Annealing", "seed_of"]

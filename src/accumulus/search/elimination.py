@@ -1,77 +1,29 @@
-"""What vertex elimination does to a graph, without the expressions: which edges are left, their kinds, what
-each vertex costs.
+"""Small graphs from which vertices are eliminated, with the level of each edge at hand: what searches begin with.
 
-A label matters to the cost by its level only: ±1, another constant, or variable. A product takes the higher
-level of its factors, and a sum of two labels is at least a constant. Costs are pairs, so that orders which are
-equal under the objective are told apart: (fma, multiplications) for the objective "fma", (multiplications, fma)
-for the others.
+What annealing encodes for its kernel, what the exact searches reduce, and what bounds are found on. Orders of graphs of
+any size are followed by `accumulus.elimination.vertex`, of which the levels and costs are.
 
-Time: a dictionary operation or two for every product, on all graphs.
+Time: a dictionary operation or two for every product.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.vertex import LEVELS, Cost
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 
-__all__ = [
-    "LARGE",
-    "LEVELS",
-    "UNLIMITED",
-    "Cost",
-    "Elimination",
-    "Limit",
-    "Priced",
-    "count_live",
-    "is_large",
-]
-
-#: Cost under the objective, then under the one that breaks ties.
-Cost = tuple[int, int]
-
-#: Level of a label by its kind: ±1, constant, variable.
-LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
-
-#: Edges beyond which orders are priced, and written down, by `accumulus.search.large`; and pairs of edges at the same
-#: intermediate vertex, or of roots and terminals.
-LARGE: Final = 5_000
-_DENSE: Final = 20_000
-
-
-class Priced(NamedTuple):
-    """What an order takes: its cost, products of labels whatever they cost, and additions of labels."""
-
-    cost: Cost
-    products: int
-    additions: int
-
-    @property
-    def steps(self) -> int:
-        """Products and additions."""
-        return self.products + self.additions
-
-
-class Limit(NamedTuple):
-    """Beyond it an order is given up: its cost under the objective, and its products whatever they cost."""
-
-    cost: float = math.inf
-    products: float = math.inf
-
+__all__ = ["Elimination", "count_live"]
 
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40
 _MASK: Final = (1 << _BITS) - 1
 _COUNTS: Final = (0, 1, 1 + (1 << _BITS), 1 + (1 << _BITS) + (1 << 2 * _BITS))
-
-
-UNLIMITED: Final = Limit()
 
 
 class Elimination:
@@ -81,7 +33,6 @@ class Elimination:
         successors, predecessors: level of each edge, by vertex and neighbour.
         intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
         dead: the other intermediates; they cost nothing, whenever they are eliminated.
-        products, additions: of labels, made so far.
         deadline: when it passes, what searches the graph raises `OutOfTimeError`.
     """
 
@@ -93,7 +44,6 @@ class Elimination:
         self.successors: list[dict[int, int]] = [{} for _ in range(count)]
         self.predecessors: list[dict[int, int]] = [{} for _ in range(count)]
         self._above, self._below = [0] * count, [0] * count
-        self.products = self.additions = 0
         live = graph.live_edges
         ends = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True)
         for j, i, kind in ends:
@@ -120,7 +70,6 @@ class Elimination:
         state.sizes = list(sizes)
         state.successors, state.predecessors = [{} for _ in range(count)], [{} for _ in range(count)]
         state._above, state._below = [0] * count, [0] * count
-        state.products = state.additions = 0
         for j, i, level in edges:
             state._connect(j, i, level)
         state.intermediates, state.dead = tuple(intermediates), ()
@@ -149,10 +98,6 @@ class Elimination:
         # `Objective.ranked`, for each of many vertices
         return (fma, multiplications) if self._fma_first else (multiplications, fma)
 
-    def products_with(self, k: int) -> int:
-        """Products so far if k is eliminated next."""
-        return self.products + len(self.predecessors[k]) * len(self.successors[k])
-
     def eliminate(self, k: int) -> None:
         """Replace the edges at k by edges from what depends on it to what it depends on."""
         above, below = self.predecessors[k], self.successors[k]
@@ -164,11 +109,8 @@ class Elimination:
             del self.predecessors[i][k]
             self._above[i] -= size * _COUNTS[level]
         for j, a in above.items():
-            others = len(self.successors[j])
             for i, b in below.items():
                 self._connect(j, i, a if a > b else b)
-            self.additions += others + len(below) - len(self.successors[j])
-        self.products += len(above) * len(below)
         self.predecessors[k], self.successors[k] = {}, {}
 
 
@@ -179,13 +121,3 @@ def count_live(graph: DifferentiationGraph) -> int:
     on_a_path = np.zeros_like(inner)
     on_a_path[graph.sources[graph.live_edges]] = True
     return int(np.count_nonzero(inner & on_a_path))
-
-
-def is_large(graph: DifferentiationGraph) -> bool:
-    """Whether the graph is eliminated by compiled code, with the same results."""
-    if len(graph.sources) > LARGE or len(graph.roots) * len(graph.terminals) > _DENSE:
-        return True
-    live, count = graph.live_edges, len(graph.vertices)
-    pairs = np.bincount(graph.targets[live], minlength=count) * np.bincount(graph.sources[live], minlength=count)
-    pairs[[*graph.roots, *graph.terminals]] = 0
-    return int(pairs.sum()) > _DENSE

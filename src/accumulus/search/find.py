@@ -15,7 +15,6 @@ from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
 from accumulus.search.parallel import OtherParts
-from accumulus.search.passes import verify
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled, key_of, load, store
 from accumulus.search.registry import SearchResult, get
@@ -127,7 +126,7 @@ def find_plan(
             _search(graph, options, until) if order is None else SearchResult(graph, "order", _numbered(graph, order))
         )
         with until.paused():
-            verify(found.accumulation)
+            found.accumulation.verify()
             cost = found.cost(options.objective)
         own = Plan(
             graph,

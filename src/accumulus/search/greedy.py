@@ -9,27 +9,22 @@ An order is counted by what it does, too: products that are free under the objec
 have to be written, verified and emitted. So orders of many more products than the better sweep are given up, however
 little they cost. What forward and reverse elimination do is known without doing it, from how many roots and terminals
 each vertex joins.
-
-Time: Markowitz takes a few dictionary operations and a heap operation for each product and each edge that is
-filled in.
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
+from accumulus.elimination.vertex import UNLIMITED, Limit, Priced, markowitz_order, price
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.elimination import UNLIMITED, Cost, Elimination, Limit, Priced, is_large
-from accumulus.search.pricing import price
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.sweeps import Greedy, cheapest_sweep, forward_order, reverse_order, sweep_counts
 
-__all__ = ["greedy_orders", "markowitz_order"]
+__all__ = ["greedy_orders"]
 
 #: Products up to which all greedy orders are compared, whatever the best of them makes.
 CHEAP: Final = 10_000
@@ -39,66 +34,18 @@ FEW: Final = 4
 MANY: Final = 8
 
 
-def markowitz_order(
-    graph: DifferentiationGraph, objective: Objective, limit: Limit = UNLIMITED, deadline: Deadline = FOREVER
-) -> tuple[Priced, tuple[int, ...]] | None:
-    """All intermediates, each the cheapest of those left when it goes, and what they take; None once over the limit.
-
-    Ties go to the one that the fewest others depend on, then to the one nearest to the roots.
-
-    Raises:
-        OutOfTimeError: if the deadline passes before.
-    """
-    if is_large(graph):
-        from accumulus.search.large import large_markowitz
-
-        return large_markowitz(graph, objective, limit, deadline)
-    state = Elimination(graph, objective)
-    place = {k: -position for position, k in enumerate(state.intermediates)}
-
-    def key(k: int) -> tuple[Cost, int, int]:
-        return state.cost(k), len(state.predecessors[k]), place[k]
-
-    current = {k: key(k) for k in state.intermediates}
-    heap = [(known, k) for k, known in current.items()]
-    heapq.heapify(heap)
-    order: list[int] = []
-    total = tie = 0
-    while heap:
-        known, k = heapq.heappop(heap)
-        if current.get(k) != known:
-            continue  # has been pushed again with another key, or is gone
-        deadline.check()
-        total += known[0][0]
-        tie += known[0][1]
-        if total > limit.cost or state.products_with(k) > limit.products:
-            return None
-        del current[k]
-        order.append(k)
-        neighbours = [v for v in (*state.predecessors[k], *state.successors[k]) if v in current]
-        state.eliminate(k)
-        for v in neighbours:
-            new = key(v)
-            if new != current[v]:
-                current[v] = new
-                heapq.heappush(heap, (new, v))
-    return Priced((total, tie), state.products, state.additions), (*order, *state.dead)
-
-
 def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
     """The three orders, simplest first, as far as they are worth it and there is time.
 
     An order is given up once it makes `MANY` times the products of the better sweep; where sweeps cannot be counted, a
-    limit rises until one of the three stays below. Of large graphs under objectives of eliminations, also once it costs
-    more than what was found before. Costs of objectives that are counted on the tape are multiplications.
+    limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than what
+    was found before. Costs of objectives that are counted on the tape are multiplications.
     """
     counted, exact = sweep_counts(graph)
     orders = {"forward": forward_order(graph), "reverse": reverse_order(graph)}
     some_choice = orders["forward"] != orders["reverse"]
-    large = is_large(graph)
-    if large:
-        with deadline.paused():
-            prepare("search.elimination", "search.passes")  # side by side, where they have to be compiled
+    with deadline.paused():
+        prepare("elimination.vertex", "elimination.labels")  # side by side, where they have to be compiled
     least = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
     most = max(CHEAP, MANY * least)
     found: dict[str, Greedy] = {}
@@ -106,10 +53,10 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     def limit() -> Limit:
         """For what is tried next."""
         known = [greedy.priced for greedy in found.values()]
-        if not large or not known:
+        if not known:
             return Limit(products=most)
         if objective.on_tape:
-            return Limit(products=min(most, 2 * min(priced.products for priced in known)))
+            return Limit(products=min(most, max(CHEAP, 2 * min(priced.products for priced in known))))
         return Limit(min(priced.cost[0] for priced in known), most)
 
     def priced_sweep(name: str) -> Priced | None:

@@ -15,9 +15,9 @@ from typing import Final
 
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
+from accumulus.elimination.vertex import Cost
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
-from accumulus.search.elimination import Cost
 from accumulus.search.registry import SearchResult
 
 __all__ = ["Candidate", "cheapest_program"]

@@ -15,11 +15,11 @@ from typing import Final
 
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import METHODS, check_method
 from accumulus.options import Options
-from accumulus.search.large import accumulation_of
-from accumulus.search.passes import cost_of
 from accumulus.search.sweeps import cheapest_sweep
 from accumulus.search.workload import Workload
 
@@ -56,12 +56,12 @@ class SearchResult:
         if self._accumulation is not None:
             return self._accumulation
         assert self.order is not None, "a method returns an order or an accumulation"
-        return accumulation_of(self.graph, self.order)
+        return eliminate_vertices(self.graph, self.order)
 
     def cost(self, objective: str) -> int:
         """Its cost, as `accumulus.elimination.cost` counts it."""
         if objective not in self._costs:
-            self._costs[objective] = cost_of(self.accumulation, objective)
+            self._costs[objective] = count(self.accumulation, objective)
         return self._costs[objective]
 
 

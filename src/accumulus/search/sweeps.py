@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from accumulus.elimination.vertex import Priced
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
-from accumulus.search.elimination import Priced
 
 __all__ = ["Greedy", "cheapest_sweep", "forward_order", "reverse_order", "sweep_counts"]
 

@@ -6,7 +6,7 @@ a small graph of their own: they and their neighbours, as the vertices before ha
 large graph from window to window, `accumulus.search.annealing` orders each, and what it gains is gained as a whole.
 
 A window is worth its time if its vertices are neighbours. So the order is rewritten first as one of equal cost, depth
-first (`LargeElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
+first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
 rest; then the order is rewritten again, so that other windows are cut, until such rounds gain too little.
 
 Deterministic, as long as neither the time limit nor Ctrl-C ends it. Time: that of one elimination for each pass over
@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.vertex import Cost, VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort
 from accumulus.search.annealing import DEAREST, Annealing
-from accumulus.search.elimination import Cost, Elimination
-from accumulus.search.large import LargeElimination
+from accumulus.search.elimination import Elimination
 
 __all__ = ["Windows"]
 
@@ -118,9 +118,9 @@ class Windows:
             if misses == _PATIENCE[effort]:
                 return
 
-    def _whole(self) -> LargeElimination:
+    def _whole(self) -> VertexElimination:
         """The graph, nothing eliminated."""
-        return LargeElimination(self._graph, self._objective, deadline=self._deadline)
+        return VertexElimination(self._graph, self._objective, deadline=self._deadline)
 
     def _arrange(self, rng: np.random.Generator | None) -> Integers:
         """Rewrite the order as one of equal cost; returns what each vertex costs."""
@@ -149,7 +149,7 @@ class Windows:
             at = end
             yield visits, self.cost[0]
 
-    def _anneal(self, state: LargeElimination, start: int, end: int, seed: tuple[int, ...]) -> int:
+    def _anneal(self, state: VertexElimination, start: int, end: int, seed: tuple[int, ...]) -> int:
         """Order the vertices of a window anew, if that is better; returns how many were visited."""
         window = self._order[start:end]
         edges = state.edges_at(window, MOST_EDGES)

@@ -31,9 +31,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
-from accumulus.search.elimination import LEVELS, Elimination
+from accumulus.search.elimination import Elimination
 from accumulus.theory.flows import Neighbours, Path, disjoint_paths
 from accumulus.theory.graphs.traversal import topological
 

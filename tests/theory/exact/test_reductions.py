@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
+from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.search.pricing import cost_of_order
 from accumulus.theory.exact.reductions import ReducedPart, parts, reduced
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)

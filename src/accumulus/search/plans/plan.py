@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.cost import count
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort
-from accumulus.search.passes import cost_of, verify
 from accumulus.text import printable
 
 __all__ = ["Plan"]
@@ -51,7 +51,7 @@ class Plan:
     def costs(self) -> dict[Objective, int]:
         """Cost under every objective."""
         return {
-            objective: self.cost if objective == self.objective else cost_of(self.accumulation, objective)
+            objective: self.cost if objective == self.objective else count(self.accumulation, objective)
             for objective in Objective
         }
 
@@ -94,12 +94,12 @@ class Plan:
         Raises:
             VerificationError: if it does not, or is not.
         """
-        verify(self.accumulation)
+        self.accumulation.verify()
         if self.accumulation.graph is not self.graph:
             raise VerificationError("the plan's accumulation is for another graph than the plan; make the plan again")
         if self.order is not None and sorted(self.order) != list(self.graph.intermediates):
             raise VerificationError(f"the plan's order is {self.order!r:.60}; expected every intermediate vertex once")
-        counted = self.cost if self.objective.on_tape else cost_of(self.accumulation, self.objective)
+        counted = self.cost if self.objective.on_tape else count(self.accumulation, self.objective)
         if counted != self.cost or (self.lower_bound is not None and self.lower_bound > self.cost):
             raise VerificationError(
                 f"the plan claims to cost {self.cost} {self.objective}, and that none costs less than "

@@ -21,13 +21,13 @@ from reprlib import repr as shortened
 from typing import Any, Final
 
 from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.cost import count
+from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.json_files import graph_as_data, graph_from_data
 from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
 from accumulus.objective import TIME_WAS_REMOVED, Objective
-from accumulus.search.large import accumulation_of
-from accumulus.search.passes import cost_of, verify
 from accumulus.search.plans.plan import Plan
 from accumulus.versions import version_of
 
@@ -106,7 +106,7 @@ def plan_as_data(plan: Plan) -> dict[str, Any]:
         "seconds": float(plan.seconds),
         "order": None if plan.order is None else [int(v) for v in plan.order],
     }
-    if plan.order is None or accumulation_of(plan.graph, plan.order) != accumulation:
+    if plan.order is None or eliminate_vertices(plan.graph, plan.order) != accumulation:
         data["steps"] = [[_SIGNS[bool(is_product)], left, right] for is_product, left, right in accumulation.steps]
         data["entries"] = [[row, column, entry] for (row, column), entry in accumulation.entries.items()]
     return data
@@ -142,7 +142,7 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     if order is not None:
         order = tuple(whole_numbers(order, "order", len(graph.vertices), PlanError))
     accumulation = _read_accumulation(data, graph, order)
-    counted = cost_of(accumulation, objective)
+    counted = count(accumulation, objective)
     if counted != cost:
         raise PlanError(f"'cost' is {cost}, but the plan costs {counted} {objective}")
     return Plan(graph, accumulation, method, Objective(objective), cost, order, bound, float(seconds), seed)
@@ -156,12 +156,12 @@ def _read_accumulation(
         if steps is None and entries is None:
             if order is None:
                 raise PlanError("there is neither 'order' nor 'steps' and 'entries'; expected one of them")
-            accumulation = accumulation_of(graph, order)
+            accumulation = eliminate_vertices(graph, order)
         else:
             if order is not None and sorted(order) != list(graph.intermediates):
                 raise PlanError(f"'order' is {shortened(order)}; expected every intermediate vertex once")
             accumulation = Accumulation(graph, _read_steps(steps, graph), _read_entries(entries))
-        verify(accumulation, seed=int.from_bytes(os.urandom(8), "little"))
+        accumulation.verify(seed=int.from_bytes(os.urandom(8), "little"))
     except OrderError as error:
         raise PlanError(f"'order': {error}") from None
     except VerificationError as error:
@@ -216,8 +216,8 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
                 f"{shortened(b)}; make a plan for this graph"
             )
     accumulation = Accumulation(graph, plan.accumulation.steps, plan.accumulation.entries)
-    verify(accumulation)
-    cost = cost_of(accumulation, plan.objective)
+    accumulation.verify()
+    cost = count(accumulation, plan.objective)
     # the bound was found for other operations if these differ
     bound = plan.lower_bound if cost == plan.cost else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)

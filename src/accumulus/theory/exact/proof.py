@@ -21,10 +21,10 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex, eliminate_edges
 from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
+from accumulus.elimination.vertex import VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.search.elimination import Elimination, is_large
-from accumulus.search.large import LargeElimination
+from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import least_costs, unmerged
 from accumulus.theory.exact.bracketings import bracketing_bound
 from accumulus.theory.exact.lines import LineSearch
@@ -211,14 +211,7 @@ class Proof:
 
     def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
         """What each vertex costs in an order."""
-        if is_large(self.graph):
-            costs = np.zeros(len(order), np.int64)
-            large = LargeElimination(self.graph, self._state.objective, deadline=deadline)
-            large.follow(np.array(order, np.int64), costs=costs)
-            return dict(zip(order, costs.tolist(), strict=True))
-        state = Elimination(self.graph, self._state.objective)
-        prices = {}
-        for v in order:
-            prices[v] = state.cost(v)[0]
-            state.eliminate(v)
-        return prices
+        costs = np.zeros(len(order), np.int64)
+        state = VertexElimination(self.graph, self._state.objective, deadline=deadline)
+        state.follow(np.array(order, np.int64), costs=costs)
+        return dict(zip(order, costs.tolist(), strict=True))

@@ -48,7 +48,8 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import PRIME, Accumulation
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.compiled.labels_state import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph

@@ -32,11 +32,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from accumulus.deadline import Deadline
+from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.elimination import Limit
-from accumulus.search.greedy import markowitz, markowitz_order
+from accumulus.search.greedy import markowitz
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.methods.choices import (
     Choices,

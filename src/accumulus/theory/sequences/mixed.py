@@ -19,11 +19,12 @@ import numpy as np
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.vertex import Cost
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.search.annealing import seed_of
-from accumulus.search.elimination import Cost, Elimination
+from accumulus.search.elimination import Elimination
 from accumulus.theory.compiled.faces_state import INNER
 from accumulus.theory.compiled.mixed_state import (
     BACK,

@@ -5,9 +5,9 @@ and tie by tie, so that a plan does not depend on which of them made it; the tes
 
 State. An edge is a record of one cache line in two doubly linked lists, of those that leave its source and of those
 that enter its target. A hash table finds an edge by its ends; the columns of a row lie side by side in it, so that the
-products of a vertex stay in few lines (`accumulus.search.compiled.elimination_graph`). A vertex holds how many
+products of a vertex stay in few lines (`accumulus.elimination.compiled.vertex_graph`). A vertex holds how many
 neighbours it has, by level of the edge, so its cost is a few operations. The heap knows where each vertex is, and moves
-it when its cost changes (`accumulus.search.compiled.elimination_heap`).
+it when its cost changes (`accumulus.elimination.compiled.vertex_heap`).
 
 Time: some tens of nanoseconds a product in graphs that fit the cache, some hundred beyond. Memory: 128 bytes a vertex,
 128 an edge that is there at one time. The caller owns all memory, and gives more when a call says that it is needed.
@@ -15,11 +15,9 @@ Time: some tens of nanoseconds a product in graphs that fit the cache, some hund
 
 from __future__ import annotations
 
-from accumulus.native.decorators import compiled
-from accumulus.native.state import Integers
-from accumulus.search.compiled.elimination_graph import connect, disconnect, load, rehash, write
-from accumulus.search.compiled.elimination_heap import fill_heap, price, price_again, take_cheapest
-from accumulus.search.compiled.elimination_state import (
+from accumulus.elimination.compiled.vertex_graph import connect, disconnect, load, rehash, write
+from accumulus.elimination.compiled.vertex_heap import fill_heap, price, price_again, take_cheapest
+from accumulus.elimination.compiled.vertex_state import (
     ARRANGE,
     DONE,
     EXCEEDED,
@@ -35,6 +33,8 @@ from accumulus.search.compiled.elimination_state import (
     REHASH,
     EliminationState,
 )
+from accumulus.native.decorators import compiled
+from accumulus.native.state import Integers
 
 __all__ = ["perform"]
 

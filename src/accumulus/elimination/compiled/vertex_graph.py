@@ -1,12 +1,12 @@
-"""The graph of `accumulus.search.compiled.elimination_kernel`: edges come, go, and are found by their ends."""
+"""The graph of `accumulus.elimination.compiled.vertex_kernel`: edges come, go, and are found by their ends."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from accumulus.elimination.compiled.vertex_state import HALF, LOW, EliminationState, Entry, Vertex
 from accumulus.native.decorators import compiled
 from accumulus.native.words import shifted_right
-from accumulus.search.compiled.elimination_state import HALF, LOW, EliminationState, Entry, Vertex
 
 __all__ = ["connect", "disconnect", "load", "rehash", "write"]
 

@@ -1,4 +1,4 @@
-"""What `accumulus.search.compiled.passes_kernel` works on."""
+"""What `accumulus.elimination.compiled.labels_kernel` works on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "PRIME_BITS",
     "VERTEX",
     "VERTEX_BITS",
-    "PassesState",
+    "LabelsState",
 ]
 
 #: What to do: values of steps, sums of products, costs of steps.
@@ -33,7 +33,7 @@ PRIME_BITS: Final = 61
 PRIME: Final = (1 << PRIME_BITS) - 1
 
 
-class PassesState(State):
+class LabelsState(State):
     """Steps, their values or labels, and sums of products.
 
     Attributes:

@@ -1,9 +1,9 @@
-"""The heap of `accumulus.search.compiled.elimination_kernel`: it knows where each vertex is, and moves it."""
+"""The heap of `accumulus.elimination.compiled.vertex_kernel`: it knows where each vertex is, and moves it."""
 
 from __future__ import annotations
 
+from accumulus.elimination.compiled.vertex_state import HALF, LOW, EliminationState, Vertex
 from accumulus.native.decorators import compiled
-from accumulus.search.compiled.elimination_state import HALF, LOW, EliminationState, Vertex
 
 __all__ = ["fill_heap", "price", "price_again", "take_cheapest"]
 

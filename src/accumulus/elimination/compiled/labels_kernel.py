@@ -1,16 +1,13 @@
-"""Compiled passes over the steps of a large plan: their values modulo 2⁶¹ − 1, and what they cost.
+"""Compiled passes over the steps of an accumulation: their values modulo 2⁶¹ − 1, and what they cost.
 
-Does what `accumulus.elimination.accumulation.Accumulation.verify` and `accumulus.elimination.cost.count` do, with three
-words, and with one word, of memory for each step. Time: a few nanoseconds a step that is near the steps it uses.
+Three words of memory for each step, and one word. Time: a few nanoseconds a step that is near the steps it uses.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from accumulus.graph.graph import Kind
-from accumulus.native.decorators import compiled
-from accumulus.search.compiled.passes_state import (
+from accumulus.elimination.compiled.labels_state import (
     ADD_UP,
     EVALUATE,
     HALF,
@@ -19,8 +16,10 @@ from accumulus.search.compiled.passes_state import (
     PRIME_BITS,
     VERTEX,
     VERTEX_BITS,
-    PassesState,
+    LabelsState,
 )
+from accumulus.graph.graph import Kind
+from accumulus.native.decorators import compiled
 
 __all__ = ["perform"]
 
@@ -51,7 +50,7 @@ def times(a: int, b: int) -> int:
 
 
 @compiled
-def evaluate(state: PassesState) -> None:
+def evaluate(state: LabelsState) -> None:
     """Values of steps."""
     steps, values, first = state.steps, state.values, state.reference
     for t in range(state.count):
@@ -69,7 +68,7 @@ def evaluate(state: PassesState) -> None:
 
 
 @compiled
-def add_up(state: PassesState) -> None:
+def add_up(state: LabelsState) -> None:
     """Add products, each of a matrix and a vector, to vectors."""
     first, second, results = state.first, state.second, state.results
     for t in range(state.count):
@@ -95,8 +94,8 @@ def kind_of(a: int, b: int) -> int:
 
 
 @compiled
-def price(state: PassesState) -> int:
-    """What steps cost; -1 if they join labels whose sizes do not match."""
+def price(state: LabelsState) -> int:
+    """What steps cost; -1 - t if the sizes of the labels that step t joins do not match."""
     steps, labels, sizes, first = state.steps, state.labels, state.sizes, state.reference
     total = 0
     for t in range(state.count):
@@ -108,10 +107,10 @@ def price(state: PassesState) -> int:
         kind = max(a, b, CONSTANT)
         if step >> 2 * HALF == 0:
             if sizes[row] != sizes[other] or sizes[middle] != sizes[column]:
-                return -1
+                return -1 - t
         else:
             if sizes[middle] != sizes[other]:
-                return -1
+                return -1 - t
             kind = kind_of(a, b)
             free = is_unit(a) or is_unit(b) or (a == CONSTANT and b == CONSTANT)
             if state.every != 0 or not free:
@@ -120,7 +119,7 @@ def price(state: PassesState) -> int:
     return total
 
 
-def perform(state: PassesState) -> int:
+def perform(state: LabelsState) -> int:
     """Do what `mode` says; of PRICE, returns the cost."""
     if state.mode == EVALUATE:
         evaluate(state)

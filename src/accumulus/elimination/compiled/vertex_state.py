@@ -1,4 +1,4 @@
-"""What `accumulus.search.compiled.elimination_kernel` works on."""
+"""What `accumulus.elimination.compiled.vertex_kernel` works on."""
 
 from __future__ import annotations
 

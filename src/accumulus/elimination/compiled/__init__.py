@@ -1,0 +1,1 @@
+"""Kernels of vertex elimination, and of what steps make of labels."""
