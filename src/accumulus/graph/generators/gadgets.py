@@ -22,7 +22,7 @@ import numpy as np
 
 from accumulus.errors import unknown_name
 from accumulus.graph.generators.draws import chosen, whole
-from accumulus.graph.generators.registry import assembled, generator
+from accumulus.graph.generators.generator import assembled, generator
 from accumulus.graph.graph import DifferentiationGraph
 
 __all__ = ["SHAPES", "bat", "gadgets", "lion"]

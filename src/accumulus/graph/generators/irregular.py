@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accumulus.graph.generators.draws import Draws, Integers, fraction, whole
-from accumulus.graph.generators.registry import assembled, generator
+from accumulus.graph.generators.generator import assembled, generator
 from accumulus.graph.graph import DifferentiationGraph
 
 __all__ = ["banded", "layered", "random_dag", "series_parallel"]

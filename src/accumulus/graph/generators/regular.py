@@ -9,7 +9,7 @@ import numpy as np
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.generators.draws import Draws, Integers, whole
-from accumulus.graph.generators.registry import assembled, generator
+from accumulus.graph.generators.generator import assembled, generator
 from accumulus.graph.graph import DifferentiationGraph
 
 __all__ = ["butterfly", "chain", "dense_layers", "matrix_chain", "star", "stencil"]
