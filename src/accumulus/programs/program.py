@@ -124,7 +124,8 @@ class Program:
         def before() -> None:
             if options.rewrites:  # all that is needed from now on, in one go
                 with deadline.paused():
-                    prepare("search.order", "rewriting.rewrite", "rewriting.signs", "tape.passes")
+                    searching = ("elimination.vertex", "elimination.labels", "search.order")
+                    prepare(*searching, "rewriting.rewrite", "rewriting.signs", "tape.passes")
 
         brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
         of_order = options.deadline_of_order(deadline)
