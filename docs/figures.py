@@ -6,6 +6,7 @@ SVG says in a comment which DOT text it was made from; the tests compare that wi
 
 from __future__ import annotations
 
+import ast
 import doctest
 import hashlib
 import os
@@ -28,6 +29,7 @@ from accumulus.theory.graphs.line import LineGraph
 from accumulus.theory.graphs.line_pictures import line_graph_to_dot
 
 DOCS = Path(__file__).parent
+SOURCES = DOCS.parent / "src" / "accumulus"
 FIGURES = DOCS / "figures"
 SVG = "{http://www.w3.org/2000/svg}"
 #: What the comment in a file begins with.
@@ -36,7 +38,8 @@ MARK = "made by docs/figures.py from DOT with the SHA-256"
 Scope = dict[str, Any]
 #: Caption, width, height and content of a part.
 Part = tuple[str, float, float, str]
-Drawable = DifferentiationGraph | LineGraph
+#: What can be drawn; text is DOT already.
+Drawable = DifferentiationGraph | LineGraph | str
 
 
 def examples(page: Path) -> Iterator[doctest.DocTest]:
@@ -88,8 +91,17 @@ def graphs(scope: Scope) -> dict[str, list[tuple[str, Drawable]]]:
     return {"diamond": [("", scope["diamond"])]}
 
 
+def architecture(_: Scope) -> dict[str, list[tuple[str, Drawable]]]:
+    """The figure of docs/architecture.md."""
+    return {"packages": [("", packages_to_dot(imports_between_packages()))]}
+
+
 #: Which figures belong to which page.
-PAGES: dict[str, Callable[[Scope], dict[str, list[tuple[str, Drawable]]]]] = {"notes.md": notes, "graphs.md": graphs}
+PAGES: dict[str, Callable[[Scope], dict[str, list[tuple[str, Drawable]]]]] = {
+    "notes.md": notes,
+    "graphs.md": graphs,
+    "architecture.md": architecture,
+}
 
 
 def digest(parts: list[tuple[str, Drawable]]) -> str:
@@ -97,7 +109,9 @@ def digest(parts: list[tuple[str, Drawable]]) -> str:
     return hashlib.sha256("\n".join(f"{caption}\n{_dot(drawn)}" for caption, drawn in parts).encode()).hexdigest()
 
 
-def _dot(drawn: DifferentiationGraph | LineGraph) -> str:
+def _dot(drawn: Drawable) -> str:
+    if isinstance(drawn, str):
+        return drawn
     return line_graph_to_dot(drawn) if isinstance(drawn, LineGraph) else to_dot(drawn)
 
 
@@ -144,6 +158,64 @@ def _edges_left(elimination: Any) -> DifferentiationGraph:
             text = names.setdefault(label, f"s{len(names) + 1}") if new else graph.symbols[label]
             edges.append((graph.vertices[j], graph.vertices[i], text))
     return DifferentiationGraph(edges)
+
+
+# The packages -------------------------------------------------------------------------------------------------------
+
+#: What each package has, in few words; `api` is a module, and counts as one.
+PACKAGES = {
+    "cli": "the command line",
+    "checking": "acc.check",
+    "api": "acc.jacobian",
+    "theory": "the rest of the notes",
+    "programs": "arguments and results",
+    "show": "reports",
+    "arrays": "long arrays",
+    "search": "orders, methods, plans",
+    "elimination": "accumulations",
+    "rewriting": "the tape's optimiser",
+    "graph": "differentiation graphs",
+    "frontends": "functions recorded",
+    "targets": "compiled code",
+    "tape": "operations, tapes",
+    "native": "kernels",
+}
+
+
+def imports_between_packages() -> set[tuple[str, str]]:
+    """Which package imports from which, in whatever way, but for annotations alone."""
+    arrows = set()
+    for path in SOURCES.rglob("*.py"):
+        own = path.relative_to(SOURCES).parts[0].removesuffix(".py")
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = [tree]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            nodes.extend(ast.iter_child_nodes(node))
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("accumulus."):
+                other = node.module.split(".")[1]
+                if {own, other} <= PACKAGES.keys() and own != other:
+                    arrows.add((own, other))
+    return arrows
+
+
+def packages_to_dot(arrows: set[tuple[str, str]]) -> str:
+    """Boxes and arrows; one that others imply is left out."""
+    below = {package: {b for a, b in arrows if a == package} for package in PACKAGES}
+    every: dict[str, set[str]] = {}
+    for package in reversed(PACKAGES):  # from the bottom up: what is imported comes first
+        every[package] = below[package].union(*(every.get(other, set()) for other in below[package]))
+    implied = {(a, c) for a, b in arrows for c in every[b]}
+    lines = ["digraph {", '  node [shape=box, style="rounded,filled", fillcolor="#eef3f8", color="#7f8a95"];']
+    lines += ['  edge [color="#7f8a95", arrowsize=0.7]; ranksep=0.35;']
+    for package, what in PACKAGES.items():
+        wing = ', fillcolor="#f6efe2"' if package == "theory" else ""
+        lines.append(f'  "{package}" [label=<<b>{package}</b><br/><font point-size="10">{what}</font>>{wing}];')
+    lines += [f'  "{a}" -> "{b}";' for a, b in sorted(arrows - implied)]
+    lines += ['  "search" -> "theory" [style=dashed, constraint=false, xlabel="methods.py"];', "}"]
+    return "\n".join(lines)
 
 
 # Drawing ------------------------------------------------------------------------------------------------------------

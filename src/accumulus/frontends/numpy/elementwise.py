@@ -243,7 +243,8 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
     special = {name: _composed(name, *row) for name, row in _COMPOSED_SPECIAL.items()}
     # SciPy has universal functions of its own for some that NumPy has, under the same name
-    shared = {name: rows.pop(name) for name in ("erf", "erfc")}
+    scipys = [match[1] for row in OPERATIONS if (match := re.fullmatch(r"special\.(\w+)\(.*\)", row.numpy))]
+    shared = {name: rows.pop(name) for name in scipys}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
     return rows, special | shared
 
