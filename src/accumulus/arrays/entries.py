@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Column, Range, column, column_key, references_in
+from accumulus.tape.blocks import BlockTape, Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -127,16 +127,18 @@ class Products:
 
     def added(self, entries: Sequence[Entries]) -> list[Entries]:
         """The same derivatives with no place twice."""
-        merged: dict[object, Entries] = {}
+        left: list[Entries] = []
+        marks: list[Hashable] = []
         for each in entries:
-            key = (column_key(each.heads), column_key(each.tails))
-            known = merged.get(key)
-            if known is not None:
-                values = self.tape.compute(lambda tape: tape.add, [self.values(known), self.values(each)])
-                merged[key] = Entries(known.heads, known.tails, values)
+            mark = fingerprint(each.heads), fingerprint(each.tails)
+            for k, known in enumerate(left):
+                if marks[k] == mark and are_equal(known.heads, each.heads) and are_equal(known.tails, each.tails):
+                    values = self.tape.compute(lambda tape: tape.add, [self.values(known), self.values(each)])
+                    left[k] = Entries(known.heads, known.tails, values)
+                    break
             else:
-                merged[key] = each
-        left = list(merged.values())
+                left.append(each)
+                marks.append(mark)
         if len(left) == 1 and _is_increasing(left[0].heads):
             return left
         heads = np.concatenate([references_in(each.heads) for each in left])
@@ -149,6 +151,8 @@ class Products:
 
     def sums(self, terms: Integers, first: Integers) -> Integers:
         """The sum of each group of terms, of which those at `first` are the first; single terms are their own."""
+        if len(first) == len(terms):
+            return terms
         ends = np.append(first, len(terms))
         lengths = np.diff(ends)
         several = lengths > 1
@@ -183,11 +187,12 @@ def _where_not(tape: Tape) -> Callable[[int, int], int]:
 def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
     """An order of places by rows and columns, and where in it each place comes first."""
     span = int(columns.max()) - int(columns.min()) + 1 if len(columns) else 1
-    keys = rows * span + (columns - (columns.min() if len(columns) else 0))
+    keys = rows * span
+    keys += columns
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     new = np.ones(len(ordered), bool)
-    new[1:] = ordered[1:] != ordered[:-1]
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return order, np.flatnonzero(new)
 
 
@@ -210,7 +215,7 @@ def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
         return column(places[inside] - outer.start), column(inside)
     into, out_of = references_in(outer), references_in(inner)
     order = np.argsort(out_of, kind="stable")
-    begins = np.searchsorted(out_of[order], np.arange(size + 1))
+    begins = np.concatenate([[0], np.cumsum(np.bincount(out_of, minlength=size))])
     counts = begins[into + 1] - begins[into]
     total = np.cumsum(counts)
     left = np.repeat(np.arange(len(into)), counts)

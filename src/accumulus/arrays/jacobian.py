@@ -172,19 +172,20 @@ class _Accumulating:
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
         """Entries, parted by the arrays that their tails are in, without those by what depends on no input."""
         references = references_in(tails)
-        active = np.zeros(len(references), bool)
-        inner = references >= 0
-        active[inner] = self.active[references[inner]]
+        active = self.active[references]
+        if len(self.constants):
+            active &= references >= 0
         if not active.any():
             return
         if head >= 0:
             self.active[references_in(heads)[active]] = True
         sources = self.owners.of_column(tails)
-        low = int(references.min())
-        if low < self.given.inputs:
+        if int(references.min()) < self.given.inputs:
             sources = [_INPUTS, *sources]
         for source in sources:
-            if source == _INPUTS:
+            if len(sources) == 1:
+                inside = active
+            elif source == _INPUTS:
                 inside = active & (references < self.given.inputs)
             else:
                 block = self.given.blocks[source]
@@ -245,7 +246,9 @@ class _Accumulating:
                         if product is not None:
                             made.append(product)
                 if made:
-                    self.edges[head, tail] = self.products.added(made)
+                    # of what is no more multiplied, places may come twice: they are added in the end
+                    final = head == _OUTPUTS and tail == _INPUTS
+                    self.edges[head, tail] = made if final else self.products.added(made)
         for ends in (*above, *below):
             del self.edges[ends]
 

@@ -50,7 +50,11 @@ class SparsePattern:
     ) -> tuple[SparsePattern, NDArray[np.intp]]:
         """Pattern of the given places, and which of them comes first, second, … in the order of the format."""
         rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
-        order = np.lexsort((rows, columns) if fmt == "csc" else (columns, rows))
+        major, minor = (columns, rows) if fmt == "csc" else (rows, columns)
+        step = np.diff(major)
+        if ((step > 0) | ((step == 0) & (np.diff(minor) > 0))).all():  # as they are
+            return cls(shape, rows.copy(), columns.copy(), fmt), np.arange(len(rows))
+        order = np.lexsort((minor, major))
         return cls(shape, rows[order], columns[order], fmt), order
 
     def __len__(self) -> int:

@@ -8,7 +8,6 @@ first and constants have negative references. A million instances cost what a fe
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -20,7 +19,18 @@ from numpy.typing import NDArray
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["SUM", "Block", "BlockTape", "Column", "NotInBlocksError", "Range", "column", "column_key", "references_in"]
+__all__ = [
+    "SUM",
+    "Block",
+    "BlockTape",
+    "Column",
+    "NotInBlocksError",
+    "Range",
+    "are_equal",
+    "column",
+    "fingerprint",
+    "references_in",
+]
 
 #: The code of blocks that are sums over segments; no row of the table has it.
 SUM: Final = 255
@@ -133,7 +143,8 @@ class BlockTape:
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
         self._references: dict[bytes, int] = {}
-        self._known: dict[Any, int] = {}
+        #: Blocks by what equal ones have in common.
+        self._known: dict[Hashable, list[Block]] = {}
 
     def __len__(self) -> int:
         """Number of inputs and results; references below it are valid."""
@@ -244,13 +255,17 @@ class BlockTape:
     def _append(self, code: int, operands: tuple[Column, ...], count: int, offsets: NDArray[np.int64] | None) -> Range:
         if len(self.blocks) >= MOST_BLOCKS:
             raise NotInBlocksError
-        key = (code, *map(column_key, operands), None if offsets is None else column_key(offsets))
-        start = self._known.get(key)
-        if start is None:
-            start = self._known[key] = self._size
-            self.blocks.append(Block(code, start, count, operands, offsets))
-            self._size += count
-        return Range(start, 1 if count > 1 else 0, count)
+        every = operands if offsets is None else (*operands, offsets)
+        key = (code, *map(fingerprint, every))
+        for block in self._known.setdefault(key, []):
+            theirs = block.operands if block.offsets is None else (*block.operands, block.offsets)
+            if all(map(are_equal, every, theirs)):
+                return block.results
+        block = Block(code, self._size, count, operands, offsets)
+        self._known[key].append(block)
+        self.blocks.append(block)
+        self._size += count
+        return block.results
 
     # Numbers one by one, as the builders of a `Tape` write them ------------------------------------------------------
 
@@ -344,11 +359,19 @@ def _own(references: References) -> Column:
     return found if isinstance(found, Range) else found.copy()
 
 
-def column_key(operands: Column) -> Hashable:
-    """What equal columns have in common, and others have not."""
+def fingerprint(operands: Column) -> Hashable:
+    """What equal columns have in common; others may have it, too."""
     if isinstance(operands, Range):
         return operands
-    return len(operands), hashlib.blake2b(np.ascontiguousarray(operands).data, digest_size=16).digest()
+    count = len(operands)
+    return (count, int(operands[0]), int(operands[-1]), int(operands.sum()), int(operands[:: 1 + count // 64].sum()))
+
+
+def are_equal(one: Column, other: Column) -> bool:
+    """Whether two columns are the same, entry by entry."""
+    if isinstance(one, Range) or isinstance(other, Range):
+        return isinstance(one, Range) and isinstance(other, Range) and one == other
+    return one is other or np.array_equal(one, other)
 
 
 assert INPUT == 0

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.tape.blocks import SUM, Block, BlockTape, Column, Range, column_key
+from accumulus.tape.blocks import SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -65,6 +65,9 @@ class Owners:
             ends = operands.start, operands.start + operands.step * (operands.count - 1)
             low, high = self.of(min(ends)), self.of(max(ends))
             return [block for block in range(low, high + 1) if block >= 0]
+        first, last = self.of(int(operands.min())), self.of(int(operands.max()))
+        if first == last:
+            return [first] if first >= 0 else []
         found = np.searchsorted(self._starts, operands, side="right")
         return (np.flatnonzero(np.bincount(found, minlength=1)[1:])).tolist()
 
@@ -134,7 +137,7 @@ def _entry_by_entry(block: Block, operands: Column, blocks: list[Block], owners:
 def _write_body(
     tape: BlockTape, each: Map, taken: list[list[tuple[Column, int | None]]], home: list[Map | None], signed: bool
 ) -> None:
-    leaves: dict[Hashable, int] = {}
+    leaves: dict[Hashable, list[int]] = {}
     chosen: list[list[tuple[str, float | int]]] = []
     for position in each.blocks:
         arguments: list[tuple[str, float | int]] = []
@@ -145,13 +148,15 @@ def _write_body(
             elif value is not None:
                 arguments.append(("constant", value))
             else:
-                leaf = column_key(operands)
-                if leaf not in leaves:
-                    leaves[leaf] = len(leaves)
+                alike = leaves.setdefault(fingerprint(operands), [])
+                place = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
+                if place is None:
+                    place = len(each.leaves)
+                    alike.append(place)
                     each.leaves.append(operands)
-                arguments.append(("leaf", leaves[leaf]))
+                arguments.append(("leaf", place))
         chosen.append(arguments)
-    body = each.body = Tape(len(leaves), signed_zeros=signed)
+    body = each.body = Tape(len(each.leaves), signed_zeros=signed)
     values: dict[int, int] = {}
     for position, arguments in zip(each.blocks, chosen, strict=True):
         code = tape.blocks[position].code
