@@ -39,7 +39,7 @@ METHODS: Final[dict[str, Entry]] = {
     "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.greedy"),
     "vertex": Entry(
         "anneals the order in which vertices are eliminated",
-        "accumulus.search.vertex",
+        "accumulus.search.vertex_annealing",
         ("forward", "reverse", "markowitz"),
     ),
     "edge": Entry(

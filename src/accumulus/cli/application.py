@@ -22,7 +22,7 @@ __all__ = ["AsJson", "app", "main", "note", "reported"]
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
 #: Commands that live elsewhere: the module with their Typer application as `app`, imported when they are asked for.
-ELSEWHERE: Final = {"research": "accumulus.theory.research.commands"}
+ELSEWHERE: Final = {"research": "accumulus.theory.research.research_commands"}
 
 
 class Commands(TyperGroup):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.elimination.entries import Entries, columns_of
+from accumulus.elimination.entry_columns import Entries, columns_of
 from accumulus.elimination.steps import Steps
 from accumulus.elimination.verification import verify
 from accumulus.graph.graph import DifferentiationGraph

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from accumulus.elimination.compiled.labels_state import PRIME
-from accumulus.elimination.entries import columns_of
+from accumulus.elimination.entry_columns import columns_of
 from accumulus.elimination.labels import Labels, evaluate, sums_of_products
 from accumulus.elimination.steps import Steps
 from accumulus.errors import VerificationError

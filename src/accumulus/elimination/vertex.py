@@ -42,7 +42,7 @@ from accumulus.elimination.compiled.vertex_state import (
     Entry,
     Vertex,
 )
-from accumulus.elimination.entries import Entries
+from accumulus.elimination.entry_columns import Entries
 from accumulus.elimination.steps import Steps
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind

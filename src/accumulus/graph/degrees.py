@@ -75,7 +75,7 @@ def successors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tu
 def in_degrees(graph: DifferentiationGraph) -> list[int]:
     """Number of edges that enter each vertex; parallel edges count one by one. In the notes D⁻.
 
-    Degrees that count a simple block as one edge: `accumulus.theory.graphs.blocks.block_degrees`.
+    Degrees that count a simple block as one edge: `accumulus.theory.graphs.chains_and_blocks.block_degrees`.
     """
     return [len(edges) for edges in graph.in_edges]
 

@@ -31,9 +31,9 @@ from accumulus.search.registry import get
 from accumulus.search.sweeps import forward_order
 from accumulus.theory.bounds import least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
-from accumulus.theory.exact import eliminations, lines
+from accumulus.theory.exact import eliminations, line_optima
 from accumulus.theory.exact.bracketings import bracketing_bound, chosen_paths
-from accumulus.theory.exact.lines import LineSearch
+from accumulus.theory.exact.line_optima import LineSearch
 from accumulus.theory.exact.proof import Proof
 from accumulus.theory.exact.reductions import parts
 from accumulus.theory.exact.subsets import SubsetSearch
@@ -237,7 +237,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
     compiled, python = search(), search()
     assert len(python.lines.edges) == labels
     expected = told(compiled)
-    monkeypatch.setattr(lines, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
+    monkeypatch.setattr(line_optima, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
     assert told(python) == expected
     assert python.tried > 10
     assert (python._search.frames.words == compiled._search.frames.words).all()

@@ -14,8 +14,8 @@ lion bat gadgets random_dag layered banded series_parallel chain star stencil bu
 from accumulus.graph.generators.gadgets import bat, gadgets, lion
 from accumulus.graph.generators.generator import Generator, generate, generators, get
 from accumulus.graph.generators.irregular import banded, layered, random_dag, series_parallel
-from accumulus.graph.generators.labels import with_labels, with_sizes
 from accumulus.graph.generators.regular import butterfly, chain, dense_layers, matrix_chain, star, stencil
+from accumulus.graph.generators.relabelling import with_labels, with_sizes
 
 __all__ = [
     "Generator",

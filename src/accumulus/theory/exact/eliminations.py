@@ -22,7 +22,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.vertex import vertex
+from accumulus.search.vertex_annealing import vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.exact.bracketings import MOST_COLUMNS
 from accumulus.theory.exact.proof import LEVELS, Level, Proof

@@ -27,7 +27,7 @@ from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import least_costs, unmerged
 from accumulus.theory.exact.bracketings import bracketing_bound
-from accumulus.theory.exact.lines import LineSearch
+from accumulus.theory.exact.line_optima import LineSearch
 from accumulus.theory.exact.reductions import parts, reduced
 from accumulus.theory.exact.subsets import SubsetSearch
 

@@ -37,7 +37,7 @@ from typing import Final
 
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.research.words import Words
+from accumulus.theory.research.path_words import Words
 
 __all__ = ["Minimum", "OutOfStepsError", "Product", "true_minimum"]
 
@@ -79,7 +79,7 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
         steps: nodes of the search at most; then the result has `lower` as far as proven.
 
     Raises:
-        GraphError: if the graph is too large (`accumulus.theory.research.words.LARGEST`).
+        GraphError: if the graph is too large (`accumulus.theory.research.path_words.LARGEST`).
 
     >>> from accumulus.graph.graph import DifferentiationGraph
     >>> diamond = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x1"), ("c", "x2")])

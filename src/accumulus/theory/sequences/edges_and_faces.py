@@ -29,7 +29,7 @@ from accumulus.search.annealing import DEAREST
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.restarts import Schedule, until_stalled
-from accumulus.search.vertex import vertex
+from accumulus.search.vertex_annealing import vertex
 from accumulus.theory.sequences.mixed import MOST_EDGES, MixedAnnealing
 
 __all__ = ["edge", "face"]

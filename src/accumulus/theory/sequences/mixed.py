@@ -39,7 +39,7 @@ from accumulus.theory.compiled.mixed_state import (
     VERTEX,
     MixedState,
 )
-from accumulus.theory.lines import Lines, words
+from accumulus.theory.line_encoding import Lines, words
 
 __all__ = ["MOST_EDGES", "MixedAnnealing"]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.graphs.blocks import Shape, block, block_degrees, decompose
+from accumulus.theory.graphs.chains_and_blocks import Shape, block, block_degrees, decompose
 from accumulus.theory.graphs.paths import paths
 
 

@@ -39,7 +39,7 @@ from accumulus.theory.compiled.faces_state import (
     Label,
     Move,
 )
-from accumulus.theory.lines import Lines, words
+from accumulus.theory.line_encoding import Lines, words
 
 __all__ = ["LineSearch"]
 
