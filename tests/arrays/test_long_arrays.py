@@ -139,6 +139,10 @@ FUNCTIONS = [
     lambda x: np.where((x > 0.2) & (x < 0.7) | ~(np.roll(x, 2) > 0.4), x * x, 1.0 / x),
     lambda x: np.where(np.any(x.reshape(6, 8) > 0.9, axis=1), x[:6], x[6:12]),
     lambda x: x[np.arange(48) % 5] * x[np.arange(48) * 7 % 48],
+    lambda x: np.sum(x[::-1]) * np.sin(x) + np.sum(np.tile(x[0], 5)) + np.mean(np.sin(np.arange(3.0)) * 1.0) * x,
+    lambda x: np.array([np.sum(np.stack([x[2], x[2], x[2]]))]) * np.linspace(x[0], 1.0, 3),
+    lambda x: np.select([x < 0.2, x < 0.5], [2.0 * x, x * x], default=x[0]) + ~(np.roll(x, 1) < 0.3) * x,
+    lambda x: np.concatenate([np.sin(x[:0]), np.cos(x[:1])]) * x[3],
 ]  # fmt: skip
 
 

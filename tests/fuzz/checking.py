@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,6 +17,7 @@ from scalars import EXACT_POINTS, ORDINARY, Scalars, Truth, Undecided, random_sc
 from with_jax import MISSING, Unavailable, jacobian
 
 from accumulus.errors import RewritingWarning
+from accumulus.frontends import active
 
 #: "undecided": the oracle cannot tell; "inaccurate": more than rounding explains, and less than a mistake would show.
 Kind = Literal["right", "undecided", "inaccurate", "wrong", "crash"]
@@ -23,6 +25,8 @@ Kind = Literal["right", "undecided", "inaccurate", "wrong", "crash"]
 SCALARS: Final = 0.7
 SAMPLES: Final = 4
 MORE_SAMPLES: Final = 100
+#: How often short arrays are recorded as long ones are, see `accumulus.arrays`.
+LOOPS: Final = 0.5
 #: How often JAX is asked, too, and times how far rounding moves a result that it may be away from JAX's.
 JAX: Final = 0.02
 JAX_SAMPLES: Final = 6
@@ -87,10 +91,11 @@ def check(seed: int) -> Outcome:
     for k in call.shared:
         points[1][k] = points[0][k]
     ask_jax = MISSING is None and rng.random() < JAX
-    source = f"{program.source}# {call}\n# at {points}\n"
+    loops = isinstance(program, Arrays) and rng.random() < LOOPS
+    source = f"{program.source}# {call}{' with loops' if loops else ''}\n# at {points}\n"
     with_jax = False
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
+        with np.errstate(all="ignore"), warnings.catch_warnings(), _written_out(0 if loops else active.MOST_UNROLLED):
             # not that time was short, nor that a program which is infinite everywhere cannot be compared
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)
@@ -113,6 +118,16 @@ def check(seed: int) -> Outcome:
     except Exception as error:
         kind, remark = "crash", f"{type(error).__name__}: {error}"
     return Outcome(seed, kind, remark, source, with_jax)
+
+
+@contextmanager
+def _written_out(most: int) -> Iterator[None]:
+    """Let arrays be recorded as such from so many operations on entries on."""
+    before, active.MOST_UNROLLED = active.MOST_UNROLLED, most  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        active.MOST_UNROLLED = before  # type: ignore[misc]
 
 
 def _point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:

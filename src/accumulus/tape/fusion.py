@@ -21,6 +21,7 @@ from accumulus.tape.tape import Tape
 __all__ = ["Map", "Owners", "fuse"]
 
 
+_EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
 
 
@@ -61,6 +62,8 @@ class Owners:
 
     def of_column(self, operands: Column) -> list[int]:
         """All blocks that a column has references of."""
+        if not len(operands):
+            return []
         if isinstance(operands, Range):
             ends = operands.start, operands.start + operands.step * (operands.count - 1)
             low, high = self.of(min(ends)), self.of(max(ends))
@@ -170,9 +173,19 @@ def _write_body(
                 references.append(body.apply("not_equal", int(what), body.constant(0.0)))
             else:
                 references.append(int(what))
-        truth, zero = max(references), min(references)
-        if code == _NOT_EQUAL and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
-            values[position] = truth  # which was a number only between two bodies
-        else:
-            values[position] = body.apply_code(code, references)
+        values[position] = _applied(body, code, references)
     body.outputs = [values[position] for position in each.results]
+
+
+def _applied(body: Tape, code: int, references: list[int]) -> int:
+    """An operation; what was a truth value in one body and a number between two is a truth value again."""
+    truth, zero = max(references), min(references)
+    if code in (_EQUAL, _NOT_EQUAL) and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
+        return truth if code == _NOT_EQUAL else body.logical_not(truth)
+    kinds = zip(references, OPERATIONS[code].arguments, strict=True)
+    numbers = [_number(body, r) if wanted == "real" and body.is_boolean(r) else r for r, wanted in kinds]
+    return body.apply_code(code, numbers)
+
+
+def _number(body: Tape, truth: int) -> int:
+    return body.select(truth, body.constant(1.0), body.constant(0.0))

@@ -76,7 +76,7 @@ def concrete(value: Any) -> Any:
             number = tape.value_of(entries)
             return np.bool_(number) if value.boolean else np.float64(number)
         if isinstance(tape, BlockTape):
-            numbers = tape.constants[-1 - entries].astype(bool if value.boolean else float)
+            numbers = np.array(tape.constants[-1 - entries], bool if value.boolean else float)
             numbers.flags.writeable = False
             return numbers
         known = tape.constants

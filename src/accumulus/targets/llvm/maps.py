@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Column, Range
+from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.fusion import Map
 from accumulus.tape.live import as_written
@@ -236,10 +236,14 @@ class Loops:
         bodies: list[tuple[str, Tape, tuple[str, ...], int]] = []
         self._steps: list[_Step] = []
         for each in maps:
+            if not each.count:
+                continue  # loops run at least once
             if each.is_sum:
                 block = tape.blocks[each.blocks[0]]
-                kind = "sums_next" if _kind(block.operands[0]) == FORWARD else "sums_table"
-                self._steps.append(_Step(kind, each.count, block.operands, block.offsets, (block.start,)))
+                (terms,) = block.operands
+                is_next = _kind(terms) == FORWARD
+                function, operands = ("sums_next", terms) if is_next else ("sums_table", references_in(terms))
+                self._steps.append(_Step(function, each.count, (operands,), block.offsets, (block.start,)))
                 continue
             if not each.results:
                 continue
