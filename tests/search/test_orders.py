@@ -16,12 +16,13 @@ from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import annealing, sweeps
-from accumulus.search.annealing import Annealing
+from accumulus.search import orders as vertex_orders
+from accumulus.search import sweeps
 from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.search.greedy import greedy_orders
+from accumulus.search.orders import OrderAnnealing
 from accumulus.search.sweeps import forward_order, reverse_order
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -53,7 +54,7 @@ def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, 
     order = data.draw(orders(graph))
     state = Elimination(graph, objective)
     if len(state.intermediates) >= 2:
-        (cost, tie), kept = Annealing(state, objective, order).best
+        (cost, tie), kept = OrderAnnealing(state, objective, order).best
         accumulation = eliminate_vertices(graph, order)
         other = Objective.MULTIPLICATIONS if objective is Objective.FMA else Objective.FMA
         assert (cost, tie) == (count(accumulation, objective), count(accumulation, other))
@@ -67,7 +68,7 @@ def test_annealed_costs_of_graphs_of_several_words(vertices, objective):
     state = Elimination(graph, objective)
     order = list(state.intermediates)
     random.Random(1).shuffle(order)
-    search = Annealing(state, objective, order)
+    search = OrderAnnealing(state, objective, order)
     start = search.best[0]
     assert start[0] == count(eliminate_vertices(graph, [*order, *state.dead]), objective)
     for _ in search.run(order, visits=5 * vertices, seed=(1,)):
@@ -150,7 +151,7 @@ def test_an_order_of_many_free_steps_is_given_up(objective):
 
 def test_machine_code_does_what_python_does():
     state = Elimination(big_graph(150, 3), Objective.FMA)
-    compiled, python = (Annealing(state, Objective.FMA, state.intermediates) for _ in range(2))
+    compiled, python = (OrderAnnealing(state, Objective.FMA, state.intermediates) for _ in range(2))
     assert python.count > 64
     python._run = lambda _: interpret(order_kernel.anneal, python._state)
     expected, found = (list(search.run(state.intermediates, 100, (1,))) for search in (compiled, python))
@@ -164,10 +165,10 @@ def test_machine_code_does_what_python_does():
 def test_slices_do_not_change_a_run(monkeypatch, slice_):
     graph = big_graph(60, 3)
     state = Elimination(graph, Objective.FMA)
-    expected = Annealing(state, Objective.FMA, state.intermediates)
+    expected = OrderAnnealing(state, Objective.FMA, state.intermediates)
     list(expected.run(state.intermediates, 300, (7,)))
-    monkeypatch.setattr(annealing, "SLICE", slice_)
-    search = Annealing(state, Objective.FMA, state.intermediates)
+    monkeypatch.setattr(vertex_orders, "SLICE", slice_)
+    search = OrderAnnealing(state, Objective.FMA, state.intermediates)
     list(search.run(state.intermediates, 300, (7,)))
     assert search.best == expected.best
 

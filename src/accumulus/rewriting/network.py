@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from accumulus.annealing import slices
 from accumulus.deadline import FOREVER, LOOK, Deadline
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records
@@ -136,7 +138,7 @@ class Network:
             deadline: when to stop, whatever is left.
         """
         while visits > 0 and not deadline.passed:
-            visits -= self._search(SWEEP, visits, inline)
+            visits -= self._search(SWEEP, inline, visits)
         self._perform(KEEP)
 
     def anneal(self, visits: int, hot: float, cold: float, inline: float, deadline: Deadline = FOREVER) -> None:
@@ -148,15 +150,9 @@ class Network:
             inline: as for `sweep`.
             deadline: when to stop; where moves take so long that not all can be tried by then, it cools faster.
         """
-        state = self._state
-        state.temperature = hot
-        state.cooling = (cold / hot) ** (1 / max(1, visits))
-        while visits > 0 and not deadline.passed:
-            possible = max(1.0, self._pace * deadline.left)
-            if possible < visits:
-                visits = int(possible)
-                state.cooling = (cold / state.temperature) ** (1 / visits)
-            visits -= self._search(ANNEAL, visits, inline)
+        moves = partial(self._search, ANNEAL, inline)
+        for _ in slices(self._state, moves, visits, hot, cold, possible=lambda: self._pace * deadline.left):
+            pass
         self._perform(KEEP)
 
     def emitted(self) -> Tape:
@@ -182,7 +178,7 @@ class Network:
         signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
         return self._tape if signed is None else emit(signed, self._tape)
 
-    def _search(self, mode: int, visits: int, inline: float) -> int:
+    def _search(self, mode: int, inline: float, visits: int) -> int:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
         tried = min(visits, self._together)
         self._state.inline, self._state.visits = int(CHANCES * inline), tried

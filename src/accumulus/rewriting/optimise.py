@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from itertools import cycle
+from itertools import islice
 from typing import Final
 
+from accumulus.annealing import rounds
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.canonical import canonical
@@ -177,13 +178,11 @@ class _Search:
 
     def go_on(self, moves: int) -> None:
         """Longer and longer rounds, until several in a row have won nothing, or time is up."""
-        patience = PATIENCE
-        for turn, hot in enumerate(cycle(HOTS)):
+        for turn in rounds(PATIENCE, lambda: self.best_cost):
             moves = int(GROWTH * moves)
-            if patience == 0 or self._deadline.left <= MADE * self._took + self._ended:
+            if self._deadline.left <= MADE * self._took + self._ended:
                 break
-            won = self.round(self._start if turn % 2 else self.best, moves, hot)
-            patience = PATIENCE if won else patience - 1
+            self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
 
 
 def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER) -> int:
@@ -197,12 +196,9 @@ def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER) -> int:
 
 def _sweep(network: Network, deadline: Deadline) -> None:
     """Try all nodes in turn until that wins nothing."""
-    stalls = 0
-    for _ in range(SWEEPS):
-        before = network.cost
+    for _ in islice(rounds(STALLS, lambda: network.cost, MINIMUM_GAIN), SWEEPS):
         network.sweep(network.size, deadline=deadline)
-        stalls = stalls + 1 if before - network.cost <= MINIMUM_GAIN * before else 0
-        if stalls == STALLS or deadline.passed:
+        if deadline.passed:
             break
 
 

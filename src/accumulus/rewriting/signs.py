@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.annealing import cool, thresholds
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled import signs_state as kind
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT, THRESHOLD_COUNT
@@ -48,8 +49,7 @@ _KIND: Final = np.array(
 )
 #: The sign of either zero is 0.
 _JUMPS: Final = PROPERTIES & JUMPS != 0
-#: Of annealing: -ln of probabilities that are spread evenly.
-THRESHOLDS: Final = -np.log((np.arange(THRESHOLD_COUNT) + 0.5) / THRESHOLD_COUNT)
+THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
 #: Rounds of annealing, of which the best counts; one, if there are so many nodes.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
@@ -208,8 +208,7 @@ def _turn(state: SignsState, first: int, count: int, visits: int) -> None:
     """Anneal the signs of so many nodes."""
     visits = max(visits, FEWEST)
     state.first, state.nodes, state.visits = first, count, visits
-    state.temperature = HOT
-    state.cooling = (COLD / HOT) ** (1 / visits)
+    cool(state, visits, HOT, COLD)
     _perform(state, TURN)
 
 

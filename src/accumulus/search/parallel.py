@@ -17,13 +17,14 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
 
+from accumulus.annealing import seed_of
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.errors import PlanError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.json_files import graph_as_data, graph_from_data
 from accumulus.methods import METHODS, PROOFS
 from accumulus.options import EFFORTS, Effort, Options
-from accumulus.search.annealing import LARGEST, seed_of
+from accumulus.search.orders import LARGEST
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_files import plan_as_data, plan_from_data
 from accumulus.search.registry import get

@@ -4,7 +4,7 @@ Starts from the best greedy order and anneals its products until that stalls. Un
 tape, several orders are annealed briefly, from other seeds, and `accumulus.search.programs` chooses among them and the
 greedy ones: orders of equally few products make programs of different lengths. Always hands back the best order so far:
 when the time is over, on Ctrl-C, and where there is nothing to search. In graphs of more than
-`accumulus.search.annealing.LARGEST` intermediates, windows of the best greedy order are annealed
+`accumulus.search.orders.LARGEST` intermediates, windows of the best greedy order are annealed
 (`accumulus.search.windows`), unless the effort is fast.
 
 Not proven optimal. On all graphs of up to seven intermediates that the tests draw it is; on the public graphs of
@@ -19,29 +19,29 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
+from accumulus.annealing import Schedule, seed_of
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.search.annealing import DEAREST, LARGEST, Annealing, seed_of
 from accumulus.search.elimination import Elimination, count_live
 from accumulus.search.greedy import greedy_orders
+from accumulus.search.orders import DEAREST, LARGEST, OrderAnnealing
 from accumulus.search.programs import Candidate, cheapest_program
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.windows import Windows
 
 __all__ = ["vertex"]
 
 #: Runs of annealing by effort.
 _ANNEALING: Final = {
-    "fast": Schedule(20, growth=1.0, patience=-1),
-    "balanced": Schedule(25, growth=1.3, patience=1),
-    "thorough": Schedule(100, growth=1.5, patience=4),
+    "fast": Schedule(20, growth=1.0, stalls=0),
+    "balanced": Schedule(25, growth=1.3, stalls=2),
+    "thorough": Schedule(100, growth=1.5, stalls=5),
 }
 #: Where programs are what counts: orders that are annealed, and how; more sweeps win nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
-_BRIEF: Final = Schedule(6, growth=1.0, patience=-1, gives_up=True)
+_BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
 #: Seconds that one run may take on a machine of today: what is waited for before the first result stays a fraction of a
 #: second on graphs of some hundreds of vertices, too. Sweeps, not time, are what it limits.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
@@ -113,12 +113,12 @@ def _search(
     iterations = None if options.iterations is None else -(-options.iterations // orders)
     state = Elimination(graph, options.objective)
     for number in range(orders):
-        annealing = Annealing(state, options.objective, start.found.order)
+        annealing = OrderAnnealing(state, options.objective, start.found.order)
         sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         try:
-            for least in until_stalled(annealing, schedule, seed, sweeps, iterations):
-                yield least if told is None else told
+            for best in annealing.until_stalled(schedule, seed, sweeps, iterations):
+                yield best if told is None else told
         finally:
             cost, order = annealing.best
             if cost < start.cost:

@@ -3,7 +3,7 @@
 What it costs to eliminate a set of vertices after another set does not depend on what follows, and what follows does
 not depend on the order within the set. So the vertices of a window, all that goes between two points of the order, are
 a small graph of their own: they and their neighbours, as the vertices before have left them. The kernel carries the
-large graph from window to window, `accumulus.search.annealing` orders each, and what it gains is gained as a whole.
+large graph from window to window, `accumulus.search.orders` orders each, and what it gains is gained as a whole.
 
 A window is worth its time if its vertices are neighbours. So the order is rewritten first as one of equal cost, depth
 first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
@@ -18,19 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.annealing import rounds
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.vertex import Cost, VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Effort
-from accumulus.search.annealing import DEAREST, Annealing
 from accumulus.search.elimination import Elimination
+from accumulus.search.orders import DEAREST, OrderAnnealing
 
 __all__ = ["Windows"]
 
@@ -45,7 +45,7 @@ SWEEPS: Final = 15
 PASSES: Final = (1 / 16, 1 / 4, 1.0)
 #: Part of the cost below which a round gains too little, and so many such rounds in a row end the search.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
-_PATIENCE: Final = {"fast": 1, "balanced": 2, "thorough": 9}
+_STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
 
 Integers = NDArray[np.int64]
 
@@ -92,10 +92,8 @@ class Windows:
             iterations: vertices visited, at most.
         """
         left = math.inf if iterations is None else iterations
-        misses = 0
-        for round_ in count():
+        for round_ in rounds(_STALLS[effort], lambda: self.cost[0], _GAIN[effort]):
             size = WINDOWS[round_ % len(WINDOWS)]
-            before = self.cost[0]
             rng = np.random.Generator(np.random.PCG64([seed, round_]))
             costs = self._arrange(rng if round_ else None)
             yield self.cost[0]
@@ -114,9 +112,6 @@ class Windows:
                     left -= visits
                     if left <= 0:
                         return
-            misses = misses + 1 if before - self.cost[0] <= _GAIN[effort] * before else 0
-            if misses == _PATIENCE[effort]:
-                return
 
     def _whole(self) -> VertexElimination:
         """The graph, nothing eliminated."""
@@ -161,7 +156,7 @@ class Windows:
             return 0
         sizes = [self._sizes[v] for v in number]
         inside = Elimination.of_edges(local, sizes, range(end - start), self._objective)
-        annealing = Annealing(inside, self._objective, range(end - start))
+        annealing = OrderAnnealing(inside, self._objective, range(end - start))
         before, _ = annealing.best
         visits = SWEEPS * (end - start)
         for _ in annealing.run(range(end - start), visits, seed):

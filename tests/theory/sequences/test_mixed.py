@@ -34,7 +34,7 @@ def annealed(graph, objective, faces, moves=500, seed=0):
     search = annealing(graph, objective, faces)
     costs = list(search.run(search.best[1], moves, (seed,)))
     assert costs == sorted(costs, reverse=True)
-    assert costs[-1] == search.least
+    assert costs[-1] == search.best_cost
     return search
 
 
@@ -44,7 +44,7 @@ def test_sequences_are_verified_and_cost_what_the_kernel_says(graph, objective, 
     search = annealed(graph, objective, faces, seed=seed)
     made = search.accumulation(graph)
     made.verify()
-    assert count(made, objective) == search.least
+    assert count(made, objective) == search.best_cost
     other = Objective.MULTIPLICATIONS if objective is Objective.FMA else Objective.FMA
     assert count(made, other) == search.best[0][1]
 
@@ -56,7 +56,7 @@ def test_larger_sequences_cost_what_the_kernel_says(shape, objective):
     search = annealed(graph, objective, faces=True, moves=3_000)
     made = search.accumulation(graph)
     made.verify()
-    assert count(made, objective) == search.least
+    assert count(made, objective) == search.best_cost
 
 
 @settings(max_examples=25)
@@ -67,7 +67,7 @@ def test_no_sequence_is_cheaper_than_the_optimum(graph, objective, faces):
         least = (SlowFaces if faces else SlowEdges)(graph, objective, 2_000).least()
     except TooMany:
         assume(False)
-    assert annealed(graph, objective, faces).least >= least
+    assert annealed(graph, objective, faces).best_cost >= least
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -92,7 +92,7 @@ def test_machine_code_does_what_python_does(shape, faces):
         assert getattr(python._state, name).tolist() == getattr(compiled._state, name).tolist()
     made = python.accumulation(graph)
     made.verify()
-    assert count(made, Objective.MULTIPLICATIONS) == compiled.least
+    assert count(made, Objective.MULTIPLICATIONS) == compiled.best_cost
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -126,7 +126,7 @@ def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):
     search = annealed(graph, Objective.FMA, faces=True)
     made = search.accumulation(graph)
     made.verify()
-    assert count(made, "fma") == search.least
+    assert count(made, "fma") == search.best_cost
 
 
 def test_graphs_of_too_many_edges_keep_the_order(monkeypatch):

@@ -20,15 +20,15 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from accumulus.annealing import Schedule
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.annealing import DEAREST
 from accumulus.search.elimination import Elimination
+from accumulus.search.orders import DEAREST
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.restarts import Schedule, until_stalled
 from accumulus.search.vertex_annealing import vertex
 from accumulus.theory.sequences.mixed import MOST_EDGES, MixedAnnealing
 
@@ -51,9 +51,9 @@ class _Effort:
 
 
 _EFFORTS: Final = {
-    "fast": _Effort(16, Schedule(200, growth=1.0, patience=-1)),
-    "balanced": _Effort(32, Schedule(1_000, growth=1.0, patience=1)),
-    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, patience=9)),
+    "fast": _Effort(16, Schedule(200, growth=1.0, stalls=0)),
+    "balanced": _Effort(32, Schedule(1_000, growth=1.0, stalls=2)),
+    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, stalls=10)),
 }
 #: Part of the time that edges may take, where faces follow.
 _EDGES: Final = 0.25
@@ -143,7 +143,7 @@ class _Annealed:
         annealing.faces = level == "face"
         schedule = _EFFORTS[options.effort].annealing
         sweeps = annealing.sweeps_in(seconds)
-        for cost in until_stalled(annealing, schedule, options.seed, sweeps, options.iterations, self._order):
+        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, self._order):
             yield cost if self._known is None else self._known
 
     def found(self, level: Level) -> SearchResult:

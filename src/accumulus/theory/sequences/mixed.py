@@ -2,20 +2,18 @@
 
 The kernel (`accumulus.theory.compiled.mixed_kernel`) begins with a vertex order, or with the items of an earlier run.
 What it finds is handed back as an edge elimination, or as the faces that it took.
-
-Deterministic: what a run finds depends on its start, its seed and its number of moves, not on where it is cut
-into slices.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from accumulus.annealing import Annealing, thresholds
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
 from accumulus.elimination.face import FaceElimination
@@ -23,7 +21,6 @@ from accumulus.elimination.vertex import Cost
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.search.annealing import seed_of
 from accumulus.search.elimination import Elimination
 from accumulus.theory.compiled.faces_state import INNER
 from accumulus.theory.compiled.mixed_state import (
@@ -49,9 +46,6 @@ MOST_EDGES: Final = 600
 _REFINEMENTS: Final = (0.25, 8)
 #: Labels beyond the edges of the graph that there is room for: for each edge, and besides.
 _ROOM: Final = (0.25, 32)
-#: Temperatures at the start and at the end of a run, in units of what a product costs on average, at least 1.
-_HOT: Final = 0.2
-_COLD: Final = 0.05
 #: Weight of the total that breaks ties.
 _TIE: Final = 0.05
 #: Products in a slice, a fraction of a millisecond; seconds for each product of a sequence that a move takes.
@@ -62,8 +56,10 @@ _IDS: Final = (1 << ID_BITS) - 1
 _SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
 
 
-class MixedAnnealing:
-    """Annealing of the edge or face eliminations of one graph.
+class MixedAnnealing(Annealing):
+    """Annealing of the edge or face eliminations of one graph. A visit tries a move; runs start from items.
+
+    Temperatures are in units of what a product costs on average, at least 1.
 
     Args:
         state: the graph, nothing eliminated; at least one intermediate and at most `MOST_EDGES` edges at these.
@@ -72,6 +68,9 @@ class MixedAnnealing:
     Attributes:
         count: items of a sequence.
     """
+
+    HOT, COLD = 0.2, 0.05
+    _state: MixedState
 
     def __init__(self, state: Elimination, order: Sequence[int]) -> None:
         lines = self._lines = Lines(state, state.intermediates)
@@ -98,7 +97,7 @@ class MixedAnnealing:
             touched=np.zeros(count, np.int64),
             sizes=lines.sizes,
             kinds=lines.kinds,
-            logarithms=-np.log((np.arange(TABLE) + 0.5) / TABLE),
+            logarithms=thresholds(TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
             words=count,
@@ -114,7 +113,7 @@ class MixedAnnealing:
         start = [NOTHING] * length
         for t, v in enumerate(ordered):
             start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
-        self._set(start)
+        self._begin(start)
 
     @property
     def faces(self) -> bool:
@@ -126,9 +125,9 @@ class MixedAnnealing:
         self._state.faces = wanted
 
     @property
-    def least(self) -> int:
+    def best_cost(self) -> int:
         """Cost of the best sequence so far."""
-        return self.best[0][0]
+        return self._state.best >> SHIFT
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
@@ -136,25 +135,19 @@ class MixedAnnealing:
         total = self._state.best
         return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
 
-    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
-        """Anneal once; yields the best cost of all runs after each slice.
-
-        Args:
-            start: items to begin with.
-            visits: moves that are tried.
-            heat: factor of the temperature at the start.
-        """
+    def _begin(self, start: Sequence[int]) -> float:
         state = self._state
-        self._set(start)
-        scale = max(1.0, (state.total >> SHIFT) / max(1, self._products))
-        state.temperature = _HOT * heat * scale
-        state.cooling = (_COLD / (_HOT * heat)) ** (1 / max(1, visits))
-        state.random[0] = seed_of(*seed)
-        state.moves = visits
-        while state.moves > 0:
-            state.work = _SLICE
-            self._run(state.address)
-            yield self.least
+        state.items[:] = start
+        state.started = state.moves = state.work = 0
+        self._run(state.address)
+        self._products = -state.work
+        return max(1.0, (state.total >> SHIFT) / max(1, self._products))
+
+    def _visit(self, visits: int) -> int:
+        state = self._state
+        state.moves, state.work = visits, _SLICE
+        self._run(state.address)
+        return visits - state.moves
 
     def sweeps_in(self, seconds: float) -> float:
         """Sweeps that fit into that time on a machine of today."""
@@ -164,14 +157,6 @@ class MixedAnnealing:
         """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
         by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
-
-    def _set(self, items: Sequence[int]) -> None:
-        """Begin with a list of items."""
-        state = self._state
-        state.items[:] = items
-        state.started = state.moves = state.work = 0
-        self._run(state.address)
-        self._products = -state.work
 
     def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
         elimination = EdgeElimination(graph)
@@ -191,9 +176,9 @@ class MixedAnnealing:
 
     def _by_faces(self, graph: DifferentiationGraph) -> Accumulation:
         state = self._state
-        self._set(self.best[1])
+        self._begin(self.best[1])
         state.log, state.logged = np.zeros((self._products, 3), np.int64), 0
-        self._set(self.best[1])
+        self._begin(self.best[1])
         taken = state.log[: state.logged].tolist()
         state.logged = -1
         elimination = FaceElimination(graph)

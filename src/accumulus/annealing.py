@@ -1,0 +1,169 @@
+"""Simulated annealing, whatever it is that moves: orders, sequences of eliminations, definitions of nodes, signs.
+
+What a move is, what it costs and whether it is accepted at a temperature is a kernel's own. Here is what all share: the
+temperature falls geometrically over so many visits, in slices of some milliseconds; between them the caller looks at
+the clock, and Ctrl-C is heard. `Annealing` does that run after run, until runs stall.
+
+Deterministic: what a run finds depends on its start, its seed and its number of visits, not on where it is cut into
+slices. How many runs there are does not depend on the clock either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Annealing", "Schedule", "cool", "rounds", "seed_of", "slices", "thresholds"]
+
+#: Runs of fewer sweeps than this start less hot, in proportion; else they would end worse than they began.
+FEW_SWEEPS: Final = 15
+
+
+class Annealed(Protocol):
+    """The memory of a kernel: temperature, its factor for each visit, and the state of its generator, (1,)."""
+
+    temperature: float
+    cooling: float
+
+    @property
+    def random(self) -> NDArray[np.int64]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Sweeps of the first run, their factor from run to run, and how many runs in a row without improvement end the
+    search, if not the first; whether a run is given up after a slice if it has won nothing by then."""
+
+    sweeps: float
+    growth: float
+    stalls: int
+    gives_up: bool = False
+
+
+class Annealing(ABC):
+    """Runs of annealing, and the best that they find; what is annealed is fixed, the start of each run is not."""
+
+    #: Temperatures at the start and at the end of a run.
+    HOT: ClassVar[float]
+    COLD: ClassVar[float]
+    #: Visits of a sweep.
+    count: int
+    _state: Annealed
+
+    @property
+    @abstractmethod
+    def best_cost(self) -> int:
+        """The best cost of all runs so far."""
+
+    @property
+    @abstractmethod
+    def best(self) -> tuple[Any, tuple[int, ...]]:
+        """The same with what breaks ties, and what has that cost, as a run can start from it."""
+
+    @abstractmethod
+    def _begin(self, start: Sequence[int]) -> float:
+        """Begin with what a run starts from; returns the unit of temperature."""
+
+    @abstractmethod
+    def _visit(self, visits: int) -> int:
+        """Make so many visits, or those of a slice if these are fewer; returns how many."""
+
+    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
+        """Anneal once; yields the best cost of all runs after each slice.
+
+        Args:
+            heat: factor of the temperature at the start; a small one keeps most of the start.
+        """
+        unit = self._begin(start)
+        self._state.random[0] = seed_of(*seed)
+        for _ in slices(self._state, self._visit, visits, self.HOT * heat, self.COLD, unit):
+            yield self.best_cost
+
+    def until_stalled(
+        self,
+        schedule: Schedule,
+        seed: int,
+        most_sweeps: float,
+        iterations: int | None = None,
+        anew: Sequence[int] | None = None,
+    ) -> Iterator[int]:
+        """Run after run, each from the best so far, hot enough to leave it; yields the best cost after each slice.
+
+        Args:
+            most_sweeps: of a run, so that it ends within the time limit.
+            iterations: visits of all runs, instead of the end that the schedule has.
+            anew: what every second run begins with instead, the first one included.
+        """
+        for number in rounds(schedule.stalls if iterations is None else math.inf, lambda: self.best_cost):
+            sweeps = max(1.0, min(schedule.sweeps * schedule.growth**number, most_sweeps))
+            visits = int(sweeps * self.count)
+            if iterations is not None:
+                visits = min(visits, iterations)
+                iterations -= visits
+            before = self.best_cost
+            start = self.best[1] if anew is None or number % 2 else anew
+            for cost in self.run(start, visits, (seed, number), min(1.0, sweeps / FEW_SWEEPS)):
+                yield cost
+                if schedule.gives_up and self.best_cost == before:
+                    break
+            if iterations == 0:
+                return
+
+
+def slices(
+    state: Annealed,
+    visit: Callable[[int], int],
+    visits: int,
+    hot: float,
+    cold: float,
+    unit: float = 1.0,
+    possible: Callable[[], float] = lambda: math.inf,
+) -> Iterator[None]:
+    """Cool over so many visits; yields after each slice.
+
+    Args:
+        visit: makes that many visits or those of a slice, if these are fewer, and returns how many.
+        hot, cold: temperatures at the start and at the end, in units of `unit`.
+        possible: visits that there is time for; if these are fewer than are left, it cools faster; without any it ends.
+    """
+    cool(state, visits, hot, cold, unit)
+    while visits > 0 and (most := possible()) > 0:
+        if most < visits:
+            visits = max(1, int(most))
+            cool(state, visits, state.temperature, unit * cold)
+        visits -= visit(visits)
+        yield
+
+
+def cool(state: Annealed, visits: int, hot: float, cold: float, unit: float = 1.0) -> None:
+    """Let the temperature fall from hot to cold over so many visits."""
+    state.temperature, state.cooling = hot * unit, (cold / hot) ** (1 / max(1, visits))
+
+
+def rounds(stalls: float, cost: Callable[[], int], gain: float = 0.0) -> Iterator[int]:
+    """Numbers of rounds, from 0 on, until so many in a row have won no more than that part of the cost each."""
+    number = misses = 0
+    while number == 0 or misses < stalls:
+        before = cost()
+        yield number
+        misses = misses + 1 if before - cost() <= gain * before else 0
+        number += 1
+
+
+def thresholds(count: int) -> NDArray[np.float64]:
+    """-log(u) for so many u that are spread evenly: times the temperature, what a move may cost more (Metropolis)."""
+    table: NDArray[np.float64] = -np.log((np.arange(count) + 0.5) / count)
+    return table
+
+
+def seed_of(*parts: int) -> int:
+    """A random 62-bit number that depends on all parts, never 0."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2 | 1
