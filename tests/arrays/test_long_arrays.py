@@ -23,11 +23,12 @@ from accumulus.tape.tape import Tape
 @contextmanager
 def unrolled(most):
     """Let arrays be written out entry by entry up to so many entries."""
-    before, active.MOST_UNROLLED = active.MOST_UNROLLED, most
+    before = active.MOST_UNROLLED, active.LONG
+    active.MOST_UNROLLED, active.LONG = most, 1
     try:
         yield
     finally:
-        active.MOST_UNROLLED = before
+        active.MOST_UNROLLED, active.LONG = before
 
 
 def both(function, *arguments, argnums=0, **options):
@@ -255,6 +256,15 @@ def test_short_arrays_are_written_out():
     assert isinstance(record(stencil, [X], arrays=True).tape, Tape)
     assert isinstance(record(stencil, [np.ones(20_000)], arrays=True).tape, BlockTape)
     assert isinstance(record(stencil, [np.ones(20_000)]).tape, Tape)
+
+
+def test_loops_over_short_arrays_are_written_out():
+    def f(x):
+        for _ in range(3_000):
+            x = x + 0.001 * np.sin(x[::-1])
+        return x
+
+    assert isinstance(record(f, [np.ones(20)], arrays=True).tape, Tape)
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,12 @@ def check(seed: int) -> Outcome:
 @contextmanager
 def _written_out(most: int) -> Iterator[None]:
     """Let arrays be recorded as such from so many operations on entries on."""
-    before, active.MOST_UNROLLED = active.MOST_UNROLLED, most  # type: ignore[misc]
+    before = active.MOST_UNROLLED, active.LONG
+    active.MOST_UNROLLED, active.LONG = most, min(most, active.LONG)  # type: ignore[misc]
     try:
         yield
     finally:
-        active.MOST_UNROLLED = before  # type: ignore[misc]
+        active.MOST_UNROLLED, active.LONG = before  # type: ignore[misc]
 
 
 def _point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:

@@ -21,6 +21,8 @@ __all__ = ["ACTIVE", "TooLongError", "check_length", "recording_on", "refuse", "
 #: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
 #: memory; of more operations it takes too long to be prepared.
 MOST_UNROLLED: Final = 50_000
+#: Entries of an array that is long. Many operations on short ones are a loop in Python, which blocks do not shorten.
+LONG: Final = 64
 
 
 class TooLongError(BaseException):
@@ -62,14 +64,15 @@ def recording_on(
 
 
 def check_length(entries: int) -> None:
-    """End the recording if so many entries more are too many to be written out one by one.
+    """End the recording if so many entries of one array more are too many to be written out one by one.
 
     Raises:
         TooLongError: if so.
     """
-    ACTIVE.unrolled += entries
-    if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
-        raise TooLongError
+    if entries >= LONG:
+        ACTIVE.unrolled += entries
+        if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
+            raise TooLongError
 
 
 def refuse(message: str) -> TraceError:
