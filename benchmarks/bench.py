@@ -96,7 +96,7 @@ WIDTH = 120
 def main(arguments: list[str] | None = None) -> int:
     """Run the groups that are asked for and show their tables."""
     options = _parse(arguments)
-    os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # searches are measured, not how plans are recalled from disk
+    os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # searches are measured, not how plans are loaded from disk
     # a table that goes into a file or a log needs no terminal's width
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     examples, functions = all_examples(), [*all_examples(), *suite()]

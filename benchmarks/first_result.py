@@ -3,9 +3,8 @@
 Usage: python first_result.py TOOL function [function …]; prints JSON {"seconds": {function: seconds}}, the same of
 the processor in "processor", and why there are none of a function in "failed".
 
-Imports are done, and but for the tool "kept" one small function of its own goes through the tool first. "accumulus"
-keeps nothing from before, and nothing for later; "kept" takes from the cache what is there, and leaves there what is
-not.
+Imports are done, and but for the tool "cached" one small function of its own goes through the tool first. "accumulus"
+neither loads from the cache nor stores there; "cached" does both.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def _accumulus() -> First:
     return lambda example: library.first_result(example.function, example.point)
 
 
-def _kept() -> First:
+def _cached() -> First:
     import accumulus as acc
 
     return lambda example: acc.jacobian(example.function)(example.point)
@@ -85,7 +84,7 @@ def _casadi() -> First:
 
 TOOLS: dict[str, Callable[[], First]] = {
     "accumulus": _accumulus,
-    "kept": _kept,
+    "cached": _cached,
     **{mode: partial(_jax, mode) for mode in jax_batch.MODES},
     "casadi": _casadi,
 }

@@ -49,7 +49,7 @@ def one_point(f: Callable[..., Any], x: NDArray[np.float64]) -> Callable[[NDArra
 
 
 def first_result(f: Callable[..., Any], x: NDArray[np.float64], **options: Any) -> Any:
-    """From a function to its first Jacobian; without options, nothing is kept from before, or for later."""
+    """From a function to its first Jacobian; without options, nothing is loaded from the cache or stored there."""
     return acc.jacobian(f, **{"cache": False, **options})(x)
 
 

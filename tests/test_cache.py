@@ -1,4 +1,4 @@
-"""What is kept on disk: found again whole and under its own name or not at all, and never if others could write it."""
+"""Files of the cache: found again whole and under its own name or not at all, and never if others could write it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="owners and modes are look
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Where plans are kept, in a cache of this test alone."""
+    """Where plans are stored, in a cache of this test alone."""
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_written", {})
     monkeypatch.setattr(cache, "_warned", set())
@@ -165,11 +165,11 @@ def test_files_are_the_users_alone(folder):
     assert [path.stat().st_mode & 0o777 for path in (folder.parent, folder, folder / "a")] == [0o700, 0o700, 0o600]
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(folder):
+def test_where_nothing_can_be_written_nothing_is_stored(folder):
     folder.parent.write_text("a file where the folder should be")
     quiet(cache.store, "plans", "a", b"content")
     assert quiet(cache.load, "plans", "a") is None
-    assert "nothing is kept" in cache.state()
+    assert "nothing is stored" in cache.state()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a home directory is POSIX's")
@@ -245,7 +245,7 @@ def test_the_folder_is_looked_at_now_and_then_only(folder, monkeypatch):
     assert len(looks) == 3
 
 
-def test_what_is_larger_than_all_room_is_not_kept(folder, monkeypatch):
+def test_files_larger_than_the_limit_are_not_stored(folder, monkeypatch):
     cache.store("plans", "a", b"x" * 9000)
     monkeypatch.setattr(cache, "LIMIT", 8192)
     cache.store("plans", "b", b"x" * 9000)

@@ -102,7 +102,7 @@ def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
     assert asked == [("fast", 3), ("fast", 4)]
 
 
-def test_a_recalled_plan_keeps_what_it_was_asked_with():
+def test_a_loaded_plan_keeps_what_it_was_asked_with():
     graph = acc.trace(swirl, np.ones(3)).linearize()
     for _ in range(2):
         plan = acc.plan(graph, effort="fast", time_limit=0.25)

@@ -36,14 +36,14 @@ def table(settings: Settings) -> Table:
 
 
 def second(settings: Settings) -> Table:
-    """One row an example: from the end of `import accumulus` to the first Jacobian, everything kept."""
+    """One row an example: from the end of `import accumulus` to the first Jacobian, everything cached."""
     names = [example.name for example in settings.examples]
     rows = []
     with tempfile.TemporaryDirectory(prefix="second-") as folder:
         environment = {"ACCUMULUS_CACHE": folder, "ACCUMULUS_CACHE_PLANS": "1"}
-        process("kept", names, **environment)
+        process("cached", names, **environment)
         for name in names:
-            answers = [process("kept", [name], **environment) for _ in range(PROCESSES)]
+            answers = [process("cached", [name], **environment) for _ in range(PROCESSES)]
             median = 1e3 * statistics.median(answer["seconds"][name] for answer in answers)
             processor = 1e3 * statistics.median(answer["processor"][name] for answer in answers)
             cells = {"function": name, "ms": median, "of the processor": processor}

@@ -2,14 +2,15 @@
 
 Each kind ("plans", "kernels", …) is a folder of the cache directory, which `ACCUMULUS_CACHE` names, or which is the
 system's place for caches. A file begins with a checksum of everything that it stands for: format, kind, key and
-content. So one that is cut off, changed, renamed, or written by somebody else's program is as good as none. It is
-written beside its place and moved there when it is whole: whoever reads meanwhile, or is killed while writing, finds
-or leaves the old file, the new one, or none.
+content. So a file that is cut off, changed, renamed, or written by another program counts as missing. A file is written
+under a temporary name and renamed when it is complete: a reader finds the old file, the new one, or none, and so does
+the next process after one that was killed while writing.
 
-Some of what is stored is run. So a file is read only if it, its folder and the cache directory belong to the user (or
-to root) and nobody else may write them. That is looked up on what was opened, never by path, so that nothing can be
-exchanged in between. Where it does not hold, a `CacheWarning` says so once, and everything is made anew each time.
-Where nothing can be written, nothing is stored, without a word: ``accumulus cache`` says how things stand.
+Some of the files are machine code, which is run. So a file is read only if it, its folder and the cache directory
+belong to the user (or to root) and nobody else may write them. Ownership and mode are looked up on the open descriptor,
+never by path, so that nothing can be exchanged in between. Where the check fails, a `CacheWarning` says so once, and
+the cache is not used. Where the folder cannot be written, nothing is stored and no warning given: ``accumulus cache``
+says why.
 
 Reading a file marks it as used. When the files of a kind are together larger than `LIMIT`, those that were not used for
 longest are dropped.
@@ -41,8 +42,8 @@ Kind = Literal["kernels", "plans", "programs", "tapes"]
 FORMAT: Final = 1
 #: Bytes that all files of a kind may take on disk together.
 LIMIT = 256 << 20
-#: Of the limit, what is left when files are dropped.
-_KEPT: Final = 0.75
+#: Part of the limit that the files still take after the oldest were dropped.
+_REMAINING: Final = 0.75
 #: What a file takes on disk is a multiple of this.
 _BLOCK: Final = 4096
 #: Seconds after which a file that somebody began to write is taken for left behind.
@@ -96,9 +97,9 @@ def load(kind: Kind, key: str) -> bytes | None:
 
 
 def store(kind: Kind, key: str, payload: bytes) -> None:
-    """Keep bytes under a kind and a key, if that is possible; what was there before is replaced."""
+    """Store bytes under a kind and a key, in the place of an older file; without a word if that is not possible."""
     size = _occupied(len(payload))
-    if size > LIMIT * _KEPT:
+    if size > LIMIT * _REMAINING:
         return
     with _without(), _folder(kind, create=True) as folder:
         folder.write(_checked(key), _head(kind, key, payload) + payload)
@@ -130,11 +131,11 @@ def state() -> str:
         try:
             with _folder(kind, create=True):
                 if not os.access(path, os.W_OK | os.X_OK):
-                    return f"nothing is kept: {str(path)!r} cannot be written"
+                    return f"nothing is stored: {str(path)!r} cannot be written"
         except _UntrustedError as error:
             return str(error)
         except OSError as error:
-            return f"nothing is kept: {str(path)!r}: {error.strerror or error}"
+            return f"nothing is stored: {str(path)!r}: {error.strerror or error}"
     return "usable"
 
 
@@ -224,7 +225,7 @@ class _Folder:
         if total <= LIMIT:
             return
         for _, size, path in sorted(known):
-            if total <= LIMIT * _KEPT:
+            if total <= LIMIT * _REMAINING:
                 break
             self._remove(path)
             total -= size
@@ -282,8 +283,8 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
         reason = f"can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w mends it)"
     if reason:
         raise _UntrustedError(
-            f"nothing is taken from the cache or kept there, since {str(path)!r} {reason}. What is kept is run; name "
-            "a directory of your own in ACCUMULUS_CACHE"
+            f"nothing is loaded from the cache or stored there, since {str(path)!r} {reason}. Cached code is run; "
+            "name a directory of your own in ACCUMULUS_CACHE"
         )
 
 

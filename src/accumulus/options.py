@@ -40,16 +40,16 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: The options that decide which plan is found. All others say what is told, kept, or made of it.
+#: The options that decide which plan is found. The others concern progress, the cache, and the compiled program.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
 
-#: The effort of the search for an order by what was asked for, where the tape is rewritten afterwards: algebra wins
-#: back what a brief search leaves, so that the time is better spent there. Not on graphs of more edges: there it leaves
-#: more than algebra is given time for.
+#: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
+#: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
+#: more than `SMALL` edges: there the rewriter has too little time for all of them.
 BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
 SMALL: Final = 5_000
-#: Part of the time limit that planning may take where the tape is rewritten afterwards. What it leaves of it is added
-#: to the rest.
+#: Part of the time limit that planning may take where the tape is rewritten afterwards. Time that it leaves goes to the
+#: rewriter.
 PLANNING: Final = 0.5
 
 

@@ -25,7 +25,7 @@ def run(*arguments):
     return done
 
 
-def test_what_is_kept(place):
+def test_the_contents_of_the_cache(place):
     said = json.loads(run("--json").stdout)
     assert said["directory"] == str(place)
     assert said["state"] == "usable"

@@ -39,7 +39,7 @@ ROUNDS = 60
 def main(arguments: list[str] | None = None) -> int:
     """Run what is asked for, and say what came of it."""
     options = _parse(arguments)
-    os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # programs are searched for, never recalled
+    os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # programs are searched for, never loaded
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
     if options.only is not None:
         outcome = check(options.only)

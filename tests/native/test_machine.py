@@ -1,4 +1,4 @@
-"""How machine code is kept: complete files only, made again where they are missing or damaged."""
+"""Machine code in the cache: complete files only, made again where they are missing or damaged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def anew(monkeypatch, *subjects):
     assert set(subjects) == machine._LOADED.keys()
 
 
-def test_what_is_finished_is_kept(empty_cache, monkeypatch):
+def test_finished_code_is_stored(empty_cache, monkeypatch):
     anew(monkeypatch, "search.order", "search.order")
     anew(monkeypatch, "search.order")
     assert empty_cache == [ORDER]

@@ -1,4 +1,4 @@
-"""Rewritten tapes that are kept: the same tape as is found, and never one that was not verified."""
+"""Rewritten tapes in the cache: the same tape as is found, and never one that was not verified."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def source():
     return tape
 
 
-def test_what_is_kept_is_what_was_found(folder):
+def test_the_stored_tape_is_the_one_that_was_found(folder):
     tape = source()
     made = optimise.optimise(tape)
     key = tape_cache.key_of(tape, *GIVEN)

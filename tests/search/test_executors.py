@@ -338,7 +338,7 @@ def kept(monkeypatch, tmp_path):
     return {**BUDGET, "cache": True}
 
 
-def test_shared_plans_are_kept_whoever_shared(kept):
+def test_shared_plans_are_stored_for_any_executor(kept):
     first = plan(GRAPH, "vertex", executor=AtOnce(), **kept)
     with ThreadPoolExecutor(1) as pool:
         again = plan(GRAPH, "vertex", executor=pool, **kept)
@@ -347,7 +347,7 @@ def test_shared_plans_are_kept_whoever_shared(kept):
     assert not plan(GRAPH, "vertex", **kept).recalled  # another search
 
 
-def test_what_failed_or_was_cut_short_is_not_kept(kept):
+def test_what_failed_or_was_cut_short_is_not_stored(kept):
     with pytest.warns(ExecutorWarning):
         plan(GRAPH, "vertex", executor=Raising(), **kept)
     plan(GRAPH, "vertex", executor=Silent(), **{**kept, "time_limit": 0.2})

@@ -312,7 +312,7 @@ def test_ctrl_c_hands_back_what_the_windows_gained(large_graph):
     assert plan.cost == told[-1] < told[0]
 
 
-def test_a_plan_of_a_large_graph_is_kept(large_graph, tmp_path, monkeypatch):
+def test_a_plan_of_a_large_graph_is_stored(large_graph, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCUMULUS_CACHE_PLANS", "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
     first = acc.plan(large_graph, effort="fast")

@@ -1,4 +1,4 @@
-"""Plans that are kept on disk: recalled for equal questions only, whole or not at all, and never in the way."""
+"""Plans in the cache: loaded for equal requests only, whole or not at all, and never in the way."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GRAPH = generators.random_dag(seed=1)
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Where plans are kept: a cache of this test alone, beside the kernels that are loaded already."""
+    """Where plans are stored: a cache of this test alone, beside the kernels that are loaded already."""
     prepare("search.order", "theory.mixed", "theory.faces", "elimination.vertex", "elimination.labels")
     monkeypatch.setenv(plan_cache.SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
@@ -53,7 +53,7 @@ def key_of_found(seed):
     return plan_cache.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
 
 
-def test_what_is_found_is_recalled(folder):
+def test_a_plan_that_was_found_is_loaded(folder):
     first, again = found(), found()
     assert (first.recalled, again.recalled) == (False, True)
     assert first == again
@@ -65,7 +65,7 @@ def test_what_is_found_is_recalled(folder):
 @pytest.mark.parametrize("method", tuple(methods()))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
-def test_a_recalled_plan_is_the_one_that_would_be_found(method, graph, objective, seed, folder):
+def test_a_loaded_plan_is_the_one_that_would_be_found(method, graph, objective, seed, folder):
     options = {"objective": objective, "seed": seed, "iterations": 50, "time_limit": 1e9}
     kept = plan(graph, method, **options)
     recalled = plan(graph, method, **options)
@@ -75,7 +75,7 @@ def test_a_recalled_plan_is_the_one_that_would_be_found(method, graph, objective
     assert kept == recalled == searched
 
 
-def test_another_process_recalls_the_plan_of_the_same_function(tmp_path):
+def test_another_process_loads_the_plan_of_the_same_function(tmp_path):
     program = """
 import numpy as np, accumulus as acc
 def f(x, n):
@@ -189,7 +189,7 @@ def test_without_a_cache(folder):
         acc.jacobian(np.sin, cache=1)
 
 
-def test_jacobians_recall_their_plans(folder):
+def test_jacobians_load_their_plans(folder):
     def f(x):
         return np.array([x[0] * np.sin(x[1]) * x[2], np.exp(x[0] * x[1]) + x[2]])
 
@@ -241,7 +241,7 @@ def test_where_nothing_can_be_written_plans_are_found_all_the_same(folder):
     assert made == plan(GRAPH, "markowitz", cache=False)
 
 
-def test_an_interrupted_search_is_not_kept(folder):
+def test_an_interrupted_search_is_not_stored(folder):
     def stop(cost):
         raise KeyboardInterrupt
 
@@ -254,7 +254,7 @@ def test_an_interrupted_search_is_not_kept(folder):
     assert plan(graph, "vertex", "fma", progress=stop) == whole
 
 
-def test_a_plan_by_steps_is_kept(folder):
+def test_a_plan_by_steps_is_stored(folder):
     """Those of methods that do not eliminate vertices."""
     first = replace(found(), order=None)
     plan_cache.store("0" * 32, first)

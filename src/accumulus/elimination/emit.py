@@ -34,7 +34,7 @@ def emit(accumulation: Accumulation) -> Tape:
     edges = len(references)
     guards = guarded_labels(tape, references)
 
-    # what no condition reaches, which is all of nearly all functions, is written at once
+    # what no condition reaches, which is all of nearly all functions, is recorded at once
     conditional = np.zeros(edges + len(steps), bool)
     if guards:
         conditional[list(guards)] = True

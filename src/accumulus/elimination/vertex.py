@@ -107,7 +107,7 @@ class VertexElimination:
     Args:
         graph: taken without what is on no path from a root to a terminal.
         objective: what costs are of.
-        steps: where the products and sums are written, if they are wanted.
+        steps: where the products and sums are recorded, if they are wanted.
         deadline: when it passes, what eliminates raises `OutOfTimeError`.
 
     Attributes:
@@ -282,7 +282,7 @@ class VertexElimination:
         self._perform(REHASH)
 
     def _make_room(self, steps: int) -> None:
-        """Room for so many steps before they are written."""
+        """Room for so many steps before they are recorded."""
         state = self._state
         room = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])
         if room > state.room:

@@ -1,7 +1,7 @@
 """From a tape to its differentiation graph.
 
 One vertex for each operation that an output depends on smoothly, one edge for each argument, labelled with the
-local partial derivative, which is written onto a copy of the same tape and shares whatever the values computed.
+local partial derivative, which is recorded on a copy of the same tape and shares the operations of the values.
 Parallel edges (``x * x``) become one edge with the summed label. Edges whose partial is zero are left out.
 """
 
@@ -62,7 +62,7 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     outputs = np.array(tape.outputs, np.int64)
     differentiated = np.array(columns, np.int64)
-    written, edges = _local_partials(tape, differentiated)
+    recorded, edges = _local_partials(tape, differentiated)
 
     # columns are the first vertices, then come operations between them and an output, in the order of the tape
     active = np.zeros(len(tape), bool)
@@ -92,13 +92,13 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
     shared = np.flatnonzero(depended_on[roots])
     own = len(depended_on) + np.arange(len(shared))
     sources, targets = np.concatenate([sources, own]), np.concatenate([targets, roots[shared]])
-    labels = np.concatenate([edges.labels[kept], np.full(len(shared), written.constant(1.0))])
+    labels = np.concatenate([edges.labels[kept], np.full(len(shared), recorded.constant(1.0))])
     roots[shared] = own
     names = [f"x{k}" for k in columns] + [f"v{k}" for k in inner.tolist()] + [f"y{k}" for k in shared.tolist()]
 
-    written, references = unattached(written)
+    recorded, references = unattached(recorded)
     graph = DifferentiationGraph.from_tape(
-        written, moved(labels, references), names, roots.tolist(), range(len(columns)), sources, targets, name=name
+        recorded, moved(labels, references), names, roots.tolist(), range(len(columns)), sources, targets, name=name
     )
     return Linearization(graph, tuple(root_of[rows].tolist()), columns)
 
@@ -124,7 +124,7 @@ def _local_partials(tape: Tape, columns: Integers) -> tuple[Tape, _Edges]:
         active[columns] = True
         operations, positions = np.nonzero(counting)
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
-        result, edges = _written(tape, rows, smooth & active[arguments])
+        result, edges = _recorded(tape, rows, smooth & active[arguments])
         zero = _are_zero(result, edges.labels)
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
@@ -144,7 +144,7 @@ def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
     return zero
 
 
-def _written(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, _Edges]:
+def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, _Edges]:
     """The tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
     operations, positions = np.nonzero(chosen)
     arguments = rows[operations, 1 + positions]
@@ -158,7 +158,7 @@ def _written(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tap
     ends = len(tape) + np.cumsum(sizes[kind] + again)
 
     base = tape.copy()
-    written = commands(ends[-1] - len(tape) if len(ends) else 0)
+    recorded = commands(ends[-1] - len(tape) if len(ends) else 0)
     labels = np.empty(len(operations), np.int64)
     for k, (template, label) in enumerate(templates):
         entries = np.flatnonzero(kind == k)
@@ -170,15 +170,15 @@ def _written(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tap
         places += [base.constant(value) for value in reversed(template.constants)]
         for j, (code, *operands) in enumerate(rows_of(template, template.inputs + 1).tolist()):
             at = start + j - len(tape)
-            written[at, 0] = code
+            recorded[at, 0] = code
             for column in range(OPERATIONS[code].arity):
-                written[at, 1 + column] = places[operands[column]]
+                recorded[at, 1 + column] = places[operands[column]]
         labels[entries] = places[label]
     twice = np.flatnonzero(again)
-    written[ends[twice] - 1 - len(tape)] = commands(len(twice), _ADD, labels[twice - 1], labels[twice])
+    recorded[ends[twice] - 1 - len(tape)] = commands(len(twice), _ADD, labels[twice - 1], labels[twice])
     labels[twice] = ends[twice] - 1
     last = np.append(~again[1:], True)[: len(again)]
-    result, values = extended(base, written)
+    result, values = extended(base, recorded)
     return result, _Edges(operations[last] + tape.inputs, arguments[last], moved(labels[last], values))
 
 

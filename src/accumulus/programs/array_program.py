@@ -1,4 +1,4 @@
-"""Derivatives of functions of long arrays, compiled as loops: the same way of the data, body by body."""
+"""Derivatives of functions of long arrays, compiled as loops: the stages of `Program`, for each loop body."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Derivative"]
 
-#: Fast paths of so many programs are at hand.
+#: Number of programs whose fast paths are tried, the last used first.
 MOST_FAST = 4
 
 
@@ -58,7 +58,7 @@ class Derivative:
         self.__name__ = f"{wanted}({self._name})"
         self.__doc__ = f"Derivatives of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
-        #: What is watched, with objects among the constant arguments of the programs.
+        #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
         self._holder = recorder_of(f).holds(f)
         self._objects: tuple[Any, ...] = ()
         self._wanted: Wanted = wanted
@@ -203,7 +203,7 @@ class Derivative:
     def _preferred(
         self, before: tuple[tuple[Program, FastPath], ...], program: Program, fast: FastPath, arguments: Sequence[Any]
     ) -> tuple[tuple[Program, FastPath], ...]:
-        """Fast paths with that of this program as the first; other arguments have to be the very same."""
+        """Fast paths with that of this program first; its constant arguments must be identical to these."""
         shapes = program.recording.argument_shapes
         if fast is no_fast_path or (before and before[0][0] is program and None not in shapes):
             return before
@@ -278,11 +278,11 @@ class Derivative:
             else:
                 program = Program(recording, self._wanted, positions, preparation, first=first, shared=shared)
         self._programs[key] = program
-        self._fast_batch = None  # what it could be mistaken for is not known of yet
+        self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program
 
     def _record(self, examples: Sequence[Any]) -> Recording:
-        """Record `f`; what it and objects among the examples hold is watched from now on."""
+        """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
         captured = self._captured
         if captured is None or len(objects) > len(self._objects):
@@ -296,7 +296,7 @@ class Derivative:
         return recording
 
     def _while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """A fast path that is there as long as `f` and objects among its arguments hold what they held."""
+        """A fast path that returns NotImplemented once a watched value has changed."""
         if not self._captured:
             return fast
         is_current = self._captured.is_current
@@ -307,12 +307,12 @@ class Derivative:
         return call
 
     def _renew(self) -> None:
-        """Forget what was recorded if `f`, or an object among its arguments, holds something else now."""
+        """Forget all programs if a watched value has changed."""
         if self._captured is not None and not self._captured.is_current():
             self._forget()
 
     def _forget(self) -> None:
-        """Let the next call record `f` anew."""
+        """Drop all programs, so that the next call records `f` anew."""
         with self._lock:
             self._programs, self._captured, self._objects = {}, None, ()
             self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
@@ -322,7 +322,7 @@ class Derivative:
 
 
 def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
-    """What tells programs apart: the shape of a numeric argument, the value of another."""
+    """Part of the key of a program: the shape of a numeric argument, the value of any other."""
     shape = None if is_static else shape_of(argument, name)
     if shape is not None:
         return shape

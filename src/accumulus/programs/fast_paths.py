@@ -1,7 +1,7 @@
-"""The fast paths through a call: compiled code, arrays for its results, and as little else in between as there can be.
+"""The fast paths through a call: compiled code, arrays for its results, and as little Python in between as possible.
 
-A fast path takes arguments as they come. Whether they are what the code was compiled for, the code sees itself; where
-they are not, the answer is NotImplemented, nothing was written, and the slow path says what is wrong, or converts.
+A fast path takes arguments as they come. The compiled code checks their shapes and dtypes itself. Where it cannot take
+them it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> Fas
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
-    """The fast path for all arguments, of which those without a shape have to be the very objects that these are."""
+    """The fast path for all arguments; those without a shape must be identical (``is``) to the ones given here."""
     constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
     numeric = [k for k, shape in enumerate(shapes) if shape is not None]
     if any(isinstance(constant, np.ndarray) for _, constant in constants):
@@ -88,14 +88,14 @@ def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequen
 def many_points(
     kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool
 ) -> Callable[[Sequence[Any], Any, int], Any]:
-    """The fast path for batches on one thread: numeric arguments, what `out` is, and how many threads there are."""
+    """The fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads."""
     compute = kernel.many(shared, transposed)
     if compute is None:
         return no_fast_path
     expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
 
     def points_of(arguments: Sequence[Any], threads: int) -> int:
-        """How many points there are; negative if this is not the way for them."""
+        """The number of points; -1 if the slow path has to take them."""
         points = arguments[leading] if len(arguments) == expected else None
         if type(points) is not np.ndarray or not points.ndim:
             return -1
@@ -126,7 +126,7 @@ def many_points(
             return several(arguments, out, threads)
         elif out.shape[at_one_point] != shape:
             return NotImplemented
-        # that there are as many points in all arrays is seen there
+        # `compute` checks that all arrays have the same number of points
         if compute(*arguments, out) is not None:
             return NotImplemented
         return out if convert is None else convert(out)

@@ -1,4 +1,4 @@
-"""The stages between a user's call and a compiled program: what each took, how long they may search, what is told."""
+"""The stages between a user's call and a compiled program: their times, their deadline, and progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accumulus.progress import ProgressLine
 
 __all__ = ["Preparation"]
 
-#: The stages that search; while the others run, which have to be done anyway, the clock of the deadline stands still.
+#: The stages that search. The clock of the deadline stands still during the others, which no time limit can shorten.
 _SEARCHES: Final = ("plan", "optimise")
 
 
@@ -32,7 +32,7 @@ class Preparation:
         self.options = options
         self.deadline = Deadline(options.time_limit)
         self.seconds: dict[str, float] = {}
-        #: Whoever is told by a function needs no line.
+        #: The line on the terminal; none where the user's own function is told.
         self._line = ProgressLine(name) if options.progress is None else None
 
     def __enter__(self) -> Preparation:
@@ -46,7 +46,7 @@ class Preparation:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What runs inside is this stage."""
+        """A block that is timed and told as the stage of this name."""
         if self._line is not None:
             self._line.update(name)
         self.options.tell(self.deadline, name)

@@ -1,4 +1,4 @@
-"""A function's derivatives, compiled for arguments of one shape: the way of the data in one place."""
+"""A function's derivatives, compiled for arguments of one shape: linearised, planned, emitted, rewritten, compiled."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Program:
         wanted: derivatives alone, or values too.
         argnums: position of the differentiated argument, or several.
         given: a graph and a plan for it, instead of finding them.
-        first: what the program will be called with first; code for anything else is compiled when it is needed.
-        shared: which numeric arguments are the same at all points of the batch that comes first.
-        preparation: for which function, with which options, and what came before.
+        first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
+        shared: which numeric arguments are the same at all points of the first batch.
+        preparation: the name and options of the function, its deadline, and the stages so far.
 
     Attributes:
         plan: how the Jacobian is accumulated; verified.
-        tape: what is compiled: values, partials and Jacobian.
-        operations: how many operations that is.
+        tape: the compiled program: values, partials and Jacobian.
+        operations: of that tape.
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
@@ -82,7 +82,7 @@ class Program:
         self.wanted: Wanted = wanted
         self.seconds = preparation.seconds
         self.from_cache: list[str] = []
-        self._keeps = options.cache and is_enabled()
+        self._uses_cache = options.cache and is_enabled()
         positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
@@ -122,7 +122,7 @@ class Program:
         options, graph = self.options, self.linearization.graph
 
         def before() -> None:
-            if options.rewrites:  # all that is needed from now on, in one go
+            if options.rewrites:  # all kernels that the stages from now on need, side by side
                 with deadline.paused():
                     searching = ("elimination.vertex", "elimination.labels", "search.order")
                     prepare(*searching, "rewriting.rewrite", "rewriting.signs", "tape.passes")
@@ -135,9 +135,9 @@ class Program:
         return found
 
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
-        """What is compiled, and which of its operations are to be left alone there, too."""
+        """The tape to compile, and those of its operations that the target must not fuse with others."""
         options, values = self.options, len(self.linearization.rows)
-        # primal operations are known by the function's outputs, which go only then
+        # primal operations are found through the function's values, so these outputs are removed after them
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
             del tape.outputs[:values]
@@ -147,16 +147,16 @@ class Program:
         primal = primal_operations(tape, values)
         if self.wanted == "jacobian":
             del tape.outputs[:values]
-            # not by `canonical`, which would rewrite what is left of the function
+            # not by `canonical`, which would rewrite the remaining primal operations
             return without_dead(tape, primal)
         return tape, primal
 
     def _rewritten(self, tape: Tape, kept_outputs: int, deadline: Deadline) -> Tape:
-        """The tape as the optimiser makes it, now or before."""
+        """The optimised tape, from the cache if it is there."""
         options = self.options
         with deadline.paused():
             key = tape_cache.key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs)
-            known = tape_cache.load(key, tape, kept_outputs) if self._keeps else None
+            known = tape_cache.load(key, tape, kept_outputs) if self._uses_cache else None
         if known is not None:
             self.from_cache.append("optimise")
             return known
@@ -167,7 +167,7 @@ class Program:
             seed=options.seed,
             kept_outputs=kept_outputs,
         )
-        if self._keeps:
+        if self._uses_cache:
             tape_cache.store(key, made)
         return made
 
@@ -181,7 +181,7 @@ class Program:
             dtype=options.dtype,
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
-            cache=self._keeps,
+            cache=self._uses_cache,
         )
         kernel.prepare(first, shared)
         if kernel.from_cache:

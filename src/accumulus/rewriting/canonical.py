@@ -8,7 +8,7 @@ Forward passes rebuild what the outputs need, until nothing changes, with these 
 * division by a constant becomes a product with its reciprocal;
 * ``attach(x, d)`` is x, the derivative having been taken.
 
-What reaches floor, ceil, sign, fmod or a comparison is not rewritten: it has to be rounded as it was written.
+What reaches floor, ceil, sign, fmod or a comparison is not rewritten: it has to be rounded as it was recorded.
 
 Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
 negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in
@@ -75,25 +75,25 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
     place = np.arange(len(tape))
     place[live] = ends
     arguments = moved(rows[:, 1:], place)
-    written = np.empty((lengths.sum(), rows.shape[1]), np.int64)
-    written[ends - inputs, 0] = np.where(attached, TAKE, codes)
-    written[ends - inputs, 1:] = arguments
+    recorded = np.empty((lengths.sum(), rows.shape[1]), np.int64)
+    recorded[ends - inputs, 0] = np.where(attached, TAKE, codes)
+    recorded[ends - inputs, 1:] = arguments
     divided = np.where(inverted[second[quotients]], SHARED_QUOTIENT, QUOTIENT)
-    written[ends[quotients] - inputs, 0] = divided
+    recorded[ends[quotients] - inputs, 0] = divided
     for kind, chain in enumerate(chains):
         chosen = powers[kinds == kind]
         starts = ends[chosen] - len(chain) + 1
         for k, (code, *operands) in enumerate(chain.tolist()):
-            written[starts - inputs + k, 0] = code
+            recorded[starts - inputs + k, 0] = code
             for column, operand in enumerate(operands, 1):
                 # of a chain's tape: the base, an operation before, or a constant
                 value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
-                written[starts - inputs + k, column] = value
+                recorded[starts - inputs + k, column] = value
 
     # none of what is rewritten above
-    written[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
+    recorded[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
 
-    result, values = extended(base, written)
+    result, values = extended(base, recorded)
     result.outputs = moved(moved(tape.outputs, place), values).tolist()
     changeable = attached | quotients
     changeable[powers] = True

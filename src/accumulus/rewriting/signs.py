@@ -235,7 +235,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
     Args:
         signs: with which each node is computed, (n,).
-        verbatim: whether that is what is written, whatever builders would make of it.
+        verbatim: whether that is what is recorded, whatever builders would make of it.
     """
     codes, rows = network.codes[order], network.arguments[order]
     kinds = _kinds(network, order)
@@ -280,22 +280,24 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     operands = place[nodes]
     numbers = is_number & used
     operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
-    written = commands(int(np.count_nonzero(present)))
+    recorded = commands(int(np.count_nonzero(present)))
     for k in range(3):
         chosen = changed[:, k]
-        written[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), change, operands[chosen, k])
+        recorded[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), change, operands[chosen, k])
         operands[chosen, k] = tape.inputs + at[chosen, k]
     differences = sums & ~alike
     backwards = differences & (left[:, 0] < 0)
     operands[backwards, :2] = operands[backwards, 1::-1]
-    written[at[:, 3]] = np.column_stack(
+    recorded[at[:, 3]] = np.column_stack(
         [
             np.where(differences, SUBTRACT, codes) + ways,
             np.where(used, operands, 0),
         ]
     )
     turned_back = result < 0
-    written[at[turned_back, 4]] = commands(int(np.count_nonzero(turned_back)), change, tape.inputs + at[turned_back, 3])
+    recorded[at[turned_back, 4]] = commands(
+        int(np.count_nonzero(turned_back)), change, tape.inputs + at[turned_back, 3]
+    )
 
     outputs, turned = np.abs(network.outputs), np.sign(network.outputs)
     is_number = network.codes[outputs] == CONSTANT
@@ -303,8 +305,8 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     ends[is_number] = _constants(base, (network.numbers[outputs] * turned)[is_number])
     changes = ~is_number & (turned * signs[outputs] < 0)
     last = commands(int(np.count_nonzero(changes)), change, ends[changes])
-    ends[changes] = tape.inputs + len(written) + np.arange(len(last))
-    result_tape, values = extended(base, np.concatenate([written, last]))
+    ends[changes] = tape.inputs + len(recorded) + np.arange(len(last))
+    result_tape, values = extended(base, np.concatenate([recorded, last]))
     result_tape.outputs = moved(ends, values).tolist()
     return result_tape
 

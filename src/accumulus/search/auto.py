@@ -1,25 +1,25 @@
 """The best of all methods: a portfolio under one time limit.
 
-Under "fast" that is `vertex`, which begins with the greedy orders; and where the tape is rewritten afterwards, which
-wins back more than other methods are better by. Else `face` runs first: it begins with `edge`, that with `vertex`, and
-none is worse than what it begins with. Then come the deterministic methods, those first that are estimated to take the
-least time, and the cheapest plan wins; among equals the simplest.
+Under "fast", and where the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
+rewriter saves more operations than other methods would. Else `face` runs first: it begins with `edge`, that with
+`vertex`, and none is worse than the method that it begins with. Then come the deterministic methods, those first that
+are estimated to take the least time, and the cheapest plan wins; among equals the simplest.
 
-What is run does not depend on the clock, so long as the time limit is not what ends it. A deterministic method runs if
+Which methods run does not depend on the clock, unless the time limit ends the search. A deterministic method runs if
 its estimate (`accumulus.search.workload`) fits into
 
-* effort "thorough": what is left of the time limit, twice over;
-* "balanced": the same, and together with those before it into a tenth of what the search for the vertex order takes,
-  by estimate, too. On graphs whose best plan so far has at most `SMALL` products, only the first.
+* effort "thorough": half of the time that is left;
+* "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
+  graphs whose best plan so far has at most `SMALL` products, only half of the time that is left.
 
 So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones one that is left
 out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it can be asked
 for by name. Without time, or iterations, the best greedy order is all.
 
-Last, what was found is compared with what face eliminations cost at least, and the searches of
-`accumulus.theory.exact` run where they soon end: briefly, or under "thorough" for the rest of the time; not at all
-under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex and edge
-eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
+Last, the cost of the plan is compared with a lower bound of face eliminations, and the searches of
+`accumulus.theory.exact` run on graphs where they are short: briefly, or under "thorough" for all the time that is left;
+not at all under "fast". So a plan's lower bound is one for face eliminations, the widest class that is searched: vertex
+and edge eliminations are face eliminations. That a plan "is optimal" says that no face elimination is cheaper.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ __all__ = ["auto"]
 #: Products up to which every method runs.
 SMALL: Final = 100
 #: Part of the time limit that is left to the deterministic methods.
-_REST: Final = 0.2
-#: Part of the estimated time of the vertex search that all deterministic methods together may take, and its least.
+_DETERMINISTIC: Final = 0.2
+#: Part of the estimated time of the vertex search that all deterministic methods together may take; at least so many
+#: seconds.
 _SHARE: Final = 0.1
-_LEAST: Final = 1e-3
-#: Edges beyond which a graph is not even counted, unless the effort is thorough.
+_MINIMUM: Final = 1e-3
+#: Edges beyond which no estimates are made, unless the effort is thorough.
 _LARGEST: Final = 200_000
-#: Seconds for each product to count the operations of a plan: its tape is written and optimised.
+#: Seconds for each product to count the operations of a plan: its tape is emitted.
 _TAPE: Final = 15e-6
 
 
 @register("auto")
 def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    """Search for an order, then try what else may be better in the time that is left."""
+    """Search for face eliminations, then try the deterministic methods and the proofs in the time that is left."""
     if options.effort == "fast" or options.counts_rewritten:
         return get("vertex").find(graph, options, deadline)
     if not options.objective.on_tape and options.searches:
         with deadline.paused():
             prepare("search.order", "theory.mixed", "theory.faces")  # side by side, where they have to be compiled
-    # whatever `face` covers is begun with there
-    best = get("face").find(graph, options, deadline.part(1 - _REST))
+    best = get("face").find(graph, options, deadline.part(1 - _DETERMINISTIC))
     if best.interrupted or not options.searches or deadline.passed:
         return best
-    covered = {"face", *_covered("face")}
-    others = [get(name) for name in METHODS if name not in {"auto", *covered}]
+    included = {"face", *_included("face")}  # `face` has run all of these
+    others = [get(name) for name in METHODS if name not in {"auto", *included}]
     deterministic = [method for method in others if method.seconds is not None]
     try:
         for method, seconds in _affordable(graph, options, deterministic, best):
@@ -87,10 +87,10 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> S
     return proven
 
 
-def _covered(name: str) -> set[str]:
+def _included(name: str) -> set[str]:
     """The methods that a method begins with, and those that these begin with."""
     begun = METHODS[name].starts_from
-    return set(begun).union(*map(_covered, begun))
+    return set(begun).union(*map(_included, begun))
 
 
 def _affordable(
@@ -107,7 +107,7 @@ def _affordable(
     products = best.accumulation.steps.is_product.count(1)
     if patient or products <= SMALL:
         return estimates
-    budget = max(_LEAST, _SHARE * _search_seconds(len(graph.intermediates), work))
+    budget = max(_MINIMUM, _SHARE * _search_seconds(len(graph.intermediates), work))
     chosen = []
     for method, seconds in estimates:
         budget -= seconds
@@ -118,5 +118,5 @@ def _affordable(
 
 
 def _search_seconds(vertices: int, work: Workload) -> float:
-    """What the vertex search takes, roughly: annealing, whose runs are limited, and the greedy orders."""
+    """Estimated seconds of the vertex search: annealing, whose runs are limited, and the greedy orders."""
     return min(4e-6 * vertices**2, 0.12) + 4e-6 * work.fewest

@@ -1,7 +1,7 @@
-"""Small graphs from which vertices are eliminated, with the level of each edge at hand: what searches begin with.
+"""Small graphs from which vertices are eliminated, with the level of each edge.
 
-What annealing encodes for its kernel, what the exact searches reduce, and what bounds are found on. Orders of graphs of
-any size are followed by `accumulus.elimination.vertex`, of which the levels and costs are.
+Annealing encodes them for its kernel, the exact searches reduce them, and lower bounds are found on them. Orders of
+graphs of any size are followed by `accumulus.elimination.vertex`, of which the levels and costs are.
 
 Time: a dictionary operation or two for every product.
 """
@@ -33,7 +33,7 @@ class Elimination:
         successors, predecessors: level of each edge, by vertex and neighbour.
         intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
         dead: the other intermediates; they cost nothing, whenever they are eliminated.
-        deadline: when it passes, what searches the graph raises `OutOfTimeError`.
+        deadline: when it passes, searches of the graph raise `OutOfTimeError`.
     """
 
     def __init__(self, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> None:
@@ -88,7 +88,7 @@ class Elimination:
         self._above[i] += self.sizes[j] * more
 
     def cost(self, k: int) -> Cost:
-        """What it costs to eliminate k now."""
+        """The cost of eliminating k now."""
         above, below = self._above[k], self._below[k]
         variable = above >> 2 * _BITS
         constant = (above >> _BITS & _MASK) - variable
@@ -99,7 +99,7 @@ class Elimination:
         return (fma, multiplications) if self._fma_first else (multiplications, fma)
 
     def eliminate(self, k: int) -> None:
-        """Replace the edges at k by edges from what depends on it to what it depends on."""
+        """Replace the edges at k by edges from its predecessors to its successors."""
         above, below = self.predecessors[k], self.successors[k]
         size = self.sizes[k]
         for j, level in above.items():

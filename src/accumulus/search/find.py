@@ -51,11 +51,11 @@ def plan(
         order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
         progress: called now and then with a `Progress`, which has the best cost so far. May raise KeyboardInterrupt,
             as Ctrl-C does: the search ends, and the best plan so far is returned.
-        cache: whether a plan that was found before for an equal graph and equal arguments is taken from disk, and a new
-            one kept there.
-        executor: what shares in the search: any `concurrent.futures.Executor`, or a Dask ``Client``. The search is then
-            many of them, from other seeds; the best wins, never worse than without. The plan does not depend on how
-            many workers there are, unless the time limit ends the search. See ``docs/search.md``.
+        cache: whether a plan that was found before for an equal graph and equal arguments is loaded from disk, and a
+            new one stored there.
+        executor: runs parts of the search: any `concurrent.futures.Executor`, or a Dask ``Client``. Each part is
+            a search from another seed; the cheapest plan wins, never worse than without. The plan does not depend on
+            the number of workers, unless the time limit ends the search. See ``docs/search.md``.
 
     Warns:
         CacheWarning: if the cache could have been written by others, so that it is not used.
@@ -100,9 +100,9 @@ def find_plan(
     """`plan`, with its options in one object.
 
     Args:
-        deadline: of the search, if not after the time limit.
-        keep_best: whether Ctrl-C only ends the search; else it is an interrupt for the caller, too.
-        before: is called if the plan is not in the cache and has to be found.
+        deadline: of the search; by default the time limit from now on.
+        keep_best: whether Ctrl-C ends the search and returns the best plan so far; else KeyboardInterrupt is raised.
+        before: called before a search, not if the plan is loaded from the cache.
     """
     if not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(
@@ -161,7 +161,7 @@ def find_plan(
 
 
 def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    """What the method finds, under its own name unless it is "auto"."""
+    """The result of the method, named after it; under "auto" after the method that found the result."""
     found = get(options.method)(graph, options, deadline)
     if options.method == "auto" or found.unfinished:
         return found

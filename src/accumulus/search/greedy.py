@@ -1,14 +1,12 @@
 """Vertex orders without a search: forward, reverse, Markowitz.
 
-Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz eliminates next
-what is cheapest now (Griewank and Reese 1991, after Markowitz 1957 for sparse factorization); cheapest under
-the objective, so that edges labelled ±1 count when that is what the plan is to be judged by. None of them is
-optimal, or within a constant factor.
+Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz always eliminates the
+vertex that is cheapest now under the objective (Griewank and Reese 1991, after Markowitz 1957 for sparse
+factorization). None of them is optimal, or within a constant factor.
 
-An order is counted by what it does, too: products that are free under the objective, and additions, are steps that
-have to be written, verified and emitted. So orders of many more products than the better sweep are given up, however
-little they cost. What forward and reverse elimination do is known without doing it, from how many roots and terminals
-each vertex joins.
+Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So orders of
+many more products than the better sweep are given up, whatever their cost. The counts of forward and reverse
+elimination are known without running them (`accumulus.search.sweeps`).
 """
 
 from __future__ import annotations
@@ -26,20 +24,20 @@ from accumulus.search.sweeps import Greedy, cheapest_sweep, forward_order, rever
 
 __all__ = ["greedy_orders"]
 
-#: Products up to which all greedy orders are compared, whatever the best of them makes.
+#: Products up to which all greedy orders are compared, however few the best of them makes.
 CHEAP: Final = 10_000
-#: Products for each edge after which an order is first given up where sweeps cannot be counted, and times those of the
-#: better sweep, or of the last limit, after which any is.
+#: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first
+#: limit is `FEW` products for each edge, and each further limit `MANY` times the last.
 FEW: Final = 4
 MANY: Final = 8
 
 
 def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
-    """The three orders, simplest first, as far as they are worth it and there is time.
+    """The three orders, simplest first, without those that were given up or not finished before the deadline.
 
     An order is given up once it makes `MANY` times the products of the better sweep; where sweeps cannot be counted, a
-    limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than what
-    was found before. Costs of objectives that are counted on the tape are multiplications.
+    limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than an
+    order before. Under objectives that are counted on the tape, costs are multiplications.
     """
     counted, exact = sweep_counts(graph)
     orders = {"forward": forward_order(graph), "reverse": reverse_order(graph)}
@@ -51,7 +49,7 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     found: dict[str, Greedy] = {}
 
     def limit() -> Limit:
-        """For what is tried next."""
+        """The limit of the next order."""
         known = [greedy.priced for greedy in found.values()]
         if not known:
             return Limit(products=most)

@@ -1,12 +1,12 @@
 """One search in several processes: numbered parts, each the whole search from a seed of its own; the best one wins.
 
-Part 0 is the search as it is without an executor, and is done by who asks, while the executor does the others. So the
-plan is never worse, and it is there in time however slow the others are, or whatever becomes of them. What comes back
-is plain data, as plans are written to files, and is believed as little.
+Part 0 is the search as it is without an executor; the calling process does it, while the executor does the others. So
+the plan is never worse, and slow or failing workers do not delay it beyond the time limit. Workers return plans as
+plain data, as in plan files, which is checked and verified as these are.
 
-**Deterministic.** How many parts there are, and their seeds, depends on the options alone. The least cost wins, the
-lowest number among equals. So neither the number of workers, nor which one did what, matters to the plan, as long as
-none fails and the time limit is not what ends a part.
+**Deterministic.** The number of parts and their seeds depend on the options alone. The cheapest plan wins, the lowest
+number among equals. So the plan depends neither on the number of workers nor on which one did which part, as long as
+none fails and the time limit ends no part.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from accumulus.search.registry import get
 
 __all__ = ["PARTS", "OtherParts", "members"]
 
-#: Parts of a search, with the one that is done by who asks.
+#: Parts of a search, part 0 included.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
 #: Part of the time limit that workers may use, so that their results are here before it is over.
-_ABROAD: Final = 0.9
-#: Part of its time after which a part may have been cut short: the length of runs depends on it, too.
-_WHOLE: Final = 0.5
-#: Seconds after which those who wait are told of the best so far.
-_TICK: Final = 0.1
+_WORKERS_TIME: Final = 0.9
+#: A part that took a larger share of its time counts as cut short: the length of annealing runs depends on the time
+#: that is left.
+_COMPLETE: Final = 0.5
+#: Seconds between two reports of progress while the caller waits.
+_REPORTS: Final = 0.1
 
 
 def members(options: Options) -> list[Options]:
-    """The options of all parts; every second has the next higher effort, since what is gained on small graphs by more
-    beginnings is gained on large ones by cooling slowly."""
+    """The options of all parts; every second has the next higher effort: small graphs gain from more starts,
+    large ones from slower cooling."""
     higher = EFFORTS[min(EFFORTS.index(options.effort) + 1, len(EFFORTS) - 1)]
     alone = options.alone
     others = (
@@ -54,13 +55,13 @@ def members(options: Options) -> list[Options]:
 
 
 class OtherParts:
-    """All parts of a search but the first, from when they are handed to the executor; nothing to do without one.
+    """All parts of a search but the first, submitted to the executor; no parts without one.
 
-    Methods without a search, and graphs without a choice or too large to be annealed whole, have no other parts. Those
-    of a proof are the search that it begins with.
+    Methods without a search, and graphs without a choice or too large to be annealed whole, have no other parts. For
+    methods that prove optima, the parts run the search that these begin with.
 
     Attributes:
-        failures: what went wrong, in the order in which it did.
+        failures: exceptions of parts and of the executor, in the order in which they came.
         complete: whether all parts have answered, and none was cut short by the time limit.
     """
 
@@ -70,7 +71,7 @@ class OtherParts:
         self.complete = True
         self._executor: Executor | None = None
         self._pending: dict[Future[_Answer | None], int] = {}
-        #: Claimed cost, number, and what is claimed, of the parts that are done.
+        #: Of the parts that are done: claimed cost, number, and the plan as data, not verified yet.
         self._done: list[tuple[int, int, dict[str, Any]]] = []
         method = options.method if METHODS[options.method].module != PROOFS else METHODS[options.method].starts_from[0]
         shared = options.executor is not None and options.searches and get(method).seconds is None
@@ -78,12 +79,12 @@ class OtherParts:
             self._submit(method)
 
     def _submit(self, method: str) -> None:
-        # names may be anything, and need not travel
+        # names may be any objects, and are not needed there
         data = graph_as_data(self._graph) | {"vertices": list(range(len(self._graph.vertices)))}
-        executor, seconds = self._options.executor, _ABROAD * self._deadline.left
+        executor, seconds = self._options.executor, _WORKERS_TIME * self._deadline.left
         try:
             if not isinstance(executor, Executor):
-                # the same part of two searches is two parts: nothing is to be taken from Dask's memory
+                # not pure: Dask would return the result of an equal call from its memory
                 executor = executor.get_executor(pure=False)
             self._executor = executor
             for number, member in enumerate(members(self._options)[1:], 1):
@@ -95,17 +96,17 @@ class OtherParts:
         """The cheapest plan of all parts, and whether Ctrl-C ended the search.
 
         Args:
-            own: what the first part found.
-            interrupted: whether nobody is to wait for the others any more.
+            own: the plan of part 0.
+            interrupted: whether Ctrl-C ended part 0, so that the others are not waited for.
         """
         try:
             interrupted |= self._take(0)
-            while self._pending and not interrupted and not _is_least(own, self._deadline):
+            while self._pending and not interrupted and not _is_optimal(own, self._deadline):
                 left = self._deadline.left
                 if left == 0:
                     self.complete = False
                     break
-                interrupted = self._take(min(left, _TICK))
+                interrupted = self._take(min(left, _REPORTS))
                 self._options.tell(self._deadline, "plan", min([own.cost, *(cost for cost, *_ in self._done)]))
         except KeyboardInterrupt:
             interrupted = True
@@ -114,10 +115,10 @@ class OtherParts:
                 break
             try:
                 plan = plan_from_data(data, self._graph)
-            except PlanError as error:  # whatever a worker with another version of the library may have sent
+            except PlanError as error:  # such as from a worker with another version of the library
                 self._failed(PlanError(f"part {number}: {error}"))
             else:
-                # what nobody here has proven is not believed
+                # lower bounds of workers are not verified, so only this process's own counts
                 method = plan.method if self._options.method == "auto" else self._options.method
                 bound = None if own.lower_bound is None else min(own.lower_bound, plan.cost)
                 won = replace(own, accumulation=plan.accumulation, order=plan.order, cost=plan.cost)
@@ -125,7 +126,7 @@ class OtherParts:
         return own, interrupted
 
     def close(self) -> None:
-        """Cancel what waits, and let go of what a Dask client still has to do."""
+        """Cancel the parts that have not started, and shut down the executor that was made for a Dask client."""
         for future in self._pending:
             future.cancel()
         if self._executor is not None and self._executor is not self._options.executor:
@@ -135,7 +136,7 @@ class OtherParts:
                 self._failed(error)
 
     def complaint(self) -> str:
-        """What the failures come to, for people."""
+        """The message about all failures."""
         first = self.failures[0]
         said = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
         others = len(self.failures) - 1
@@ -178,10 +179,10 @@ _Answer = tuple[dict[str, Any], bool]
 def _search(
     method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float
 ) -> _Answer | None:
-    """What a worker does: search in what is left of so many seconds since it was asked; None if nothing is left.
+    """What a worker does: search until `seconds` after `submitted`; None if that has passed.
 
-    Clocks of different machines tell how long a part has waited. Where they disagree by seconds, it has less time, or
-    is not waited for, and that is all.
+    The time that a part has waited is found by the clocks of both machines. Where they disagree by seconds, the part
+    has less time, or comes too late.
     """
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
@@ -191,11 +192,11 @@ def _search(
     found = get(method)(graph, options, deadline)
     cost = found.cost(options.objective)
     plan = Plan(graph, found.accumulation, found.method, options.objective, cost, found.order)
-    return plan_as_data(plan), not found.interrupted and deadline.left >= (1 - _WHOLE) * left
+    return plan_as_data(plan), not found.interrupted and deadline.left >= (1 - _COMPLETE) * left
 
 
-def _is_least(plan: Plan, deadline: Deadline) -> bool:
-    """Whether no elimination costs less, so that the others need not be waited for."""
+def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
+    """Whether the plan meets a lower bound, so that the other parts need not be waited for."""
     try:
         bound = import_module(PROOFS).lower_bound(plan.graph, plan.objective, deadline=deadline)
     except OutOfTimeError:

@@ -1,10 +1,9 @@
 """The choice among vertex orders where programs are what counts: the order whose tape is the cheapest.
 
 Fewer products do not always mean fewer operations: labels coincide and share parts with the function. So the tape of
-each order is emitted and counted, as far as there is time, but of those that take far more steps than the best by their
-own count. Where the tape is rewritten afterwards, and the effort is thorough, orders are scored by what a short run of
-the rewriter makes of them instead: algebra wins back much of what a poor order costs, and sometimes more than a good
-one had.
+each order is emitted and counted, as far as there is time, except for orders of far more steps than the best. Where the
+tape is rewritten afterwards, and the effort is thorough, a short run of the rewriter scores each order instead: it
+removes many of the operations that a poor order adds, so that the order of the shortest tape need not win.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from accumulus.search.registry import SearchResult
 
 __all__ = ["Candidate", "cheapest_program"]
 
-#: Times the fewest steps of any candidate beyond which one is not counted; and beyond which it is not scored by the
-#: rewriter, which wins back more.
+#: Candidates of more steps than this, as a multiple of the fewest of any, are not counted; and not scored by the
+#: rewriter, which evens out larger differences.
 _MORE_STEPS: Final = 1.3
 _MANY_MORE_STEPS: Final = 2.5
 #: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
@@ -36,7 +35,7 @@ class Candidate:
 
     Attributes:
         cost: under the objective of eliminations, and under the one that breaks ties.
-        additions: of labels, if they are known.
+        additions: of labels; None if they are not known, and counted when they are needed.
     """
 
     found: SearchResult
@@ -52,7 +51,7 @@ class Candidate:
 
 
 def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline: Deadline) -> SearchResult:
-    """The candidate whose program costs least, as far as there is time to know; the simplest among equals."""
+    """The candidate of the cheapest program among those counted before the deadline; the simplest among equals."""
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
     rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
@@ -63,7 +62,7 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
         for count, candidate in zip(reversed(steps), reversed(candidates), strict=True)
         if count <= limit
     }
-    # the likeliest first: it may be the only one that there is time for
+    # fewest steps first: there may be time for one only
     likeliest = [worth[key] for key in sorted(worth)]
     if len(likeliest) == 1:
         return likeliest[0]
@@ -80,14 +79,14 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
 def _cheapest(
     candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
 ) -> SearchResult:
-    """The least cost of those that there is time for; the first among equals."""
+    """The cheapest candidate of those counted before the deadline; the first among equals."""
     best, least = candidates[0], None
     for candidate in candidates:
         before = deadline.left
         cost = cost_of(candidate)
         if least is None or cost < least:
             best, least = candidate, cost
-        # another takes about as long, and one that is cut short says nothing
+        # the next takes about as long, and a count that the deadline cuts short is of no use
         if 2 * (before - deadline.left) > deadline.left:
             break
     return best

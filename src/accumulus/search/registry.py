@@ -31,14 +31,14 @@ class SearchResult:
     """What a method found: a vertex elimination order, or any other accumulation of the graph.
 
     Attributes:
-        graph: what was searched.
+        graph: the graph that was searched.
         method: name of the method that it comes from; one that starts from others' plans and finds nothing better
             names those.
         order: intermediate vertices by number, for methods that eliminate vertices.
         lower_bound: no elimination of the method's class can cost less: of `exact-vertex` no vertex elimination, of
             `exact-edge` no edge elimination, of all others no face elimination; None if nothing is known.
-        interrupted: whether Ctrl-C ended the search, so that nothing is to follow it.
-        unfinished: whether this is another method's, since the one that was asked for did not finish in its time.
+        interrupted: whether Ctrl-C ended the search, so that no other may follow.
+        unfinished: whether the method did not finish in its time, and this is the result of a sweep instead.
     """
 
     graph: DifferentiationGraph
@@ -52,7 +52,7 @@ class SearchResult:
 
     @cached_property
     def accumulation(self) -> Accumulation:
-        """The accumulation itself, written down when it is first asked for."""
+        """The accumulation itself, computed on first access."""
         if self._accumulation is not None:
             return self._accumulation
         assert self.order is not None, "a method returns an order or an accumulation"
@@ -65,10 +65,10 @@ class SearchResult:
         return self._costs[objective]
 
 
-#: Seconds that a deterministic method may take whatever the time limit is, where it is what was asked for.
+#: Seconds that a deterministic method may take when it is called by name, even if the time limit is shorter.
 ANYWAY: Final = 0.1
 
-#: What is registered: it looks at the deadline, and hands back the best that it has, or raises `OutOfTimeError`.
+#: A registered function: after the deadline it returns its best result so far, or raises `OutOfTimeError`.
 Finder = Callable[[DifferentiationGraph, Options, Deadline], SearchResult]
 
 
@@ -82,10 +82,10 @@ class Method:
     seconds: Callable[[Workload], float] | None = None
 
     def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> SearchResult:
-        """A plan of the graph; the better sweep, if the method has none when its time is over.
+        """The method's result; the better sweep, marked unfinished, if the method has none when its time is over.
 
         Args:
-            deadline: by default after the time limit of the options.
+            deadline: by default the time limit of the options from now on.
         """
         until = Deadline(options.time_limit) if deadline is None else deadline
         if self.seconds is not None:
@@ -97,7 +97,7 @@ class Method:
             return SearchResult(graph, sweep.name, sweep.order, unfinished=True)
 
 
-#: Those whose modules have been imported.
+#: The methods whose modules have been imported.
 _REGISTERED: Final[dict[str, Method]] = {}
 
 
@@ -105,7 +105,7 @@ def register(name: str, seconds: Callable[[Workload], float] | None = None) -> C
     """Decorator that registers a method under its name in `accumulus.methods.METHODS`.
 
     Args:
-        seconds: what it takes, for a deterministic method, which cannot keep to a time limit.
+        seconds: estimated time of a deterministic method, which cannot keep to a time limit.
     """
 
     def registered(find: Finder) -> Finder:

@@ -1,7 +1,7 @@
-"""Forward and reverse elimination: their orders, and what they take, without doing either.
+"""Forward and reverse elimination: their orders and their costs, counted without running either.
 
-They are forward and reverse mode on sparse derivatives. What they do is known from how many roots and terminals each
-vertex joins.
+They are forward and reverse mode on sparse derivatives. The products at a vertex follow from its degree and from how
+many roots reach it, or how many terminals it reaches.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from accumulus.objective import Objective
 
 __all__ = ["Greedy", "cheapest_sweep", "forward_order", "reverse_order", "sweep_counts"]
 
-#: Vertices times ends up to which it is counted which vertex reaches which end.
+#: Vertices times roots (or terminals), at most, for which reachability is computed.
 COUNTED: Final = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """A greedy order and what it takes; as an upper bound, if there was no time to find out."""
+    """A greedy order and its cost; an upper bound, if there was no time to count it."""
 
     name: str
     order: tuple[int, ...]
     priced: Priced
 
     def rank(self, objective: Objective) -> tuple[int, int]:
-        """What is least is best: of objectives that are counted on the tape, products that cost, and additions."""
+        """Sort key, the lowest is the best; for objectives counted on the tape, costly products and additions."""
         cost, tie = self.priced.cost
         return (cost + self.priced.additions, tie) if objective.on_tape else (cost, tie)
 
@@ -48,9 +48,9 @@ def reverse_order(graph: DifferentiationGraph) -> tuple[int, ...]:
 
 
 def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
-    """Forward or reverse elimination, whichever makes fewer steps, without doing either.
+    """Forward or reverse elimination, whichever makes fewer steps, without running either.
 
-    Where that cannot be counted, from the side with fewer ends.
+    Where the steps cannot be counted, the one that starts from fewer roots or terminals.
     """
     known, _ = sweep_counts(graph)
     if known:
@@ -66,9 +66,9 @@ def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
 
 
 def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
-    """What forward and reverse elimination take, and whether that is their cost, too, and not only a bound of it.
+    """Counts of forward and of reverse elimination, and whether these are exact costs, not upper bounds.
 
-    Nothing is counted where vertices and ends are too many.
+    Empty where vertices times ends exceed `COUNTED`.
 
     When forward elimination comes to a vertex, the edges into it are still those of the graph, and those out of it lead
     to the terminals that it reaches. So products and additions are known. All products cost one, if all labels vary and

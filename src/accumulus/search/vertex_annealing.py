@@ -39,18 +39,19 @@ _ANNEALING: Final = {
     "balanced": Schedule(25, growth=1.3, stalls=2),
     "thorough": Schedule(100, growth=1.5, stalls=5),
 }
-#: Where programs are what counts: orders that are annealed, and how; more sweeps win nothing.
+#: Under objectives that are counted on the tape: number of orders that are annealed, and their schedule; longer ones
+#: gain nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
 _BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
-#: Seconds that one run may take on a machine of today: what is waited for before the first result stays a fraction of a
-#: second on graphs of some hundreds of vertices, too. Sweeps, not time, are what it limits.
+#: Seconds of one run on a machine of today, so that the first result takes a fraction of a second on graphs of some
+#: hundreds of vertices, too. They are turned into a number of sweeps, so that results do not depend on the clock.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
 @register("vertex")
 def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for the best vertex elimination order."""
-    # the best greedy plan is found without a limit, where that is all that is asked for
+    # with a time limit of 0 the best greedy plan is found without a limit
     until = deadline if options.searches else FOREVER
     candidates = [
         Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
@@ -95,7 +96,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], option
 def _search(
     graph: DifferentiationGraph, options: Options, deadline: Deadline, candidates: list[Candidate]
 ) -> Generator[int]:
-    """Yield the best cost from time to time, and add what is found to the candidates, however this ends."""
+    """Yield the best cost from time to time; on exit, by an exception too, add the best order to the candidates."""
     start = _cheapest(candidates)
     assert start.found.order is not None
     if count_live(graph) > LARGEST:
@@ -107,7 +108,7 @@ def _search(
                 candidates.append(Candidate(SearchResult(graph, "vertex", windows.order), windows.cost))
         return
     on_tape = options.objective.on_tape
-    # what is counted on the tape is not counted again while products are annealed
+    # progress tells the objective's cost, which is counted once: annealing lowers products, not that
     told = start.found.cost(options.objective) if on_tape and options.progress is not None else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
@@ -126,5 +127,5 @@ def _search(
 
 
 def _cheapest(candidates: list[Candidate]) -> Candidate:
-    """The least cost; the simplest among equals."""
+    """The cheapest candidate; the simplest among equals."""
     return min(candidates, key=lambda candidate: candidate.cost)

@@ -1,9 +1,9 @@
 """Local search on orders of large graphs: one window of the order after the other is annealed by itself.
 
-What it costs to eliminate a set of vertices after another set does not depend on what follows, and what follows does
-not depend on the order within the set. So the vertices of a window, all that goes between two points of the order, are
-a small graph of their own: they and their neighbours, as the vertices before have left them. The kernel carries the
-large graph from window to window, `accumulus.search.orders` orders each, and what it gains is gained as a whole.
+The cost of eliminating a set of vertices after another set does not depend on later vertices, and their cost does not
+depend on the order within the set. So the vertices of a window, those between two positions of the order, form a small
+graph with their neighbours, after the elimination of all vertices before. The kernel carries the large graph from
+window to window, `accumulus.search.orders` orders each, and the gain of a window is a gain of the whole order.
 
 A window is worth its time if its vertices are neighbours. So the order is rewritten first as one of equal cost, depth
 first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
@@ -101,7 +101,7 @@ class Windows:
             bounds = np.array([0, *range(first or size, len(self._order), size), len(self._order)])
             cost_of = np.add.reduceat(costs, bounds[:-1])
             dear = np.argsort(-cost_of, kind="stable")
-            # nothing is cheaper than one product for each vertex, and not everything fits the kernel
+            # a window of one product for each vertex cannot gain, and larger costs do not fit the kernel
             dear = dear[((cost_of > np.diff(bounds)) & (cost_of < DEAREST))[dear]]
             done = 0
             for part in PASSES:

@@ -1,4 +1,4 @@
-"""How much work a graph is, from counts: what the time that a deterministic method takes is estimated by.
+"""Counts of a graph, by which the time of a deterministic method is estimated.
 
 Forward elimination makes, at each vertex, a product for every pair of an incoming edge and a terminal that the vertex
 reaches; reverse elimination one for every pair of an outgoing edge and a root that reaches it. So both are counted
@@ -18,7 +18,7 @@ from accumulus.graph.levels import levels
 
 __all__ = ["Workload"]
 
-#: Vertices times ends up to which it is counted which vertex reaches which end.
+#: Vertices times roots (or terminals), at most, for which reachability is computed.
 _COUNTED: Final = 50_000_000
 
 

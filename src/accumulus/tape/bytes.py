@@ -1,4 +1,4 @@
-"""A tape as bytes and back: for the cache, and for the keys of what is made from it."""
+"""A tape as bytes and back: for the cache, and for keys of plans and code that are made from it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What of a tape its outputs need, what of it has to be rounded as it is written, and where the signs of zeros matter.
+"""Which operations of a tape its outputs need, which must be rounded as recorded, and where signs of zeros matter.
 
-They do to arctan2, which is π or -π by the sign of a zero, and so to what it is computed from: back to functions that
-are the same at 0 and at -0, like cos. There builders with `signed_zeros` have to write the tape, each time that it is
-written anew; everywhere else, in derivatives, too, zeros have no sign.
+Signs of zeros matter to arctan2, which is π or -π by the sign of a zero, and so to the operations that compute its
+arguments, back to functions that are the same at 0 and at -0, like cos. Whenever such operations are recorded on a new
+tape, builders with `signed_zeros` have to record them. Everywhere else, in derivatives too, zeros have no sign.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _ATTACH: Final = BY_NAME["attach"].code
 
 
 def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
-    """1 for every operation that an output, of all or of some, depends on, else 0; of inputs it says nothing."""
+    """1 for every operation that an output, of all or of some, depends on, else 0; undefined for inputs."""
     return _marked(tape, rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64))
 
 
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
-    """1 for every operation that has to be done by itself, on its own operands, else 0; of inputs it says nothing.
+    """1 for every operation that must be rounded as recorded, not fused or rewritten, else 0; undefined for inputs.
 
-    They are all that some argument of floor, ceil, sign, fmod, a comparison or arctan2 is computed from: where such an
-    argument is rounded otherwise, a quotient that is a whole number, say, the result is off by a whole step; that of
+    These are the operations on which an argument of floor, ceil, sign, fmod, a comparison or arctan2 depends: another
+    rounding of such an argument, say a quotient that is a whole number, changes the result by a whole step; that of
     arctan2 by 2π, where its first argument is rounded to the other side of 0.
 
     Args:
-        kept_outputs: that many of the first outputs, and all that they need, are done as written, too.
+        kept_outputs: that many of the first outputs, and all operations that they need, are included, too.
     """
     roots = np.array(tape.outputs[:kept_outputs], np.int64)
     jumps = _JUMPS[np.frombuffer(tape.codes, np.uint8)[tape.inputs :]]
@@ -57,7 +57,7 @@ def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
 
 
 def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
-    """What roots depend on; `rows` are those of the operations."""
+    """1 for every value that roots depend on; `rows` are those of the operations."""
     marks = np.zeros(len(tape), bool)
     marks[roots[roots >= 0]] = True
     return bytearray(_spread(tape, rows, marks, np.ones(rows[:, 1:].shape, bool)).tobytes())
@@ -79,7 +79,7 @@ def seeing_zero_signs(tape: Tape) -> Integers:
 
 
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
-    """Of which operations the sign of a zero reaches one that sees it; these, too. Of inputs it says nothing."""
+    """Whether the sign of a zero reaches an operation that sees it, or the operation is one. Undefined for inputs."""
     marks = np.zeros(len(tape), bool)
     marks[seeing_zero_signs(tape)] = True
     if not marks.any():
@@ -89,16 +89,16 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
 
 
 def signed_rows(tape: Tape, start: int = 0) -> Integers:
-    """As `rows_of`, for `extended` to write the very same operations: where signs of zeros matter, they are kept."""
+    """As `rows_of`, for `extended` to record the very same operations, with signs of zeros where they matter."""
     rows = rows_of(tape, start)
     rows[:, 0] += SIGNED * signed_zeros(tape)[start:]
     return rows
 
 
 def settled(tape: Tape) -> Tape:
-    """A tape with `signed_zeros` without them, but for what reaches an operation that sees them.
+    """A tape of builders with `signed_zeros`, recorded anew without, except where signs of zeros matter.
 
-    What that shares with the rest is written once, unless the rest finds a simpler form: x for ``x + 0``.
+    An operation that is needed both ways is recorded once, unless it is simpler without signs: x for ``x + 0``.
     """
     inputs, signed = tape.inputs, signed_zeros(tape)[tape.inputs :]
     rows = rows_of(tape, inputs)
@@ -108,16 +108,16 @@ def settled(tape: Tape) -> Tape:
         ends = inputs + np.cumsum(1 + simpler) - 1
         firsts = ends - simpler
         with_signs, without = (np.concatenate([np.arange(inputs), places]) for places in (firsts, ends))
-        written = np.empty((len(rows) + np.count_nonzero(simpler), rows.shape[1]), np.int64)
-        written[ends - inputs, 0] = rows[:, 0]
-        written[ends - inputs, 1:] = moved(rows[:, 1:], without)
+        recorded = np.empty((len(rows) + np.count_nonzero(simpler), rows.shape[1]), np.int64)
+        recorded[ends - inputs, 0] = rows[:, 0]
+        recorded[ends - inputs, 1:] = moved(rows[:, 1:], without)
         codes, own = rows[signed, 0], firsts[signed] - inputs
-        written[own, 0] = codes + SIGNED
-        written[own, 1:] = np.where(
+        recorded[own, 0] = codes + SIGNED
+        recorded[own, 1:] = np.where(
             _HANDS_ON[codes], moved(rows[signed, 1:], with_signs), moved(rows[signed, 1:], without)
         )
-        result, values = extended(tape.emptied(), written)
-        # another form that is not there before is no simpler
+        result, values = extended(tape.emptied(), recorded)
+        # a form that has to be recorded behind the other is no simpler
         longer = values[ends] > values[firsts]
         if not longer.any():
             break

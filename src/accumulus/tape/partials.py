@@ -1,7 +1,7 @@
 """From the table's expressions to functions that write partial derivatives onto a tape.
 
 An expression such as ``"-(v * (1 / y))"`` becomes ``t.negative(t.multiply(v, t.divide(t.constant(1), y)))``, compiled
-once a process. Written on the tape of the function itself, a partial shares whatever the value already computed.
+once a process. Recorded on the tape of the function itself, a partial shares the operations of the value.
 """
 
 from __future__ import annotations

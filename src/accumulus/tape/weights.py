@@ -1,12 +1,12 @@
-"""What each operation of the table costs: the one place for whoever has to weigh operations against each other.
+"""What each operation of the table costs: all weights by which operations are compared.
 
-* `TIME`: how long it keeps a processor busy at one point of a batch, in vectors of doubles; an addition takes 1. By
-  this a batch is worth a second thread or not, and code is tuned (`accumulus.targets`).
+* `TIME`: how long it keeps a processor busy at one point of a batch, in vectors of doubles; an addition takes 1. It
+  decides on the threads of a batch and on the variants of code (`accumulus.targets`).
 * `LATENCY`: cycles until its result can be used; by this operations are scheduled.
-* `IN_SEARCH`: what it weighs while a shorter program is searched for (`accumulus.rewriting`).
+* `IN_SEARCH`: its cost in the search for a shorter program (`accumulus.rewriting`).
 
-They are rough, and the same on every machine, so that decisions are, too. What a sum of times leaves out: products that
-are fused with sums, signs that go into constants, loads, stores, and values that do not fit the registers.
+They are rough, and the same on every machine, so that decisions are, too. A sum of times ignores products that are
+fused with sums, signs that go into constants, loads, stores, and values that do not fit the registers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMES: Final = {
     "erfc": 65, "attach": 0,
 }
 # fmt: on
-#: Of calls that nobody has measured.
+#: Of calls that have not been measured.
 _CALL_TIME: Final = 30
 _LATENCIES: Final = {"divide": 16, "sqrt": 25, "attach": 0}
 #: Of most operations; of calls.
@@ -43,18 +43,18 @@ _USUAL_LATENCY, _CALL_LATENCY = 4, 80
 
 #: What an addition weighs in a search for a shorter program.
 UNIT: Final = 64
-#: What slow operations weigh there, in additions: programs are to be fast as well as short. With these the suite of
+#: Slow operations in that search, in additions: programs are to be fast as well as short. With these the suite of
 #: benchmarks needs as few operations as with equal weights, and fewer divisions. Signs weigh nothing, since most vanish
 #: in the end.
 _IN_SEARCH: Final = {"divide": 3, "sqrt": 3, "negative": 0, "attach": 0}
 _CALL_IN_SEARCH: Final = 5
-#: The key, among the weights of a search, of what a sum and a product that only it uses weigh less together: a target
-#: that fuses them runs them as one, but they are two operations.
+#: The key, among these, of the discount for a product with the sum that alone uses it: a target fuses them into one
+#: instruction, but they count as two operations.
 FUSED: Final = "sum with product"
 
 
 def _by_code(given: Mapping[str, int], usual: int, call: int) -> tuple[int, ...]:
-    """By code: what is given under the operation's name, else what calls, or all others, have; nothing for inputs."""
+    """By code: the number given under the operation's name, else that of calls or of all others; 0 for inputs."""
 
     def of(row: Operation) -> int:
         return given.get(row.name, call if row.llvm.startswith("@") else usual) if row.arity else 0

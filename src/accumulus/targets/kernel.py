@@ -33,9 +33,9 @@ Call = Literal["point", "batch", "transposed"]
 DTYPES: Final = ("float64", "float32")
 #: Threads take whole multiples of so many points.
 FEWEST_POINTS: Final = 64
-#: A thread is not woken up for less work than this, in seconds: that takes up to 80 microseconds by itself.
+#: Seconds of work for which another thread is worth it: waking it up takes up to 80 microseconds by itself.
 MINIMUM_WORK: Final = 2e-4
-#: What it takes to move an entry of an argument or a result, roughly, in seconds.
+#: Seconds to load or store an entry of an argument or a result, roughly.
 MOVING: Final = 1e-10
 #: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
 ALIGNMENT: Final = 64
@@ -105,7 +105,7 @@ class Kernel(ABC):
         arguments: shape of each argument at one point.
         segments: the result arrays.
         dtype: of points and results.
-        source: what was compiled, in the target's language.
+        source: the emitted program, in the target's language.
         seconds: time that emitting the source took ("emit"), compiling it ("compile"), and, for targets that cache
             code, taking it from there ("load").
         lanes: how many points of a batch one vector instruction takes, if the target knows.
@@ -137,14 +137,14 @@ class Kernel(ABC):
         return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
-        """Do now what the first call of this kind would do: targets compile when they have to."""
+        """Compile now the code that the first call of this kind would compile."""
         return
 
     def point(self) -> Callable[..., Any] | None:
         """A compiled function of arguments and result arrays, for quick calls at one point; None if there is none.
 
-        It takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if there is
-        something that has to be looked at in Python; then nothing was written.
+        It takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
+        arguments have to be checked or converted in Python; then nothing was stored.
         """
         return None
 
@@ -165,8 +165,8 @@ class Kernel(ABC):
         """A compiled function of arguments and result arrays, for quick batches on one thread; None if there is none.
 
         It takes arrays whose first axis are the points, or the last one if `transposed`, and numbers for arguments of
-        shape () that are shared. It returns None, or NotImplemented if there is something that has to be looked at in
-        Python; then nothing was written.
+        shape () that are shared. It returns None, or NotImplemented if the arguments have to be checked or
+        converted in Python; then nothing was stored.
         """
         return None
 

@@ -5,8 +5,8 @@ million operations than for ten. It pays where many operations of one kind can b
 none of them needs another's result: as in dense layers, in grids, in sums over many terms.
 
 Operations come in the usual order of results, in stretches, so that values are used soon after they are made. In each
-stretch they are sorted by how many others have to come before them, and then by kind. What a stretch needs no more
-gives its place to the next.
+stretch they are sorted by depth, the longest chain of operations before them, and then by kind. Slots of values that
+are not needed any more are used again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Runs:
         runs: number of its kind and number of operations, of each run; (runs, 2).
         rows: of each operation the slot of its result, then its arguments: slots, or numbers of constants; (n, 4).
         slots: how many there are; the first are those of the inputs.
-        slot_of: by reference; −1 for what is not computed.
+        slot_of: slot of each reference; −1 for operations that are not computed.
     """
 
     kinds: list[tuple[int, tuple[bool, bool, bool]]]
@@ -100,7 +100,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """How many operations do not need each other, about: on average over the depths of some stretches of the tape."""
+    """How many operations could be done side by side, roughly: the mean over depths of some stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)

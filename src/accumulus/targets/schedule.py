@@ -3,9 +3,9 @@
 A *group* is `width` neighbouring entries of a result array (fewer at the end of a row): what one vector register holds
 of a point's row. Results are produced group by group, in the order in which they lie in memory, and the operations
 that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
-many of them are in flight as in the order of the tape, and what does not fit the registers is stored and loaded again.
+many are alive as in the order of the tape, and fewer have to be spilled from registers to memory.
 
-Long programs are cut into functions (`parts`), which hand on through memory what is alive. `order_by_registers` keeps
+Long programs are cut into functions (`parts`), which pass live values through memory. `order_by_registers` keeps
 less alive in those that compute much before the first result is complete.
 
 Where a program waits for chains of slow operations, they come in the order of the critical path instead: first what
@@ -169,16 +169,16 @@ def order_by_registers(
 ) -> Iterator[int | Group]:
     """As `order`, but by how many values are alive; time near-linear.
 
-    As long as they fit the registers, what the longest chain starts with comes next (as `order_by_critical_path` has
-    it), so that independent chains begin side by side. When they do not, it is an operation after which no more are
-    alive than before: that which most values end with, and of several that with the oldest argument. Where there is
-    none, it is the operation that `order` would come to first.
+    As long as all live values fit the registers, the operation at the start of the longest chain comes next, as in
+    `order_by_critical_path`, so that independent chains begin side by side. When they do not, an operation comes next
+    that leaves no more values alive than before: the one that is the last use of most values, and among several the
+    one with the oldest argument. Where there is none, the first in the order of `order`.
 
     This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
     basic blocks, International Conference on Supercomputing, 1988.
 
     Args:
-        registers: how many values may be alive before those that end come first.
+        registers: how many values may be alive before operations that end values are preferred.
     """
     partners = {} if partners is None else partners
     inputs = tape.inputs
@@ -217,7 +217,7 @@ def order_by_registers(
     push, pop = heapq.heappush, heapq.heappop
 
     def offer(k: int) -> None:
-        """Something can be computed now, and values may end with it."""
+        """Put an operation whose arguments are all there into the heap, if it is the last use of a value."""
         if ends[k]:
             oldest = min([time[a] for a in arguments[k]])
             push(ending, ((count - ends[k]) * count + oldest) * count + k)

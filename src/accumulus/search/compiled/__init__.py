@@ -1,1 +1,1 @@
-"""The searches' kernels, and what their blocks hold."""
+"""The kernel of annealing, and its state."""

@@ -31,7 +31,7 @@ class Plan:
         seconds: that the search took, when the plan was found.
         seed: of the search.
         effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
-        recalled: whether it was not searched for but taken from the cache, see `accumulus.search.plans.plan_cache`.
+        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plans.plan_cache`.
     """
 
     graph: DifferentiationGraph

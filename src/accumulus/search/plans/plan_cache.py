@@ -1,13 +1,13 @@
-"""Plans in the cache: who asks the same again pays for looking it up.
+"""Plans in the cache: the same request again takes a look-up, not a search.
 
 A plan is stored under a hash of everything that decides it: the graph (`accumulus.search.plans.plan_keys`), the method
-and every option of the search, seed and time limit among them, and the version of the code that searches. So what is
-loaded is what a search would have found, and "same seed, same plan" holds with the cache and without. Where the time
-limit ended the search, and the plan depends on how fast the machine was, it is what the first search found in that
-time. A search that was interrupted is not stored.
+and every option of the search, seed and time limit among them, and the version of the code that searches. So a search
+would find the plan that is loaded, and "same seed, same plan" holds with the cache and without. Where the time limit
+ended the search, the plan depends on the speed of the machine; the plan of the first search is stored. The plan of an
+interrupted search is not.
 
-Each plan is JSON in a file of the cache (`accumulus.cache`). What is read is checked and verified as a plan file is;
-what is damaged is made again. Where nothing can be written, plans are found as without.
+Each plan is JSON in a file of the cache (`accumulus.cache`). A plan that is loaded is checked and verified as a plan
+file is; in the place of a damaged file a new plan is found. Where the cache cannot be written, every plan is searched.
 """
 
 from __future__ import annotations

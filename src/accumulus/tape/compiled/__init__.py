@@ -1,1 +1,1 @@
-"""The kernel of the tape room: functions in Python that Numba compiles, see `accumulus.native`."""
+"""The tape's kernel: functions in Python that Numba compiles, see `accumulus.native`."""

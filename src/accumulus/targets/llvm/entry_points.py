@@ -1,9 +1,9 @@
-"""LLVM IR of the functions that Python calls: they look at what they are given, and run the program on it.
+"""LLVM IR of the functions that Python calls: they check their arguments and run the program on them.
 
 ``point(*x, *out)`` computes one point, ``batch(*x, *out)`` all points of a batch, ``batch(*x, *out, first, last)`` a
-range of them. Both return None. What they cannot take (another shape or dtype, a subclass of arrays, results that
-overlap) they refuse with NotImplemented, for the caller to say what is wrong. `python_objects` says what they take. The
-GIL is released in batches.
+range of them. Both return None. Arguments that they cannot take (another shape or dtype, a subclass of arrays,
+results that overlap) make them return NotImplemented, and the caller converts or raises; `python_objects` says which
+they take. The GIL is released in batches.
 
 ``batch`` returns Ellipsis if it did its work, but with results across the boundaries of vectors, which code for memory
 that starts elsewhere would avoid: put the address of such code's function ``run`` into the global ``other``.
@@ -22,7 +22,7 @@ from accumulus.targets.llvm.python_objects import LENGTH_OF, declared, readers
 
 __all__ = ["entry_points", "point_entry"]
 
-#: What code for one point needs of Python.
+#: Functions and objects of Python that code for one point uses.
 _OF_POINT: Final = ("Py_IncRef", "PyErr_NoMemory", "PyMem_RawMalloc", "PyMem_RawFree", "object_none", "object_refused")
 
 

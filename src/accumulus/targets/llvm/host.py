@@ -123,7 +123,7 @@ class LinkedByLLVM:
     Args:
         image: the object file.
         exports: functions and variables whose addresses are wanted.
-        imports: addresses of what is not a function of a library of this process.
+        imports: addresses of imports that are not functions of a library of this process, by name.
         names: all that the code needs from outside.
 
     Attributes:

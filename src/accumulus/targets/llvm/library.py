@@ -1,9 +1,9 @@
 """Machine code of a program: as it leaves the compiler, in the cache, and as it runs.
 
-What LLVM makes of a program is decided by the tape, the result arrays, the shapes of the arguments, the variant, the
+The machine code of a program depends on the tape, the result arrays, the shapes of the arguments, the variant, the
 versions of the code that writes and compiles, and the processor. A hash of all these is the key of the code in the
-cache (`accumulus.cache`), so that a second process emits no text and loads no LLVM. Addresses are no part of it: code
-names what it calls and reads, and is linked anew in every process.
+cache (`accumulus.cache`), so that a second process emits no text and loads no LLVM. Cached code has no addresses: it
+names the functions and tables that it uses, and every process links it anew.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Code:
 
     Attributes:
         image: an object file.
-        imports: names of what it needs from outside.
+        imports: names of the functions and variables that it needs from outside.
         tables: arrays that it reads, by name.
         exports: names of functions that other code calls.
     """
@@ -54,7 +54,7 @@ class Code:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Code:
-        """What `to_bytes` wrote."""
+        """The code that `to_bytes` was called on."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
         image, at = rest[: head["image"]], head["image"]
@@ -71,9 +71,9 @@ class Library:
     """Compiled code in memory, as long as this object lives.
 
     Args:
-        code: what was compiled.
+        code: the compiled code.
         exports: functions and variables whose addresses are wanted.
-        objects: addresses of what is not a function of a library of this process.
+        objects: addresses of imports that are not functions of a library of this process, by name.
 
     Attributes:
         addresses: of the exports, by name.
@@ -111,7 +111,7 @@ def key_of(
 
     Args:
         tape, arguments, segments, dtype, exact: as for `LLVMKernel`.
-        changes: how it differs from the variant that suits the program.
+        changes: attributes in which its variant differs from the tuned one, by name.
     """
     return digest(
         [
@@ -138,11 +138,11 @@ def load(key: str) -> Code | None:
 
 
 def store(key: str, code: Code) -> None:
-    """Put code into the cache, if that can be used."""
+    """Store code in the cache, if the cache can be used."""
     cache.store("programs", key, code.to_bytes())
 
 
 @functools.cache
 def version() -> bytes:
-    """What decides on the code of a program, besides the program."""
+    """Versions of the code that compiles, and the processor: the part of a key that is the same for all programs."""
     return f"{code_version(('accumulus', 'llvmlite'), ('tape', 'targets', 'native'))}\n{processor()}".encode()

@@ -1,7 +1,7 @@
 """The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them.
 
-What writes and compiles code is imported when there is something to compile: where all code is cached, loading LLVM
-would take longer than the rest.
+The modules that emit and compile code are imported when there is something to compile: where all code is cached,
+loading LLVM would take longer than everything else.
 """
 
 from __future__ import annotations

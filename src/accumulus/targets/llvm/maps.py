@@ -1,7 +1,7 @@
 """Machine code of programs over arrays: a loop for each body, whose lanes are instances.
 
 A body is compiled once for the kinds of columns that it takes, whatever their lengths and places: the addresses of
-operands, of tables of indices and of results are given with each call. Results that other loops take are kept in one
+operands, of tables of indices and of results are given with each call. Results that other loops take are in one
 array of numbers, the workspace: constants, the last first, then inputs, then results.
 
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end.
@@ -209,7 +209,7 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A call of a loop: its function, how many instances it has, and what it is given."""
+    """A call of a loop: its function, the number of instances, and its arguments."""
 
     function: str
     count: int
@@ -224,7 +224,7 @@ class Loops:
     Args:
         tape: the program.
         maps: its bodies, in order.
-        cache: whether code is kept on disk, and taken from there.
+        cache: whether code is stored on disk, and loaded from there.
     """
 
     def __init__(self, tape: BlockTape, maps: Sequence[Map], cache: bool = False) -> None:

@@ -191,10 +191,10 @@ class ExpressionSet:
         """
         from accumulus.theory.algebra.graph_construction import shared_graph, split_graph
 
-        drawings = {"shared": shared_graph, "split": split_graph}
-        if symbols not in drawings:
-            raise unknown_name("way to draw symbols", symbols, drawings)
-        return drawings[symbols](self)
+        constructions = {"shared": shared_graph, "split": split_graph}
+        if symbols not in constructions:
+            raise unknown_name("way to draw symbols", symbols, constructions)
+        return constructions[symbols](self)
 
     def cost(self, objective: str = "fma", graph: DifferentiationGraph | None = None) -> int:
         """Cost of what is written, counted on its accumulation.

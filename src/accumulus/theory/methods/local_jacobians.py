@@ -125,7 +125,7 @@ def accumulate_edges(
 
     Args:
         edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
-        steps: where products and sums are written.
+        steps: where products and sums are recorded.
         bracketing, components, side, unit_products, deadline: as for `local_jacobians`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Machine code that is kept: the same numbers with and without, and what is not as it was written is never run."""
+"""Machine code from the cache: the same numbers with and without, and a damaged file is never run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_only_if_asked_for(folder, compilations):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_kept_code_changes_no_bit(folder, data):
+def test_cached_code_changes_no_bit(folder, data):
     drawn = data.draw(programs())
     dtype = data.draw(st.sampled_from(["float64", "float32"]))
     X = data.draw(points(11, drawn.tape.inputs, dtype))
@@ -225,7 +225,7 @@ def test_code_that_calls_what_is_not_there_is_compiled_again(folder, compilation
     assert len(compilations) == 2
 
 
-def test_tables_are_kept_with_the_code(folder, compilations):
+def test_tables_are_stored_with_the_code(folder, compilations):
     count = 80
     tape = Tape(count)
     twice = [tape.add(k, k) for k in range(count)]
