@@ -1,7 +1,7 @@
-"""Which arguments of a batch have an axis of points, and where: as `in_axes` says, or as can only be meant.
+"""Which arguments of a batch have an axis of points, and where: by `in_axes`, or by the only possible reading.
 
 Without `in_axes`, numbers are the same at all points, and every array has its points on the first axis, on the last one
-in a transposed batch. Where that may not be what was meant, it is an error that says what to write:
+in a transposed batch. Where arguments can be read in another way, too, an error asks for `in_axes`:
 
 * the arrays have different numbers of points;
 * the arrays can also be read as arguments of shapes that were compiled before, some of them the same at all points;

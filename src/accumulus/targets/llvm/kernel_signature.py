@@ -1,4 +1,4 @@
-"""What the functions of a module take, and the attributes that they are compiled with."""
+"""The parameters of a module's functions, and the attributes that they are compiled with."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["ATTRIBUTES", "UNOPTIMISED", "Signature"]
 
 #: Straight code that runs once a call is compiled the quick way.
 UNOPTIMISED: Final = "nounwind noinline optnone"
-#: What computes blocks of points: vectors as wide as the text says, and a stack on which spilled ones do not straddle
-#: cache lines.
+#: For functions that compute blocks of points: vectors as wide as the text says, and a stack on which spilled ones do
+#: not straddle cache lines.
 ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the functions take.
+    """The parameters of the functions.
 
     Attributes:
         shapes: of the arguments at one point.

@@ -65,7 +65,7 @@ class Rows(Layout):
     Results are transposed in registers and stored in vectors that are aligned in memory: where the rows' length is no
     multiple of a vector, each row has its own boundaries. A vector that holds 2ʲ columns of every 2ʲ-th row is made of
     two that hold half as many columns each, so the boundaries of neighbouring rows cost no shuffle more than if they
-    were the same. What is left at the ends of a row is stored in parts of vectors.
+    were the same. Columns at the ends of a row that fill no vector are stored in parts of vectors.
     """
 
     def __init__(self, signature: Signature, lanes: int, zeroed: bool, offsets: Sequence[int]) -> None:
@@ -138,7 +138,7 @@ class Rows(Layout):
         self._flush(segment, column)
 
     def _flush(self, segment: int, column: int) -> None:
-        """Store what is complete now that all columns up to this one are there."""
+        """Store the vectors that are complete once all columns up to this one are there."""
         columns, starts = self._columns[segment], self._starts[segment]
         length = self.lengths[segment]
         for row in range(self.vectors.lanes):

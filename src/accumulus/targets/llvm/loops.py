@@ -35,7 +35,7 @@ WIDTH: Final = 4
 def loops(
     program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
 ) -> WithTables:
-    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; one slot more than the program's is theirs.
+    """The functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; they use one slot more than the program.
 
     Args:
         constants: of the tape.
@@ -56,11 +56,11 @@ def loops(
 
 
 def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
-    """Kind and end of each run, and the rows; those that fill up whole turns have a slot of their own for results."""
+    """Kind and end of each run, and the rows; rows that fill up whole turns store to the additional slot."""
     lengths = program.runs[:, 1]
     padded = lengths + -lengths % turn
     ends = np.cumsum(padded)
-    # the row of each entry of the table; what is filled up repeats the last of its run
+    # the row of each entry of the table; entries that fill up a turn repeat the last row of the run
     place = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - padded, padded)
     length = np.repeat(lengths, padded)
     filled = place >= length

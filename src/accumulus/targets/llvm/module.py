@@ -5,8 +5,8 @@
         blocks      a loop over blocks of as many points as a vector has lanes
           part0 …   a stretch of the tape; a program of one part is in the loop itself
 
-Writing and compiling take time linear in the number of operations: LLVM's is not, beyond some thousand instructions in
-one function, so a larger program is cut into parts that hand on values through memory.
+LLVM takes more than linear time for functions of more than some thousand instructions. So a larger program is cut into
+parts that pass values through memory, and emitting and compiling take time linear in the number of operations.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ def in_module(lines: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What computes one block of points.
+    """The code that computes one block of points.
 
     Attributes:
         functions: LLVM IR of functions that it calls.
         body: its instructions; %x0, …, %o0, … and %frame point to its memory.
         slots: vectors that the frame holds.
         tables: arrays that it reads, by name.
-        direct: whether the arrays of a transposed batch may be the memory; else it has to be a tile.
+        direct: whether it can load from and store to the arrays of a transposed batch; else only tiles of them.
     """
 
     functions: list[str]

@@ -1,8 +1,8 @@
-"""LLVM IR of functions that look at Python's objects: where the entries of arrays are, and what numbers are.
+"""LLVM IR of functions that read Python objects: they find the entries of arrays and the values of numbers.
 
-An argument is an array of its shape at one point, with an axis of points more in a batch, if it is not shared. Instead
-of an array without axes, a number will do. Result arrays may have any axes, if their entries and their points are as
-many as there should be. Whatever is not what it should be has the address null.
+An argument is an array of its shape at one point; in a batch with an axis of points more, unless it is shared. A number
+may stand for an array without axes. Result arrays may have any axes, if their numbers of entries and points are right.
+Any other object gets the address null.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
     It takes the objects, how many they are, a table of integers, and memory for a pointer to each object and for a
     number for each argument. The table says how many objects there should be, and how many of them are arguments; for
     each argument, the number of its axes and their lengths; for each result, the number of its entries. It returns
-    whether all objects are as they should be.
+    whether all objects match the table.
     """
     text, names = readers(size, numbers=True)
-    # compiled once a machine, so that what is straight code that runs once a call elsewhere is worth more time here
+    # optimised, unlike other code that runs once a call: this is compiled once a machine, not once a program
     return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
 
 

@@ -1,4 +1,4 @@
-"""LLVM IR of the function `run`, which computes a range of points by whole blocks, and brings in what they lack.
+"""LLVM IR of the function `run`, which computes a range of points by whole blocks, and the points left over.
 
 Rows: the first blocks start at the row where results lie as the blocks' code expects them in vectors; the rows before
 it are computed once more in a block of their own, and so are those left over at the end, in a block that ends at the
@@ -88,7 +88,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
     """For batches in C order.
 
     Args:
-        slots: vectors in the frame through which parts of the program hand on values.
+        slots: vectors in the frame, through which parts of the program pass values.
         lanes: entries of a vector.
         offsets: where in a vector the first entry of each result array is expected to lie.
         zeroed: blocks leave structural zeros out.

@@ -1,7 +1,7 @@
-"""Code that programs for one point have in common: what looks at Python's objects, and the elementary functions.
+"""Code that programs for one point have in common: access to Python objects, and the elementary functions.
 
-LLVM takes longer for it than for a small program, so it is compiled once a machine, cached (`accumulus.cache`), and
-linked once a process. Where nothing can be cached, each process compiles it for itself.
+LLVM takes longer for this code than for a small program, so it is compiled once a machine, cached
+(`accumulus.cache`), and linked once a process. Where nothing can be cached, each process compiles it for itself.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LOCK: Final = Lock()
 
 
 def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
-    """Addresses of what code for that type of numbers names and is not a function of a library of this process.
+    """Addresses of imports, of code for that type of numbers, that are not functions of a library of this process.
 
     Raises:
-        CompileError: if they cannot be had in this process.
+        CompileError: if the shared code cannot be compiled or linked in this process.
     """
     shared = _library(dtype).addresses if UNPACK in code.imports else {}
     return {**objects(dtype), **shared}

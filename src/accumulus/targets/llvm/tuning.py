@@ -1,4 +1,4 @@
-"""What suits a program on this machine: how many points a block computes at once, and in which order of operations.
+"""The variant that suits a program on this machine: points that a block computes at once, and the order of operations.
 
 A block has to do arithmetic, at about two instructions a cycle, to bring points and results into another shape,
 log₂(lanes) shuffles a variable, and to store results, structural zeros among them. Meanwhile it waits for the longest
@@ -8,8 +8,8 @@ chains.
 * Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
   registers: with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain will do if
   all values fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
-* Where it takes a good part of it, operations come in the order of the critical path; those of two blocks only if
-  the values that are alive in that order still fit the registers, or nearly.
+* Where the chain takes a large part of that time, operations come in the order of the critical path; those of two
+  blocks only if the values that are alive in that order fit the registers, or nearly.
 * Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
   caches like better. Transposed, a block as wide as a cache line fills one at once.
 * Where a long program, one that is cut into functions, holds many more values at once than there are registers,
@@ -111,7 +111,7 @@ def values_in_registers(variant: Variant) -> int:
 
 
 def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Variant:
-    """The variant with an order that holds fewer values, if too many are alive and if that hands on fewer."""
+    """The variant, with `order_by_registers` if too many values are alive and fewer would cross between functions."""
     registers = values_in_registers(variant)
     if most_alive(tape, list(order(tape, groups(tape, segments, 1)))) <= HIGH_PRESSURE * registers:
         return variant
@@ -123,7 +123,7 @@ def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> 
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
-    """Whether one lane gives the bits of many: a library's functions of vectors differ from those of numbers."""
+    """Whether one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
     codes = {tape.codes[reference] for reference, mark in enumerate(needed(tape)) if mark and reference >= tape.inputs}
     called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
     return _has_own_functions(called, dtype)

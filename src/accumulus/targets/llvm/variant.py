@@ -30,10 +30,10 @@ class Variant:
         zeroed: structural zeros are in place already.
         offsets: where in a vector the first entry of each result array lies, if not at its start.
         contract: products and sums may be fused.
-        exact: references of those that may not.
-        part_size: operations and stores in one function; as suits the program if 0.
+        exact: references of operations that may not be fused.
+        part_size: operations and stores in one function; 0 for the default of the program's length.
         critical_path: operations come in the order of the critical path, not in that of results.
-        steps: operations and results in their order, where that is neither.
+        steps: operations and results, where their order is neither of these two.
         single: for one point at a time, and no batch.
         shared: which arguments are the same at all points; none if empty.
     """
@@ -71,7 +71,7 @@ class Variant:
 
 
 def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
-    """What is stored, in order: entries of the result arrays, or the distinct values among them, as one array."""
+    """The stored results in order: entries of the result arrays, or the distinct values among them as one array."""
     if not by_tables(segments):
         return groups(tape, segments, 1)
     return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
