@@ -209,7 +209,8 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     absolute = kinds == _ADDRESS
     full = np.zeros(len(file.symbols), np.int64)
     full[list(addresses)] = list(addresses.values())
-    in_slots = np.isin(kinds, _SLOTS)
+    # not by `np.isin`, which imports NumPy's masked arrays
+    in_slots = np.logical_or.reduce([kinds == slot for slot in _SLOTS])
     if not ((direct | absolute | in_slots) & (full[symbols] != 0)).all():
         raise UnknownObjectError(f"the object file has relocations of the kinds {sorted(set(kinds.tolist()))}")
     if (targets < 0).any():
