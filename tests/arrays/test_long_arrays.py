@@ -293,6 +293,44 @@ def test_user_code_does_not_catch_the_way_to_loops():
     assert_same(found, expected)
 
 
+def _caught_everything(x):
+    try:
+        y = np.sin(x) * x
+    except:  # noqa: E722
+        y = x
+    return y
+
+
+def _raised_another(x):
+    try:
+        return np.sin(x) * x
+    except BaseException as error:
+        raise ValueError("not this way") from error
+
+
+def _caught_what_has_no_blocks(x):
+    y = np.cos(x)
+    try:
+        y = y + np.cumsum(x * x)
+    except:  # noqa: E722
+        y = y + x
+    return y
+
+
+@pytest.mark.parametrize("function", [_caught_everything, _raised_another, _caught_what_has_no_blocks])
+def test_code_that_catches_everything_gets_no_other_derivative(function):
+    _, found, expected = both(function, X, check=False)
+    assert_same(found, expected)
+
+
+def test_workspaces_beyond_the_index_tables_are_refused(monkeypatch):
+    from accumulus.targets.llvm import maps
+
+    monkeypatch.setattr(maps, "MOST", 100)
+    with unrolled(0), pytest.raises(acc.errors.SizeError, match="index tables"):
+        acc.jacobian(stencil, cache=False)(X)
+
+
 def test_too_many_products_are_an_error_before_memory_runs_out(monkeypatch):
     monkeypatch.setattr(arrays_jacobian, "MOST", 100)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="products of derivatives between arrays"):

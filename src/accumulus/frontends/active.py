@@ -34,6 +34,8 @@ class _Active(threading.local):
     #: Whether arrays of any length are written out entry by entry, and how many entries have been so far.
     unrolls: bool = True
     unrolled: int = 0
+    #: Whether they became too many: the recording counts for nothing then, whoever caught the error.
+    too_long: bool = False
     #: Where the code stands that is being recorded.
     place: Callable[[], Place | None] = staticmethod(user_place)
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
@@ -55,7 +57,7 @@ def recording_on(
         unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
     """
     before = vars(ACTIVE).copy()
-    vars(ACTIVE).update(tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0)
+    vars(ACTIVE).update(tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0, too_long=False)
     try:
         yield
     finally:
@@ -72,6 +74,7 @@ def check_length(entries: int) -> None:
     if entries >= LONG:
         ACTIVE.unrolled += entries
         if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
+            ACTIVE.too_long = True
             raise TooLongError
 
 

@@ -178,12 +178,14 @@ def _recorded(
         except TraceError as error:
             refusal = error
         except Exception as error:
+            _check_not_abandoned(tape)
             refusal = swallowed(error)
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:
                     error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
+        _check_not_abandoned(tape)
     if refusal is not None:
         raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
     structure, leaves = flatten(result)
@@ -193,6 +195,14 @@ def _recorded(
     else:
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
     return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), caught
+
+
+def _check_not_abandoned(tape: Tape | BlockTape) -> None:
+    """End a recording that was to end before: code that catches everything, by a bare ``except``, has gone on."""
+    if ACTIVE.too_long:
+        raise TooLongError
+    if isinstance(tape, BlockTape) and tape.abandoned:
+        raise NotInBlocksError
 
 
 def _inputs(place: slice, shape: tuple[int, ...]) -> References:

@@ -138,6 +138,8 @@ class BlockTape:
         self.signed_zeros = signed_zeros
         self.blocks: list[Block] = []
         self.outputs: References = np.empty(0, np.int64)
+        #: Whether something was asked of it that has no form in blocks: what it holds is not the whole function then.
+        self.abandoned = False
         self._size = inputs
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
@@ -145,6 +147,11 @@ class BlockTape:
         self._references: dict[bytes, int] = {}
         #: Blocks by what equal ones have in common.
         self._known: dict[Hashable, list[Block]] = {}
+
+    def abandon(self) -> NotInBlocksError:
+        """The error for what has no form in blocks; the tape remembers it, should somebody catch everything."""
+        self.abandoned = True
+        return NotInBlocksError()
 
     def __len__(self) -> int:
         """Number of inputs and results; references below it are valid."""
@@ -254,7 +261,7 @@ class BlockTape:
 
     def _append(self, code: int, operands: tuple[Column, ...], count: int, offsets: NDArray[np.int64] | None) -> Range:
         if len(self.blocks) >= MOST_BLOCKS:
-            raise NotInBlocksError
+            raise self.abandon()
         every = operands if offsets is None else (*operands, offsets)
         key = (code, *map(fingerprint, every))
         for block in self._known.setdefault(key, []):
@@ -273,7 +280,7 @@ class BlockTape:
         if name in BY_NAME or name == "sum":
             return partial(self._sum if name == "sum" else partial(self._scalar, name))
         if hasattr(Tape, name):
-            raise NotInBlocksError
+            raise self.abandon()
         raise AttributeError(f"'BlockTape' object has no attribute {name!r}")
 
     def _scalar(self, name: str, *operands: int) -> int:

@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.refusals import FILLING, check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, unsupported
-from accumulus.tape.blocks import BlockTape, NotInBlocksError
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = ["accumulate", "fold"]
@@ -178,7 +178,7 @@ def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial:
             raise ValueError(f"zero-size array to reduction operation {row.name} which has no identity")
         return np.full(len(lines), tape.constant(row.identity))
     if row.name in ("maximum", "minimum") and count > 2:
-        raise NotInBlocksError
+        raise tape.abandon()
     if row.name == "add" and count > 2:
         return tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
     while (count := lines.shape[1]) > 1:
@@ -207,7 +207,7 @@ def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> Tra
     join = row.bind(tape)
     moved = np.moveaxis(references, axis, -1)
     if isinstance(tape, BlockTape):
-        raise NotInBlocksError
+        raise tape.abandon()
     check_length(moved.size)
     lines = [list(running(line, join)) for line in moved.reshape(-1, moved.shape[-1]).tolist()] if moved.size else []
     result = np.array(lines, np.int64).reshape(moved.shape)
@@ -272,7 +272,7 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
     """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
     array, index, *values = inputs
     if isinstance(tape, BlockTape):
-        raise NotInBlocksError
+        raise tape.abandon()
     if not isinstance(array, TracedArray):
         if depends(inputs):
             raise refuse(FILLING)

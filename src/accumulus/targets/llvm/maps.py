@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.fusion import Map
@@ -32,6 +33,8 @@ from accumulus.targets.llvm.vectors import POISON, Vectors
 
 __all__ = ["Loops"]
 
+#: Numbers in the workspace, at most: tables of indices have 32 bits.
+MOST: Final = 2**31
 #: How the instances of a body find an operand: next to each other, backwards, the same for all, or by a table.
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
@@ -228,6 +231,8 @@ class Loops:
     """
 
     def __init__(self, tape: BlockTape, maps: Sequence[Map], cache: bool = False) -> None:
+        if len(tape) + len(tape.constants) >= MOST:
+            raise SizeError(f"{len(tape):,} numbers between loops; index tables have room for {MOST:,}")
         self._given = tape, tuple(maps), cache
         self._tape = tape
         self._constants = tape.constants[::-1].copy()
