@@ -1,0 +1,258 @@
+"""LLVM IR of the loops of programs over arrays: one function a body, one for sums, and what calls them in their order.
+
+Each function computes a part of the instances of a map: it is given addresses, the first instance, and the one after
+the last. The addresses are those of the workspace, of operands or of their tables of indices, and of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from accumulus.tape.blocks import Column, Range
+from accumulus.tape.bytes import digest, to_bytes
+from accumulus.tape.live import as_written
+from accumulus.tape.tape import Tape
+from accumulus.targets.llvm.callees import Functions
+from accumulus.targets.llvm.host import compile_ir
+from accumulus.targets.llvm.instructions import Instructions
+from accumulus.targets.llvm.library import Code, Library, load, store, version
+from accumulus.targets.llvm.module import in_module
+from accumulus.targets.llvm.python_abi import objects
+from accumulus.targets.llvm.vectors import POISON, Vectors
+
+__all__ = ["DRIVER", "SUMS", "compiled", "kind_of"]
+
+#: Functions that sum terms that lie next to each other, and that find them by a table.
+SUMS: Final = ("sums_next", "sums_table")
+#: The function that makes calls, each a row of four words: function, addresses, first instance, the one after the last.
+DRIVER: Final = "run"
+#: How the instances of a body find an operand: next to each other, backwards, the same for all, or by a table.
+FORWARD: Final = "forward"
+BACKWARD: Final = "backward"
+UNIFORM: Final = "uniform"
+TABLE: Final = "table"
+#: Of every function: where the addresses are, the first instance, and the one after the last.
+_ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
+
+
+def kind_of(operands: Column) -> str:
+    """How the instances of a body find an operand."""
+    if isinstance(operands, Range):
+        return {1: FORWARD, -1: BACKWARD, 0: UNIFORM}[operands.step]
+    return TABLE
+
+
+class _Leaves:
+    """Writes the loads of a body's inputs; a layout, as `Instructions` takes one."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self._kinds = kinds
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function."""
+        self._vectors = vectors
+
+    def load(self, variable: int) -> dict[int, str]:
+        """The vector of one input."""
+        v, kind = self._vectors, self._kinds[variable]
+        if kind == UNIFORM:
+            return {variable: v.splat(f"%p{variable}", 0)}
+        if kind == FORWARD:
+            at = v.let(f"getelementptr double, ptr %p{variable}, i64 %i")
+            return {variable: v.load(at, 0)}
+        if kind == BACKWARD:
+            back = v.let(f"sub i64 {1 - v.lanes}, %i")
+            at = v.let(f"getelementptr double, ptr %p{variable}, i64 {back}")
+            loaded = v.load(at, 0)
+            reverse = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
+            return {
+                variable: v.let(f"shufflevector {v.type} {loaded}, {v.type} {POISON}, <{v.lanes} x i32> <{reverse}>")
+            }
+        table = v.let(f"getelementptr i32, ptr %p{variable}, i64 %i")
+        if v.lanes == 1:
+            index = v.let(f"load i32, ptr {table}, align 4")
+            at = v.let(f"getelementptr double, ptr %w, i32 {index}")
+            return {variable: v.load(at, 0)}
+        indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+        places = v.let(f"getelementptr double, ptr %w, <{v.lanes} x i32> {indices}")
+        every = ", ".join(["i1 true"] * v.lanes)
+        return {
+            variable: v.let(
+                f"call {v.type} @llvm.masked.gather.v{v.lanes}f64.v{v.lanes}p0(<{v.lanes} x ptr> {places}, i32 8, "
+                f"<{v.lanes} x i1> <{every}>, {v.type} {POISON})"
+            )
+        }
+
+
+def _loop(name: str, body: Tape, kinds: Sequence[str], sensitive: int, functions: Functions) -> list[str]:
+    """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
+    vectors = Vectors(functions.lanes, "float64")
+    leaves = _Leaves(kinds)
+    exact = frozenset(reference for reference, mark in enumerate(as_written(body, sensitive)) if mark)
+    instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)  # type: ignore[arg-type]
+    for reference in range(body.inputs, len(body)):
+        instructions.operation(reference)
+    for k, output in enumerate(body.outputs):
+        value = instructions.value(output)
+        if body.is_boolean(output):
+            value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+        at = vectors.let(f"getelementptr double, ptr %r{k}x, i64 %i")
+        vectors.store(value, at, 0)
+    lanes = functions.lanes
+    pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
+    opening = ["%w = load ptr, ptr %at"]
+    for k, pointer in enumerate(pointers, 1):
+        opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
+    return [
+        f'define void @{name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        f"%last = sub i64 %stop, {lanes}",
+        "br label %loop",
+        "loop:",
+        "%i = phi i64 [ %first, %start ], [ %following, %next ]",
+        *vectors.lines,
+        "br label %next",
+        "next:",
+        # the last vector begins where it ends with the last instance; those computed twice have the same results
+        f"%on = add i64 %i, {lanes}",
+        "%beyond = icmp sgt i64 %on, %last",
+        "%following = select i1 %beyond, i64 %last, i64 %on",
+        "%over = icmp eq i64 %i, %last",
+        "br i1 %over, label %done, label %loop",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def _sums(name: str, lanes: int, table: bool) -> list[str]:
+    """A function that sums segments: of terms next to each other, or found by a table."""
+    v = f"<{lanes} x double>"
+    if table:
+        indices = [
+            "%t = getelementptr i32, ptr %terms, i64 %j",
+            f"%x = load <{lanes} x i32>, ptr %t, align 4",
+            f"%p = getelementptr double, ptr %w, <{lanes} x i32> %x",
+            f"%y = call {v} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr> %p, i32 8, "
+            f"<{lanes} x i1> <{', '.join(['i1 true'] * lanes)}>, {v} poison)",
+        ]
+        one = [
+            "%ot = getelementptr i32, ptr %terms, i64 %k",
+            "%ox = load i32, ptr %ot, align 4",
+            "%op = getelementptr double, ptr %w, i32 %ox",
+            "%oy = load double, ptr %op, align 8",
+        ]
+    else:
+        indices = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
+        one = ["%op = getelementptr double, ptr %terms, i64 %k", "%oy = load double, ptr %op, align 8"]
+    return [
+        f'define void @{name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        "%w = load ptr, ptr %at",
+        "%at1 = getelementptr ptr, ptr %at, i64 1",
+        "%terms = load ptr, ptr %at1",
+        "%at2 = getelementptr ptr, ptr %at, i64 2",
+        "%offsets = load ptr, ptr %at2",
+        "%at3 = getelementptr ptr, ptr %at, i64 3",
+        "%results = load ptr, ptr %at3",
+        "br label %segment",
+        "segment:",
+        "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
+        "%o = getelementptr i64, ptr %offsets, i64 %s",
+        "%begin = load i64, ptr %o",
+        "%s.next = add i64 %s, 1",
+        "%o.next = getelementptr i64, ptr %offsets, i64 %s.next",
+        "%end = load i64, ptr %o.next",
+        "%length = sub i64 %end, %begin",
+        f"%whole = and i64 %length, {-lanes}",
+        "%vectors.end = add i64 %begin, %whole",
+        "%some = icmp ne i64 %whole, 0",
+        "br i1 %some, label %wide, label %narrow",
+        "wide:",
+        "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
+        f"%sum = phi {v} [ zeroinitializer, %segment ], [ %sum.next, %wide ]",
+        *indices,
+        f"%sum.next = fadd {v} %sum, %y",
+        f"%j.next = add i64 %j, {lanes}",
+        "%more = icmp slt i64 %j.next, %vectors.end",
+        "br i1 %more, label %wide, label %joined",
+        "joined:",
+        f"%joint = call reassoc double @llvm.vector.reduce.fadd.v{lanes}f64(double 0.0, {v} %sum.next)",
+        "br label %narrow",
+        "narrow:",
+        "%before = phi double [ 0.0, %segment ], [ %joint, %joined ]",
+        "%rest = icmp slt i64 %vectors.end, %end",
+        "br i1 %rest, label %single, label %closed",
+        "single:",
+        "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
+        "%so.far = phi double [ %before, %narrow ], [ %so.next, %single ]",
+        *one,
+        "%so.next = fadd double %so.far, %oy",
+        "%k.next = add i64 %k, 1",
+        "%further = icmp slt i64 %k.next, %end",
+        "br i1 %further, label %single, label %closed",
+        "closed:",
+        "%total = phi double [ %before, %narrow ], [ %so.next, %single ]",
+        "%r = getelementptr double, ptr %results, i64 %s",
+        "store double %total, ptr %r",
+        "%ends = icmp eq i64 %s.next, %stop",
+        "br i1 %ends, label %done, label %segment",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def _driver() -> list[str]:
+    """A function that makes so many calls one after the other, each a row: function, addresses, instances."""
+    return [
+        f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
+        "start:",
+        "%some = icmp sgt i64 %count, 0",
+        "br i1 %some, label %call, label %done",
+        "call:",
+        "%k = phi i64 [ 0, %start ], [ %k.next, %call ]",
+        "%row = getelementptr { ptr, ptr, i64, i64 }, ptr %calls, i64 %k",
+        "%words = load { ptr, ptr, i64, i64 }, ptr %row, align 8",
+        *(f"%word{k} = extractvalue {{ ptr, ptr, i64, i64 }} %words, {k}" for k in range(4)),
+        "call void %word0(ptr %word1, i64 %word2, i64 %word3)",
+        "%k.next = add i64 %k, 1",
+        "%more = icmp slt i64 %k.next, %count",
+        "br i1 %more, label %call, label %done",
+        "done:",
+        "ret void",
+        "}",
+    ]
+
+
+def compiled(bodies: Sequence[tuple[str, Tape, tuple[str, ...], int]], lanes: int, cache: bool) -> Library:
+    """Loops over bodies, each with its name, the kinds of its operands and its sensitive results; sums; the driver."""
+    parts = [repr((lanes, [(name, *others) for name, _, *others in bodies])).encode()]
+    parts += [to_bytes(body) for _, body, _, _ in bodies]
+    key = digest([version(), b"maps", *parts])
+    code = load(key) if cache else None
+    exports = [*(name for name, *_ in bodies), *SUMS, DRIVER]
+    if code is None:
+        functions = Functions(lanes, "float64")
+        text = [
+            line for name, body, kinds, sensitive in bodies for line in _loop(name, body, kinds, sensitive, functions)
+        ]
+        vector = f"<{lanes} x double>"
+        gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
+        lines = [
+            *functions.text(),
+            f"declare {gather}",
+            f"declare double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})",
+            *text,
+            *_sums(SUMS[0], lanes, table=False),
+            *_sums(SUMS[1], lanes, table=True),
+            *_driver(),
+        ]
+        code = Code(compile_ir(in_module(lines)), tuple(sorted(functions.imported)), {})
+        if cache:
+            store(key, code)
+    return Library(code, exports, objects(np.dtype(float)))
