@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.arrays.residues import PRIME, of_numbers
 from accumulus.tape.blocks import BlockTape, Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
@@ -69,11 +71,14 @@ class Products:
 
     Attributes:
         count: scalar products so far, those that are free included.
+        rounded: constants that were rounded, and the residues of what they stand for.
     """
 
     def __init__(self, tape: BlockTape) -> None:
         self.tape = tape
         self.count = 0
+        self.rounded: dict[int, int] = {}
+        self._apart: dict[tuple[str, int, int], int] = {}
         self._starts: Integers = np.empty(0, np.int64)
 
     def chained(self, outer: Entries, inner: Entries, first: int, size: int) -> Entries | None:
@@ -103,8 +108,44 @@ class Products:
                 product = self._product(inner, other)
                 assert product is not None
 
+                if self._is_rounded(product):
+                    zero = Range(self.tape.constant(0.0), 0, len(product))
+                    branches = [product, zero] if sense else [zero, product]
+                    return self.tape.apply_code(_SELECT, [condition, *branches])
                 return self.tape.compute(_where if sense else _where_not, [condition, product])
-        return self.tape.compute(lambda tape: tape.multiply, [a, b])
+        return self._combined("multiply", a, b)
+
+    def _combined(self, name: str, a: Column, b: Column) -> Column:
+        """An operation on two columns. Constants that are combined are one constant, and what it stands for is known."""
+        x, y = self.tape.uniform(a), self.tape.uniform(b)
+        if x is None or y is None:
+            if self._is_rounded(a) or self._is_rounded(b):  # what is written by its value is another constant
+                return self.tape.apply_code(BY_NAME[name].code, [a, b])
+            return self.tape.compute(lambda tape: partial(tape.apply, name), [a, b])
+        assert isinstance(a, Range)
+        assert isinstance(b, Range)
+        number = float(BY_NAME[name].evaluate(x, y))
+        first, second = (self._residue(each.start) for each in (a, b))
+        residue = (first * second if name == "multiply" else first + second) % PRIME
+        if self._exact(number) == residue:
+            return Range(self.tape.constant(number), 0, len(a))
+        if number in (0.0, 1.0, -1.0):  # what is simplified by it must not be, here
+            return self.tape.apply_code(BY_NAME[name].code, [a, b])
+        known = self._apart.get((name, a.start, b.start))
+        if known is None:
+            known = self._apart[name, a.start, b.start] = self.tape.constant_apart(number)
+            self.rounded[known] = residue
+        return Range(known, 0, len(a))
+
+    def _is_rounded(self, operands: Column) -> bool:
+        return isinstance(operands, Range) and operands.step == 0 and operands.start in self.rounded
+
+    def _residue(self, reference: int) -> int:
+        return self.rounded[reference] if reference in self.rounded else self._exact(self.tape.value_of(reference))
+
+    @staticmethod
+    def _exact(number: float) -> int:
+        return int(of_numbers(np.array([number]))[0]) % PRIME
 
     def _guard(self, values: Column) -> tuple[Column, Column, bool] | None:
         """Condition, value and sense of a derivative of which one branch is 0, if it is one."""
@@ -133,7 +174,7 @@ class Products:
             mark = fingerprint(each.heads), fingerprint(each.tails)
             for k, known in enumerate(left):
                 if marks[k] == mark and are_equal(known.heads, each.heads) and are_equal(known.tails, each.tails):
-                    values = self.tape.compute(lambda tape: tape.add, [self.values(known), self.values(each)])
+                    values = self._combined("add", self.values(known), self.values(each))
                     left[k] = Entries(known.heads, known.tails, values)
                     break
             else:
@@ -163,7 +204,8 @@ class Products:
             inside = np.arange(offsets[-1]) + np.repeat(first[several] - offsets[:-1], counts)
             if (counts == counts[0]).all() and counts[0] == 2:  # an addition needs no loop of its own
                 pairs = terms[inside].reshape(-1, 2)
-                results[several] = self.tape.map(lambda tape: tape.add, [pairs[:, 0], pairs[:, 1]])
+                sums = self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy()))
+                results[several] = references_in(sums)
             else:
                 results[several] = self.tape.sums(terms[inside], offsets)
         return results

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, distinct, positions, selected
+from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
@@ -64,6 +65,7 @@ def differentiate(
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
+        VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
     return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline).result()
 
@@ -97,8 +99,11 @@ class _Accumulating:
         ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [block for each in maps for block in each.results]
+        given = self._heads([*vertices, _OUTPUTS])
         self._eliminate(set(vertices))
         rows, columns, values = self._collected()
+        nonzeros = rows, columns, values
+        verify(self.made, self.given.inputs, given, nonzeros, self.products.rounded, self.options.seed)
         self.made.outputs = np.concatenate([self._at(outputs), values])
         return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
 
@@ -166,6 +171,18 @@ class _Accumulating:
             ]
             self._accumulated[key] = tape, entries
         return self._accumulated[key]
+
+    def _heads(self, vertices: Sequence[int]) -> list[Heads]:
+        """The derivatives of arrays by those that they depend on, as they are now."""
+        of: dict[int, list[Entries]] = {}
+        for (head, _), entries in self.edges.items():
+            of.setdefault(head, []).extend(entries)
+        blocks = self.given.blocks
+        places = [
+            (len(self.given), len(self.given.outputs)) if v == _OUTPUTS else (blocks[v].start, blocks[v].count)
+            for v in vertices
+        ]
+        return [(*place, of.get(vertex, [])) for place, vertex in zip(places, vertices, strict=True)]
 
     # Elimination between arrays ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ first and constants have negative references. A million instances cost what a fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Final
@@ -190,6 +190,12 @@ class BlockTape:
         """Reference of a constant; equal ones (zeros of either sign apart) have one reference."""
         return int(self.constant_array(np.float64(value)))
 
+    def constant_apart(self, value: float) -> int:
+        """Reference of a constant that is no other's, though others may be equal."""
+        self._values.append(np.array([value]))
+        self._constant_count += 1
+        return -self._constant_count
+
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
         """References of many constants, in their shape; of equal arrays the same."""
         numbers = np.ascontiguousarray(values, np.float64)
@@ -296,11 +302,16 @@ class BlockTape:
 
     def needed(self) -> NDArray[np.bool_]:
         """Which blocks an output needs results of."""
+        return self.reached([column(self.outputs)])
+
+    def reached(self, wanted: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
+        """Which blocks the references that are wanted need results of, as far as blocks of certain codes need them."""
         starts, found = self.starts, np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
-        if len(self.outputs):
-            self._mark(found, starts, column(self.outputs))
+        for operands in wanted:
+            if len(operands):
+                self._mark(found, starts, operands)
         for position in reversed(range(len(self.blocks))):
-            if found[position]:
+            if found[position] and (through is None or self.blocks[position].code in through):
                 for operands in self.blocks[position].operands:
                     self._mark(found, starts, operands)
         return found[:-1]

@@ -1,0 +1,107 @@
+"""Verification between arrays: whether products and sums of derivatives of arrays are the Jacobian.
+
+Each local derivative is a random residue (`accumulus.arrays.residues`), and so is the tangent of each input. The
+tangents of all arrays follow from the derivatives as they were before anything was multiplied, edge by edge; the rows
+of the Jacobian times the tangents of the inputs have to be those of the outputs. What bodies compute is verified where
+they are planned.
+
+Time: that of evaluating the products once, and the edges once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.entries import Entries
+from accumulus.arrays.residues import PRIME, Residues, at, chunks, reduced, residues
+from accumulus.errors import VerificationError
+from accumulus.tape.blocks import BlockTape, Column, Range, column
+
+__all__ = ["Heads", "verify"]
+
+Integers = NDArray[np.int64]
+#: Where an array begins among the references of the function, its length, and its derivatives.
+Heads = tuple[int, int, list[Entries]]
+
+
+def verify(
+    made: BlockTape,
+    inputs: int,
+    edges: Sequence[Heads],
+    nonzeros: tuple[Integers, Integers, Integers],
+    apart: Mapping[int, int],
+    seed: int,
+) -> None:
+    """Check that nonzeros are the derivatives of the outputs by the inputs.
+
+    Args:
+        made: the program that computes them.
+        inputs: of the function.
+        edges: the derivatives of each array by what it depends on, in an order in which arrays can be computed; the
+            last are those of the outputs, one reference each.
+        nonzeros: rows, columns and references of values.
+        apart: constants of the program that were rounded, and the residues of what they stand for.
+
+    Raises:
+        VerificationError: naming the first row that is wrong.
+    """
+    generator = np.random.default_rng(seed)
+    rows, columns, references = nonzeros
+    first, count, _ = edges[-1]
+    _check_places(rows, columns, count, inputs)
+    wanted: list[Column] = [column(references)]
+    wanted += [each.values for _, _, entries in edges for each in entries if each.values is not None]
+    values = residues(made, wanted, apart, generator)
+    tangents = np.zeros(first + count, np.uint32)
+    tangents[:inputs] = generator.integers(2, PRIME, inputs, np.uint32)
+    for begin, length, entries in edges:
+        tangents[begin : begin + length] = _tangents(begin, length, entries, values, tangents)
+    found = np.zeros(count, np.uint64)
+    for part in chunks(len(rows)):
+        products = reduced(at(values, references, part) * at(tangents, columns, part))
+        starts = np.flatnonzero(np.diff(rows[part], prepend=-1))
+        found[rows[part][starts]] += np.add.reduceat(products, starts)
+    wrong = reduced(found) % PRIME != tangents[first:] % PRIME
+    if wrong.any():
+        raise VerificationError(
+            f"the program does not compute the derivatives of output {int(wrong.argmax())}: modulo a prime its row "
+            "differs from what the derivatives of arrays by each other make of it. This is a mistake of accumulus; "
+            "please report the function"
+        )
+
+
+def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) -> None:
+    """Refuse nonzeros that lie outside, that come twice, or that are not in order."""
+    for part in chunks(len(rows)):
+        reach = slice(part.start, min(part.stop + 1, len(rows)))
+        down, right = np.diff(rows[reach]), np.diff(columns[reach])
+        inside = (rows[part] >= 0) & (rows[part] < count) & (columns[part] >= 0) & (columns[part] < inputs)
+        if not inside.all() or not ((down > 0) | ((down == 0) & (right > 0))).all():
+            raise VerificationError(
+                f"nonzeros {part.start} to {part.stop} lie outside of {count} × {inputs}, or are not in order. This is "
+                "a mistake of accumulus; please report the function"
+            )
+
+
+def _tangents(begin: int, length: int, entries: Iterable[Entries], values: Residues, tangents: Residues) -> Residues:
+    """The tangents of an array by those of what it depends on."""
+    total = np.zeros(length, np.uint64)
+    for each in entries:
+        for part in chunks(len(each)):
+            products = at(tangents, each.tails, part)
+            if each.values is not None:
+                products = reduced(at(values, each.values, part) * products)
+            size = part.stop - part.start
+            heads = each.heads
+            if not isinstance(heads, Range):
+                np.add.at(total, heads[part] - begin, np.broadcast_to(products, size))
+            elif heads.step == 0:
+                total[heads.start - begin] += np.broadcast_to(products, size).sum()
+            else:
+                total[heads.start - begin + heads.step * np.arange(part.start, part.stop)] += products
+        total = reduced(total)
+    found: Residues = total.astype(np.uint32)
+    return found

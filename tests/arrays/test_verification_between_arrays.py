@@ -1,0 +1,202 @@
+"""Derivatives between arrays are verified when a plan is made: every mistake is found, and no right program refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accumulus as acc
+from accumulus.arrays import jacobian as between
+from accumulus.arrays import verification
+from accumulus.arrays.entries import Entries, Products
+from accumulus.arrays.residues import PRIME, of_numbers
+from accumulus.frontends import active
+from accumulus.tape.blocks import column, references_in
+
+X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
+
+
+def chained(x):
+    """Products of arrays that hold random local derivatives, sums of several, guards, and constants."""
+    table = np.sin(x).reshape(6, 8)
+    sums = np.sum(table * np.roll(table, 1, axis=1), axis=0)
+    inner = np.where(np.roll(x, 1) > 0.5, np.roll(np.exp(x), 3), 0.0) / 3.0 - x[::-1] * 0.1
+    return np.concatenate([inner[1:] * inner[:-1], sums, np.roll(inner, 2) * x])
+
+
+@pytest.fixture(autouse=True)
+def loops(monkeypatch):
+    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
+    monkeypatch.setattr(active, "LONG", 1)
+
+
+def verified(monkeypatch, change):
+    """Prepare with nonzeros that are changed before they are verified."""
+    original = verification.verify
+
+    def changed(made, inputs, edges, nonzeros, apart, seed):
+        original(made, inputs, edges, nonzeros, apart, seed)
+        original(made, inputs, edges, change(*(np.array(each) for each in nonzeros)), apart, seed)
+
+    monkeypatch.setattr(between, "verify", changed)
+    acc.jacobian(chained, sparse=True, cache=False)(X)
+
+
+def _swapped(rows, columns, values):
+    values[[20, 21]] = values[[21, 20]]
+    return rows, columns, values
+
+
+def _without_one(rows, columns, values):
+    return tuple(np.delete(each, 30) for each in (rows, columns, values))
+
+
+def _another_row(rows, columns, values):
+    k = int(np.flatnonzero(np.diff(rows))[5])
+    if columns[k] < columns[k + 1] and rows[k] + 1 == rows[k + 1]:
+        rows[k] += 1
+    else:
+        rows[k + 1] -= 1
+    order = np.lexsort((columns, rows))
+    return rows[order], columns[order], values[order]
+
+
+def _another_column(rows, columns, values):
+    last = int(np.flatnonzero((np.diff(rows) > 0) & (columns[:-1] < 47))[3])
+    columns[last] += 1
+    return rows, columns, values
+
+
+def _twice(rows, columns, values):
+    return tuple(np.insert(each, 10, each[10]) for each in (rows, columns, values))
+
+
+def _out_of_order(rows, columns, values):
+    return tuple(each[::-1] for each in (rows, columns, values))
+
+
+def _outside(rows, columns, values):
+    columns[-1] = 48
+    return rows, columns, values
+
+
+@pytest.mark.parametrize(
+    "change", [_swapped, _without_one, _another_row, _another_column, _twice, _out_of_order, _outside]
+)
+def test_nonzeros_that_are_changed_are_found(monkeypatch, change):
+    with pytest.raises(acc.errors.VerificationError, match="please report the function"):
+        verified(monkeypatch, change)
+
+
+def test_any_two_values_that_are_swapped_are_found(monkeypatch):
+    seen = []
+    original = verification.verify
+
+    def kept(*given):
+        original(*given)
+        seen.append(given)
+
+    monkeypatch.setattr(between, "verify", kept)
+    acc.jacobian(chained, sparse=True, cache=False)(X)
+    made, inputs, edges, (rows, columns, values), apart, seed = seen[0]
+    for a in range(0, len(values), 7):
+        for b in range(a + 1, len(values), 11):
+            other = values.copy()
+            other[[a, b]] = other[[b, a]]
+            if values[a] != values[b]:
+                with pytest.raises(acc.errors.VerificationError):
+                    original(made, inputs, edges, (rows, columns, other), apart, seed)
+
+
+def _negated(products, outer, inner, first, size):
+    found = _chained(products, outer, inner, first, size)
+    if found is None or found.values is None:
+        return found
+    return Entries(found.heads, found.tails, products.tape.compute(lambda tape: tape.negative, [found.values]))
+
+
+def _one_less(products, outer, inner, first, size):
+    found = _chained(products, outer, inner, first, size)
+    if found is None or len(found) < 2:
+        return found
+    heads, tails, values = (references_in(each)[1:] for each in (found.heads, found.tails, products.values(found)))
+    return Entries(column(heads), column(tails), column(values))
+
+
+def _rolled(products, outer, inner, first, size):
+    found = _chained(products, outer, inner, first, size)
+    if found is None or found.values is None:
+        return found
+    return Entries(found.heads, found.tails, column(np.roll(references_in(found.values), 1)))
+
+
+def _moved(products, outer, inner, first, size):
+    found = _chained(products, outer, inner, first, size)
+    if found is None:
+        return found
+    return Entries(column(np.roll(references_in(found.heads), 1)), found.tails, found.values)
+
+
+def _one_factor(products, outer, inner, first, size):
+    return _chained(products, outer, Entries(inner.heads, inner.tails, None), first, size)
+
+
+_chained = Products.chained
+
+
+@pytest.mark.parametrize("mistake", [_negated, _one_less, _rolled, _moved, _one_factor])
+def test_mistakes_of_products_are_found(monkeypatch, mistake):
+    monkeypatch.setattr(Products, "chained", mistake)
+    with pytest.raises(acc.errors.VerificationError, match="output"):
+        acc.jacobian(chained, cache=False)(X)
+
+
+@pytest.mark.parametrize("name", ["added", "sums"])
+def test_mistakes_of_sums_are_found(monkeypatch, name):
+    original = getattr(Products, name)
+
+    def wrong(products, *given):
+        found = original(products, *given)
+        if name == "added" and len(given[0]) > 1:
+            return found[:-1] if len(found) > 1 else list(given[0])[:1]
+        if name == "sums" and len(found) < len(given[0]):
+            return given[0][given[1]]  # the first of each
+        return found
+
+    monkeypatch.setattr(Products, name, wrong)
+    with pytest.raises(acc.errors.VerificationError):
+        acc.jacobian(chained, cache=False)(X)
+
+
+def test_constants_that_are_rounded_are_no_mistakes():
+    """0.1 · 0.1 and 3 · (1/3) are not what they stand for, and numbers that underflow even less."""
+
+    def f(x):
+        y = np.roll(0.1 * x, 1) * 0.1 + np.roll(x / 3.0, 2)
+        z = np.roll(3.0 * np.roll(y, 1), 1) + 0.1 * np.roll(0.7 * y + 0.2 * y[::-1], 3)
+        return z * 1.1 + 0.01 * x, np.roll(1e-200 * np.roll(1e-200 * x, 1), 1), np.roll(z, 1) * x
+
+    found = acc.jacobian(f, cache=False)(X)
+    for one, k in ((found[0], 0), (found[1], 1)):
+        columns = [np.asarray(f(unit)[k]) for unit in np.eye(48)]
+        np.testing.assert_allclose(one, np.stack(columns, axis=1), atol=1e-14)
+
+
+def test_choices_with_rounded_constants_are_no_mistakes():
+    def f(x):
+        y = np.where(np.roll(x, 1) > 0.5, np.roll(0.1 * x, 1), 0.3)
+        return np.where(x > 0.3, np.roll(y * 0.1, 2), 1.0) * np.roll(y, 1)
+
+    acc.jacobian(f, cache=False)(X)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-1000, 1000), st.integers(0, 60))
+def test_residues_of_numbers_are_those_of_what_they_are(number, whole, power):
+    exact, below = number.as_integer_ratio()
+    expected = exact * pow(below, -1, PRIME) % PRIME
+    assert int(of_numbers(np.array([number]))[0]) % PRIME == expected
+    assert int(of_numbers(np.array([whole / 2.0**power]))[0]) * 2**power % PRIME == whole % PRIME
+
+
+def test_infinite_constants_have_residues():
+    assert len(of_numbers(np.array([np.inf, -np.inf, np.nan, 5e-324]))) == 4
