@@ -116,7 +116,7 @@ class Products:
         return self._combined("multiply", a, b)
 
     def _combined(self, name: str, a: Column, b: Column) -> Column:
-        """An operation on two columns. Constants that are combined are one constant, and what it stands for is known."""
+        """An operation on two columns; of constants that are combined, what they stand for is known."""
         x, y = self.tape.uniform(a), self.tape.uniform(b)
         if x is None or y is None:
             if self._is_rounded(a) or self._is_rounded(b):  # what is written by its value is another constant
