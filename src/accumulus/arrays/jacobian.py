@@ -91,6 +91,7 @@ class _Accumulating:
         maps = fuse(self.given)
         for each in maps:
             self.options.tell(self.deadline, "plan")
+            assert each.steps is None, "recurrences are not differentiated yet"
             if each.is_sum:
                 self._add_sums(each)
             else:
@@ -127,9 +128,9 @@ class _Accumulating:
         block = self.given.blocks[position]
         assert block.offsets is not None
         terms = block.operands[0]
-        place = slice(block.start, block.start + block.count)
+        place = slice(block.start, block.start + block.size)
         self.moved[place] = self.made.sums(self._at(references_in(terms)), block.offsets)
-        heads = np.repeat(np.arange(block.start, block.start + block.count), np.diff(block.offsets))
+        heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
 
     def _add_body(self, each: Map) -> None:
@@ -206,7 +207,7 @@ class _Accumulating:
                 inside = active & (references < self.given.inputs)
             else:
                 block = self.given.blocks[source]
-                inside = active & (references >= block.start) & (references < block.start + block.count)
+                inside = active & (references >= block.start) & (references < block.start + block.size)
             if inside.all():
                 entries = Entries(heads, tails, values)
             elif inside.any():

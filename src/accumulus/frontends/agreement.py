@@ -158,7 +158,10 @@ def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: 
     """
     columns = list(np.ascontiguousarray(inputs.T))
     if isinstance(tape, BlockTape):
-        values = np.stack([tape.evaluate(point) for point in inputs], axis=1)
+        if any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+            values = tape.evaluate(np.stack(columns) if columns else np.empty((0, len(inputs))))
+        else:
+            values = np.stack([tape.evaluate(point) for point in inputs], axis=1)
     else:
         values = np.empty(expected.shape)
         for row, value in zip(values, evaluate(tape, columns), strict=True):

@@ -1,6 +1,7 @@
 """Programs over arrays: blocks of equal operations on many operands, without a line for each.
 
-A block is one operation of the table on columns of operands, one instance an entry; or sums over segments of a column.
+A block is one operation of the table on columns of operands, one instance an entry; or sums over segments of a column;
+or a recurrence, a body whose instances are computed step by step, since they take results of earlier ones.
 Its results have references that follow each other, so that an array of results is a range, and slices, rolls,
 transpositions and index arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come
 first and constants have negative references. A million instances cost what a few arrays cost.
@@ -16,10 +17,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.bytes import to_bytes
+from accumulus.tape.columns import (
+    Column,
+    Range,
+    References,
+    are_equal,
+    column,
+    fingerprint,
+    own,
+    references_in,
+)
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
+from accumulus.tape.scans import check_order, relative, run_steps
 from accumulus.tape.tape import Tape
 
 __all__ = [
+    "SCAN",
     "SUM",
     "Block",
     "BlockTape",
@@ -34,55 +48,11 @@ __all__ = [
 
 #: The code of blocks that are sums over segments; no row of the table has it.
 SUM: Final = 255
+#: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
+SCAN: Final = 254
 
 #: Blocks, at most: more are loops over numbers rather than operations on arrays.
 MOST_BLOCKS: Final = 20_000
-
-References = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """References that follow each other by one step: an array and its reverse, or one reference for all instances."""
-
-    start: int
-    step: int
-    count: int
-
-    def __len__(self) -> int:
-        return self.count
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all instances have the same reference."""
-        return self.step == 0
-
-    @property
-    def references(self) -> References:
-        """One by one."""
-        return self.start + self.step * np.arange(self.count, dtype=np.int64)
-
-
-#: What the instances of a block have for one operand.
-Column = Range | References
-
-
-def column(references: References) -> Column:
-    """A column of operands, as a range where it is one; what is handed over must not be changed any more."""
-    flat = references.reshape(-1)
-    count = len(flat)
-    start = int(flat[0]) if count else 0
-    if count < 2:
-        return Range(start, 0, count)
-    step = int(flat[1]) - start
-    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and (np.diff(flat) == step).all():
-        return Range(start, step, count)
-    return np.ascontiguousarray(flat)
-
-
-def references_in(operands: Column) -> References:
-    """The references of a column one by one."""
-    return operands.references if isinstance(operands, Range) else operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +60,15 @@ class Block:
     """Equal operations on many operands.
 
     Attributes:
-        code: of the operation, or `SUM`.
+        code: of the operation, `SUM` or `SCAN`.
         start: reference of the first result; the others follow.
         count: of instances.
-        operands: a column for each argument; of sums one for all terms of all of them.
+        operands: a column for each argument; of sums one for all terms of all of them; of recurrences one for each
+            input of the body, in which there may be results of earlier steps of the very same block.
         offsets: of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,).
+        body: of recurrences, one instance; results of one of its outputs follow those of the one before.
+        steps: of recurrences, where the instances of each step begin, and where those of the last end; those of one
+            step do not depend on each other.
     """
 
     code: int
@@ -102,11 +76,34 @@ class Block:
     count: int
     operands: tuple[Column, ...]
     offsets: NDArray[np.int64] | None = None
+    body: Tape | None = None
+    steps: NDArray[np.int64] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of results."""
+        return self.count if self.body is None else self.count * len(self.body.outputs)
 
     @property
     def results(self) -> Range:
         """References of the results."""
-        return Range(self.start, 1 if self.count > 1 else 0, self.count)
+        return _range(self.start, self.size)
+
+    @property
+    def operations(self) -> int:
+        """Of all instances together; a sum of n terms is n - 1."""
+        if self.body is not None:
+            return self.count * self.body.operations
+        return len(self.operands[0]) - self.count if self.code == SUM else self.count
+
+    @property
+    def codes(self) -> set[int]:
+        """Codes of the operations of the table that are in it."""
+        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM}
+
+
+def _range(start: int, count: int) -> Range:
+    return Range(start, 1 if count > 1 else 0, count)
 
 
 class NotInBlocksError(BaseException):
@@ -160,12 +157,12 @@ class BlockTape:
     @property
     def sees_zero_signs(self) -> bool:
         """Whether an operation tells zeros of different signs apart."""
-        return any(block.code != SUM and OPERATIONS[block.code].zero_signs == "seen" for block in self.blocks)
+        return any(OPERATIONS[code].zero_signs == "seen" for block in self.blocks for code in block.codes)
 
     @property
     def operations(self) -> int:
         """Operations of all instances together; a sum of n terms is n - 1."""
-        return sum(len(block.operands[0]) - block.count if block.code == SUM else block.count for block in self.blocks)
+        return sum(block.operations for block in self.blocks)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -228,12 +225,44 @@ class BlockTape:
             offsets: where each begins, and where the last one ends.
         """
         where = np.asarray(offsets, np.int64)
-        return self._append(SUM, (_own(terms),), len(where) - 1, where).references
+        return self._append(SUM, (own(terms),), len(where) - 1, where).references
+
+    def scan(self, body: Tape, operands: Callable[[list[Range]], Sequence[Column]], steps: Any) -> list[Range]:
+        """A recurrence: a body for each of many instances, which are computed step by step.
+
+        Args:
+            body: of one instance; its inputs are the operands, its outputs the results. It must not change any more.
+            operands: given the references of the results as they will be, a range for each output of the body, a column
+                for each of its inputs; there may be results of earlier steps in them.
+            steps: where the instances of each step begin, and where those of the last end.
+
+        Returns:
+            The references of the results, a range for each output of the body.
+
+        Raises:
+            ArgumentError: if instances take results of their own or of later steps.
+
+        >>> tape = BlockTape(inputs=3)
+        >>> body = Tape(2)
+        >>> body.outputs = [body.add(0, 1)]
+        >>> (totals,) = tape.scan(body, lambda results: [
+        ...     column(np.append(tape.constant(0.0), results[0].references[:-1])), Range(0, 1, 3)], range(4))
+        >>> tape.outputs = totals.references
+        >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+        [1. 3. 8.]
+        """
+        offsets = np.unique(np.asarray(steps, np.int64))
+        count, outputs = int(offsets[-1]), len(body.outputs)
+        given = operands([_range(self._size + k * count, count) for k in range(outputs)])
+        columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in given)
+        check_order(columns, self._size, outputs, offsets, -self._constant_count)
+        start = self._append(SCAN, columns, count, None, body, offsets).start
+        return [_range(start + k * count, count) for k in range(outputs)]
 
     def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
         """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
         shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
-        columns = [_own(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
+        columns = [own(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
@@ -265,19 +294,26 @@ class BlockTape:
             columns.append(self.apply_code(body.codes[reference], [at(a) for a in body.arguments(reference)]))
         return [at(output) for output in body.outputs]
 
-    def _append(self, code: int, operands: tuple[Column, ...], count: int, offsets: NDArray[np.int64] | None) -> Range:
+    def _append(
+        self,
+        code: int,
+        operands: tuple[Column, ...],
+        count: int,
+        offsets: NDArray[np.int64] | None,
+        body: Tape | None = None,
+        steps: NDArray[np.int64] | None = None,
+    ) -> Range:
         if len(self.blocks) >= MOST_BLOCKS:
             raise self.abandon()
-        every = operands if offsets is None else (*operands, offsets)
-        key = (code, *map(fingerprint, every))
-        for block in self._known.setdefault(key, []):
-            theirs = block.operands if block.offsets is None else (*block.operands, block.offsets)
-            if all(map(are_equal, every, theirs)):
-                return block.results
-        block = Block(code, self._size, count, operands, offsets)
+        block = Block(code, self._size, count, operands, offsets, body, steps)
+        every = _compared(block)
+        key = (code, *map(fingerprint, every), None if body is None else to_bytes(body))
+        for known in self._known.setdefault(key, []):
+            if all(map(are_equal, every, _compared(known))):
+                return known.results
         self._known[key].append(block)
         self.blocks.append(block)
-        self._size += count
+        self._size += block.size
         return block.results
 
     # Numbers one by one, as the builders of a `Tape` write them ------------------------------------------------------
@@ -322,7 +358,8 @@ class BlockTape:
         starts = self.starts
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
-            sees = block.code != SUM and (OPERATIONS[block.code].jumps or OPERATIONS[block.code].zero_signs == "seen")
+            rows = [OPERATIONS[code] for code in block.codes]
+            sees = any(row.jumps or row.zero_signs == "seen" for row in rows)
             if sees or found[position]:
                 for operands in block.operands:
                     self._mark(found, starts, operands)
@@ -362,8 +399,12 @@ class BlockTape:
 
         with np.errstate(all="ignore"):
             for block in self.blocks:
-                place = slice(count + block.start, count + block.start + block.count)
-                if block.offsets is not None:
+                place = slice(count + block.start, count + block.start + block.size)
+                if block.steps is not None:
+                    assert block.body is not None
+                    columns = [count + references_in(operands) for operands in block.operands]
+                    run_steps(block.body, columns, block.steps, values, values[place])
+                elif block.offsets is not None:
                     terms = values[count + references_in(block.operands[0])]
                     values[place] = np.add.reduceat(terms, block.offsets[:-1], axis=0)
                 else:
@@ -371,26 +412,12 @@ class BlockTape:
         return values[count + self.outputs]
 
 
-def _own(references: References) -> Column:
-    """A column that stays what it is when the array changes: users' arrays are filled item by item."""
-    found = column(references)
-    return found if isinstance(found, Range) else found.copy()
-
-
-def fingerprint(operands: Column) -> Hashable:
-    """What equal columns have in common; others may have it, too."""
-    if isinstance(operands, Range):
-        return operands
-    count = len(operands)
-    return (count, int(operands[0]), int(operands[-1]), int(operands.sum()), int(operands[:: 1 + count // 64].sum()))
-
-
-def are_equal(one: Column, other: Column) -> bool:
-    """Whether two columns are the same, entry by entry."""
-    if isinstance(one, Range) or isinstance(other, Range):
-        return isinstance(one, Range) and isinstance(other, Range) and one == other
-    return one is other or np.array_equal(one, other)
+def _compared(block: Block) -> tuple[Column, ...]:
+    """What equal blocks of one code and body have equal."""
+    if block.steps is not None:  # each takes its own results
+        return (*(relative(operands, block.start) for operands in block.operands), block.steps)
+    return block.operands if block.offsets is None else (*block.operands, block.offsets)
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < SUM
+assert len(OPERATIONS) < SCAN

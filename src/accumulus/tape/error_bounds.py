@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.blocks import BlockTape, references_in
+from accumulus.tape.blocks import Block, BlockTape, references_in
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
@@ -26,6 +26,7 @@ UNIT: Final = 16.0 * 2.0**-53
 #: The same where results are too small to be rounded relatively.
 SMALLEST: Final = 16.0 * 2.0**-1074
 
+Floats = NDArray[np.float64]
 #: An array of points, or a number that is the same at all of them.
 Values = Any
 #: From an operation, its value, its arguments and their errors to its error.
@@ -55,27 +56,35 @@ def evaluate_with_bounds(
     if len(inputs) != tape.inputs:
         raise ArgumentError(f"the tape has {tape.inputs} inputs, {len(inputs)} values were given")
     count = len(inputs[0]) if inputs else 1
+    with np.errstate(all="ignore"):
+        found = _with_errors(tape, inputs, [np.zeros(count)] * len(inputs))
+    shape = len(tape.outputs), count
+    results, bounds = np.empty(shape), np.empty(shape)
+    for row, (value, error) in enumerate(found):
+        results[row], bounds[row] = value, error
+    return results, np.where(np.isfinite(results), bounds, np.inf)
+
+
+def _with_errors(tape: Tape, inputs: Sequence[Values], slips_of_inputs: Sequence[Values]) -> list[tuple[Any, Any]]:
+    """Values and bounds of the outputs, given those of the inputs."""
     numbers: list[Values] = [np.float64(number) for number in tape.constants]
     # whole numbers are meant as they are written; others were rounded, and may be results of constants
     slips: list[Values] = [np.float64(0.0 if number == np.trunc(number) else UNIT * abs(number)) for number in numbers]
     values: list[Any] = list(inputs)
-    errors: list[Any] = [np.zeros(count)] * len(inputs)
-    with np.errstate(all="ignore"):
-        for reference in range(tape.inputs, len(tape)):
-            operation = tape.operation(reference)
-            arguments = tape.arguments(reference)
-            xs = [values[a] if a >= 0 else numbers[-1 - a] for a in arguments]
-            dxs = [errors[a] if a >= 0 else slips[-1 - a] for a in arguments]
-            value = operation.evaluate(*xs)
-            error = _RULES[operation.code](operation, value, xs, dxs)
-            values.append(value)
-            errors.append(np.where(np.isfinite(value) & (error >= 0), error, np.inf))
-    shape = len(tape.outputs), count
-    results, bounds = np.empty(shape), np.empty(shape)
-    for row, output in enumerate(tape.outputs):
-        results[row] = values[output] if output >= 0 else numbers[-1 - output]
-        bounds[row] = errors[output] if output >= 0 else slips[-1 - output]
-    return results, np.where(np.isfinite(results), bounds, np.inf)
+    errors: list[Any] = list(slips_of_inputs)
+    for reference in range(tape.inputs, len(tape)):
+        operation = tape.operation(reference)
+        arguments = tape.arguments(reference)
+        xs = [values[a] if a >= 0 else numbers[-1 - a] for a in arguments]
+        dxs = [errors[a] if a >= 0 else slips[-1 - a] for a in arguments]
+        value = operation.evaluate(*xs)
+        error = _RULES[operation.code](operation, value, xs, dxs)
+        values.append(value)
+        errors.append(np.where(np.isfinite(value) & (error >= 0), error, np.inf))
+    return [
+        (values[output], errors[output]) if output >= 0 else (numbers[-1 - output], slips[-1 - output])
+        for output in tape.outputs
+    ]
 
 
 def blocks_with_bounds(
@@ -91,8 +100,11 @@ def blocks_with_bounds(
     values[count : count + tape.inputs] = np.reshape(inputs, (tape.inputs, points))
     with np.errstate(all="ignore"):
         for block in tape.blocks:
-            place = slice(count + block.start, count + block.start + block.count)
+            place = slice(count + block.start, count + block.start + block.size)
             columns = [count + references_in(operands) for operands in block.operands]
+            if block.body is not None:
+                _add_steps(block, columns, values, errors, count)
+                continue
             xs, dxs = [values[each] for each in columns], [errors[each] for each in columns]
             if block.offsets is not None:
                 begins, most = block.offsets[:-1], int(np.diff(block.offsets).max())
@@ -106,6 +118,19 @@ def blocks_with_bounds(
             errors[place] = np.where(np.isfinite(value) & (error >= 0), error, np.inf)
     results, bounds = values[count + tape.outputs], errors[count + tape.outputs]
     return results, np.where(np.isfinite(results), bounds, np.inf)
+
+
+def _add_steps(block: Block, columns: Sequence[NDArray[np.int64]], values: Floats, errors: Floats, first: int) -> None:
+    """Values and errors of a recurrence, step by step; constants take the first places."""
+    assert block.body is not None
+    assert block.steps is not None
+    start = first + block.start
+    for begin, end in zip(block.steps[:-1].tolist(), block.steps[1:].tolist(), strict=True):
+        taken = [each[begin:end] for each in columns]
+        found = _with_errors(block.body, [values[each] for each in taken], [errors[each] for each in taken])
+        for output, (value, error) in enumerate(found):
+            place = slice(start + output * block.count + begin, start + output * block.count + end)
+            values[place], errors[place] = value, error
 
 
 def _sum(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:

@@ -3,7 +3,8 @@
 A block and one that takes its results entry by entry, in their order, have the same instances, and become one body.
 What takes them in any other order, or sums them, waits until all are there. So each block has a level, that of the
 latest which it takes entry by entry, one more than that of any other which it takes something from; blocks of one
-length and level are one map, and maps in the order of their levels never wait for a later one.
+length and level are one map, and maps in the order of their levels never wait for a later one. Sums and recurrences
+are maps of their own, which others wait for.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accumulus.tape.blocks import SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
+from accumulus.tape.blocks import SCAN, SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -23,11 +25,13 @@ __all__ = ["Map", "Owners", "fuse"]
 
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
+#: Blocks that are maps of their own.
+_ALONE: Final = (SUM, SCAN)
 
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs once for each of so many instances, or a block of sums.
+    """A body that runs once for each of so many instances, maybe step by step; or a block of sums.
 
     Attributes:
         count: of instances.
@@ -36,6 +40,9 @@ class Map:
         leaves: what instances take from outside, a column each; the inputs of the body.
         body: of one instance; its outputs are those results that are used outside, in the order of `results`.
         results: positions of the blocks whose results are used outside.
+        starts: reference of the first result of each output of the body.
+        steps: where the instances of each step begin, and where those of the last end, of a recurrence: its leaves may
+            be results of its own, of earlier steps.
         sensitive: how many of these, the first, are to be computed operation by operation as they stand, since they
             reach a jump, or what sees the signs of zeros.
     """
@@ -47,6 +54,8 @@ class Map:
     leaves: list[Column] = field(default_factory=list)
     body: Tape = field(default_factory=lambda: Tape(0))
     results: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    steps: NDArray[np.int64] | None = None
     sensitive: int = 0
 
 
@@ -84,6 +93,8 @@ def fuse(tape: BlockTape) -> list[Map]:
     maps: dict[tuple[int, int, int], Map] = {}
     home: list[Map | None] = []
     taken: list[list[tuple[Column, int | None]]] = []
+    #: Of recurrences, which outputs of the body others take results of.
+    outputs: dict[int, set[int]] = {}
     needed = tape.needed()
     for position, block in enumerate(blocks):
         if not needed[position]:
@@ -98,41 +109,56 @@ def fuse(tape: BlockTape) -> list[Map]:
             if same is not None:
                 level = max(level, levels[same])
             else:
-                sources = owners.of_column(operands)
+                sources = [source for source in owners.of_column(operands) if source != position]
                 level = max([level, *(levels[source] + 1 for source in sources)])
             columns.append((operands, same))
         levels.append(level)
         taken.append(columns)
-        key = (level, block.count, position if block.code == SUM else -1)
+        key = (level, block.count, position if block.code in _ALONE else -1)
         found = maps.get(key)
         if found is None:
-            found = maps[key] = Map(block.count, level, block.code == SUM)
+            found = maps[key] = Map(block.count, level, block.code == SUM, steps=block.steps)
         found.blocks.append(position)
         home.append(found)
     for position, columns in enumerate(taken):
         for operands, same in columns:
             if same is None:
-                used[owners.of_column(operands)] = True
+                for source in owners.of_column(operands):
+                    if source != position:
+                        used[source] = True
+                        _note(blocks[source], operands, outputs, source)
             elif home[same] is not home[position]:
                 used[same] = True
-    used[owners.of_column(tape.outputs)] = True
+    for source in owners.of_column(tape.outputs):
+        used[source] = True
+        _note(blocks[source], tape.outputs, outputs, source)
     ordered = [maps[key] for key in sorted(maps)]
     sensitive, signed = tape.sensitive(), tape.sees_zero_signs
     for each in ordered:
         results = [position for position in each.blocks if used[position]]
         each.results = sorted(results, key=lambda position: not sensitive[position])
         each.sensitive = int(np.count_nonzero(sensitive[results]))
-        if not each.is_sum:
+        if each.steps is not None:
+            _write_recurrence(tape, each, outputs.get(each.blocks[0], set()), signed)
+            each.sensitive *= len(each.starts)
+        elif not each.is_sum:
+            each.starts = [blocks[position].start for position in each.results]
             _write_body(tape, each, taken, home, signed)
     return ordered
 
 
+def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position: int) -> None:
+    """Note which outputs of a recurrence a column has results of."""
+    if block.code == SCAN and block.size:
+        outputs.setdefault(position, set()).update(_outputs_in(block, operands))
+
+
 def _entry_by_entry(block: Block, operands: Column, blocks: list[Block], owners: Owners) -> int | None:
     """The block whose results a column is, one for each instance in their order; None if it is anything else."""
-    if block.code == SUM or not isinstance(operands, Range) or operands.start < 0:
+    if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
     source = owners.of(operands.start)
-    if source < 0 or blocks[source].code == SUM or operands != blocks[source].results:
+    if source < 0 or blocks[source].code in _ALONE or operands != blocks[source].results:
         return None
     return source
 
@@ -151,13 +177,7 @@ def _write_body(
             elif value is not None:
                 arguments.append(("constant", value))
             else:
-                alike = leaves.setdefault(fingerprint(operands), [])
-                place = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
-                if place is None:
-                    place = len(each.leaves)
-                    alike.append(place)
-                    each.leaves.append(operands)
-                arguments.append(("leaf", place))
+                arguments.append(("leaf", _leaf(each, leaves, operands)))
         chosen.append(arguments)
     body = each.body = Tape(len(each.leaves), signed_zeros=signed)
     values: dict[int, int] = {}
@@ -175,6 +195,69 @@ def _write_body(
                 references.append(int(what))
         values[position] = _applied(body, code, references)
     body.outputs = [values[position] for position in each.results]
+
+
+def _leaf(each: Map, known: dict[Hashable, list[int]], operands: Column) -> int:
+    """The place of a column among the leaves of a map; equal ones are one."""
+    alike = known.setdefault(fingerprint(operands), [])
+    place = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
+    if place is None:
+        place = len(each.leaves)
+        alike.append(place)
+        each.leaves.append(operands)
+    return place
+
+
+def _write_recurrence(tape: BlockTape, each: Map, taken: set[int], signed: bool) -> None:
+    """The body of a recurrence, as far as somebody takes what it computes: others, or the recurrence itself."""
+    (position,) = each.blocks
+    block = tape.blocks[position]
+    given = block.body
+    assert given is not None
+    used, waiting = set(taken), set(taken)
+    operations: set[int] = set()
+    while waiting:
+        found = _reached(given, [given.outputs[k] for k in waiting])
+        inputs = {k for k in found if k < given.inputs} - operations
+        operations |= found
+        waiting = {k for leaf in inputs for k in _outputs_in(block, block.operands[leaf])} - used
+        used |= waiting
+    places: dict[Hashable, list[int]] = {}
+    leaves: dict[int, int | float] = {}
+    for reference in sorted(operations):
+        if reference < given.inputs:
+            value = tape.uniform(block.operands[reference])
+            leaves[reference] = _leaf(each, places, block.operands[reference]) if value is None else value
+    body = each.body = Tape(len(each.leaves), signed_zeros=signed)
+    values = {k: body.constant(leaf) if isinstance(leaf, float) else leaf for k, leaf in leaves.items()}
+    constants = {-1 - k: body.constant(value) for k, value in enumerate(given.constants)}
+    for reference in sorted(operations):
+        if reference >= given.inputs:
+            arguments = [values[a] if a >= 0 else constants[a] for a in given.arguments(reference)]
+            values[reference] = body.apply_code(given.codes[reference], arguments)
+    chosen = sorted(used)
+    ends = [given.outputs[k] for k in chosen]
+    body.outputs = [values[end] if end >= 0 else constants[end] for end in ends]
+    each.starts = [block.start + k * block.count for k in chosen]
+
+
+def _reached(body: Tape, outputs: list[int]) -> set[int]:
+    """Inputs and operations that outputs of a body depend on."""
+    found = {output for output in outputs if output >= 0}
+    for reference in range(len(body) - 1, body.inputs - 1, -1):
+        if reference in found:
+            found.update(a for a in body.arguments(reference) if a >= 0)
+    return found
+
+
+def _outputs_in(block: Block, operands: Column) -> set[int]:
+    """Which outputs of a recurrence's body a column has results of."""
+    if isinstance(operands, Range):
+        ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+        low, high = max(ends[0], block.start), min(ends[1], block.start + block.size - 1)
+        return set(range((low - block.start) // block.count, (high - block.start) // block.count + 1))
+    own = operands[(operands >= block.start) & (operands < block.start + block.size)]
+    return set(np.flatnonzero(np.bincount((own - block.start) // block.count)).tolist())
 
 
 def _applied(body: Tape, code: int, references: list[int]) -> int:

@@ -4,8 +4,9 @@ A body is compiled once for the kinds of columns that it takes, whatever their l
 operands, of tables of indices and of results are given with each call. Results that other loops take are in one
 array of numbers, the workspace: constants, the last first, then inputs, then results.
 
-Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. One function, which is
-handed a table of calls, calls all loops.
+Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
+step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
+function, which is handed a table of calls, calls all loops.
 """
 
 from __future__ import annotations
@@ -39,17 +40,29 @@ class _Step:
 
     Attributes:
         function: its name.
-        lanes: of its vectors; no part has fewer instances.
-        parts: the first instance of each call, and the one after the last.
+        parts: the first instance of each call, and the one after the last; (calls, 2).
+        wide: which calls are of functions of vectors; their parts have no fewer instances than lanes.
         operands, offsets, results: its arguments.
     """
 
     function: str
-    lanes: int
-    parts: tuple[tuple[int, int], ...]
+    parts: NDArray[np.int64]
+    wide: NDArray[np.bool_]
     operands: tuple[Column, ...]
     offsets: NDArray[np.int64] | None
     results: tuple[int, ...]
+
+
+def _parts(each: Map, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The calls of a loop: one for all instances, or one for each wide step and each stretch of narrow ones."""
+    steps = np.array([0, each.count]) if each.steps is None else each.steps
+    wide = np.diff(steps) >= lanes
+    begins = wide.copy()
+    begins[1:] |= wide[:-1]
+    begins[0] = True
+    firsts = np.flatnonzero(begins)
+    ends = np.append(firsts[1:], len(wide))
+    return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
 
 class Loops:
@@ -74,13 +87,13 @@ class Loops:
         for each in maps:
             if not each.count:
                 continue  # loops run at least once
-            width, whole = (lanes if each.count >= lanes else 1), ((0, each.count),)
+            parts, wide = _parts(each, lanes)
             if each.is_sum:
                 block = tape.blocks[each.blocks[0]]
                 (terms,) = block.operands
                 is_next = isinstance(terms, Range) and terms.step == 1
                 function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
-                self._steps.append(_Step(function, width, whole, (operands,), block.offsets, (block.start,)))
+                self._steps.append(_Step(function, parts, wide, (operands,), block.offsets, (block.start,)))
                 continue
             if not each.results:
                 continue
@@ -89,13 +102,13 @@ class Loops:
             if key not in names:
                 names[key] = f"map{len(names)}"
                 bodies.append((names[key], each.body, kinds, each.sensitive))
-            results = tuple(tape.blocks[position].start for position in each.results)
-            self._steps.append(_Step(names[key], width, whole, tuple(each.leaves), None, results))
-        # functions of vectors, and of one lane for bodies of fewer instances than a vector has lanes
-        self._libraries: dict[int, Library] = {}
-        for width in sorted({step.lanes for step in self._steps}, reverse=True):
-            wanted = {step.function for step in self._steps if step.lanes == width}
-            self._libraries[width] = compiled([body for body in bodies if body[0] in wanted], width, cache)
+            self._steps.append(_Step(names[key], parts, wide, tuple(each.leaves), None, tuple(each.starts)))
+        # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
+        self._libraries: dict[bool, Library] = {}
+        for is_wide, width in ((True, lanes), (False, 1)):
+            wanted = {step.function for step in self._steps if (step.wide == is_wide).any()}
+            if wanted:
+                self._libraries[is_wide] = compiled([body for body in bodies if body[0] in wanted], width, cache)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
@@ -140,14 +153,15 @@ class Loops:
                 addresses.append(step.offsets.ctypes.data)
             addresses += [base + 8 * (first + start) for start in step.results]
         places = np.array(addresses, np.int64)
-        calls = np.array(
-            [
-                (self._libraries[step.lanes].addresses[step.function], places.ctypes.data + 8 * begin, *part)
-                for step, begin in zip(self._steps, begins, strict=True)
-                for part in step.parts
-            ],
-            np.int64,
-        ).reshape(-1, 4)
+        calls = np.empty((sum(len(step.parts) for step in self._steps), 4), np.int64)
+        done = 0
+        for step, begin in zip(self._steps, begins, strict=True):
+            own = calls[done : done + len(step.parts)]
+            for is_wide, library in self._libraries.items():
+                own[step.wide == is_wide, 0] = library.addresses.get(step.function, 0)
+            own[:, 1] = places.ctypes.data + 8 * begin
+            own[:, 2:] = step.parts
+            done += len(own)
         return _Workspace(values, places, calls, calls.ctypes.data)
 
 

@@ -1,0 +1,78 @@
+"""Columns: what the instances of a block have for one operand, each a reference; ranges where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Column", "Range", "References", "are_equal", "column", "fingerprint", "own", "references_in"]
+
+References = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """References that follow each other by one step: an array and its reverse, or one reference for all instances."""
+
+    start: int
+    step: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all instances have the same reference."""
+        return self.step == 0
+
+    @property
+    def references(self) -> References:
+        """One by one."""
+        return self.start + self.step * np.arange(self.count, dtype=np.int64)
+
+
+#: What the instances of a block have for one operand.
+Column = Range | References
+
+
+def column(references: References) -> Column:
+    """A column of operands, as a range where it is one; what is handed over must not be changed any more."""
+    flat = references.reshape(-1)
+    count = len(flat)
+    start = int(flat[0]) if count else 0
+    if count < 2:
+        return Range(start, 0, count)
+    step = int(flat[1]) - start
+    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and (np.diff(flat) == step).all():
+        return Range(start, step, count)
+    return np.ascontiguousarray(flat)
+
+
+def references_in(operands: Column) -> References:
+    """The references of a column one by one."""
+    return operands.references if isinstance(operands, Range) else operands
+
+
+def own(references: References) -> Column:
+    """A column that stays what it is when the array changes: users' arrays are filled item by item."""
+    found = column(references)
+    return found if isinstance(found, Range) else found.copy()
+
+
+def fingerprint(operands: Column) -> Hashable:
+    """What equal columns have in common; others may have it, too."""
+    if isinstance(operands, Range):
+        return operands
+    count = len(operands)
+    return (count, int(operands[0]), int(operands[-1]), int(operands.sum()), int(operands[:: 1 + count // 64].sum()))
+
+
+def are_equal(one: Column, other: Column) -> bool:
+    """Whether two columns are the same, entry by entry."""
+    if isinstance(one, Range) or isinstance(other, Range):
+        return isinstance(one, Range) and isinstance(other, Range) and one == other
+    return one is other or np.array_equal(one, other)

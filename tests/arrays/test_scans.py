@@ -1,0 +1,176 @@
+"""Recurrences: the same as written out step by step."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import accumulus as acc
+from accumulus.rewriting.bodies import optimise_bodies
+from accumulus.tape.blocks import SCAN, BlockTape, Range, column
+from accumulus.tape.error_bounds import blocks_with_bounds
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.fusion import fuse
+from accumulus.tape.tape import Tape
+from accumulus.targets.target import target_of
+
+# Blocks ----------------------------------------------------------------------------------------------------------
+
+BODY_OPERATIONS = ["add", "subtract", "multiply", "sin", "tanh", "maximum", "select", "floor", "negative"]
+
+
+def random_body(rng, inputs, outputs):
+    body = Tape(inputs)
+    known = [*range(inputs), body.constant(0.5), body.constant(-1.25)]
+    for _ in range(rng.integers(1, 7)):
+        name = BODY_OPERATIONS[rng.integers(len(BODY_OPERATIONS))]
+        a, b, c = (known[rng.integers(len(known))] for _ in range(3))
+        if name == "select":
+            known.append(body.select(body.apply("less", a, b), body.multiply(b, c), c))
+        elif name in ("sin", "tanh", "floor", "negative"):
+            known.append(body.apply("tanh", a) if name == "negative" else body.apply(name, a))
+        else:
+            known.append(body.apply("tanh", body.apply(name, a, b)) if name == "multiply" else body.apply(name, a, b))
+    body.outputs = [known[rng.integers(max(0, len(known) - 5), len(known))] for _ in range(outputs)]
+    return body
+
+
+def random_program(seed, jumps=True):
+    """A program with recurrences that take inputs, constants, each other, themselves, and operations on them."""
+    rng = np.random.default_rng(seed)
+    tape = BlockTape(inputs=6)
+    known = [np.arange(6), tape.constant_array(np.array([0.25, -0.5]))]
+    for _ in range(rng.integers(1, 4)):
+        widths = rng.choice([1, 2, 3, 9, 20], rng.integers(1, 6)) if rng.random() < 0.5 else np.ones(rng.integers(1, 9))
+        steps = np.append(0, np.cumsum(widths)).astype(int)
+        count, inputs, outputs = steps[-1], rng.integers(1, 5), rng.integers(1, 4)
+        step_of = np.repeat(np.arange(len(steps) - 1), np.diff(steps))
+        body = random_body(rng, inputs, outputs)
+        pool = np.concatenate(known)
+
+        def operands(results, count=count, inputs=inputs, steps=steps, step_of=step_of, pool=pool):
+            columns = []
+            for _ in range(inputs):
+                if rng.random() < 0.3:
+                    columns.append(Range(int(rng.choice(pool)), 0, int(count)))
+                    continue
+                found = rng.choice(pool, count)
+                lag = rng.integers(1, 3)
+                for i in range(count):
+                    if rng.random() < 0.9 and step_of[i] >= lag:
+                        earlier = rng.integers(steps[step_of[i] - lag], steps[step_of[i] - lag + 1])
+                        found[i] = results[rng.integers(len(results))].references[earlier]
+                columns.append(column(found))
+            return columns
+
+        results = tape.scan(body, operands, steps)
+        known += [each.references for each in results]
+        if rng.random() < 0.7:
+            known.append(tape.apply("add", known[-1], tape.apply("sin", known[-1][::-1])))
+    tape.outputs = np.concatenate([*known[-2:], rng.choice(np.concatenate(known), 3)])
+    return tape
+
+
+def written_out(tape):
+    flat = Tape(tape.inputs)
+    found = {k: k for k in range(tape.inputs)}
+
+    def at(reference):
+        return flat.constant(tape.value_of(reference)) if reference < 0 else found[reference]
+
+    for block in tape.blocks:
+        for i in range(block.count):
+            columns = [each.references if isinstance(each, Range) else each for each in block.operands]
+            taken = [at(int(each[i])) for each in columns]
+            if block.code == SCAN:
+                body = block.body
+                values = dict(enumerate(taken))
+                for k, constant in enumerate(body.constants):
+                    values[-1 - k] = flat.constant(constant)
+                for reference in range(body.inputs, len(body)):
+                    arguments = [values[a] for a in body.arguments(reference)]
+                    values[reference] = flat.apply_code(body.codes[reference], arguments)
+                for k, output in enumerate(body.outputs):
+                    found[block.start + k * block.count + i] = values[output]
+            else:
+                found[block.start + i] = flat.apply_code(block.code, taken)
+    flat.outputs = [at(int(reference)) for reference in tape.outputs]
+    return flat
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_blocks_compute_what_is_written_out(seed):
+    tape = random_program(seed)
+    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (6, 3))
+    expected = np.stack(np.broadcast_arrays(*evaluate(written_out(tape), list(points)), points[0])[:-1])
+    assert np.array_equal(tape.evaluate(points[:, 0]), expected[:, 0])
+    assert np.array_equal(tape.evaluate(points), expected)
+    values, bounds = blocks_with_bounds(tape, list(points))
+    assert np.array_equal(values, expected)
+    assert (bounds >= 0).all()
+    for target in ("llvm", "numpy"):
+        found = target_of(target).loops(tape, fuse(tape), False)(points[:, 0])
+        np.testing.assert_allclose(found, expected[:, 0], rtol=1e-11, atol=1e-11)
+    maps = fuse(tape)
+    optimise_bodies(maps, effort="fast", seed=0, deadline=acc.deadline.Deadline(10.0))
+    found = target_of("llvm").loops(tape, maps, False)(points[:, 0])
+    np.testing.assert_allclose(found, expected[:, 0], rtol=1e-9, atol=1e-9)
+
+
+def _running(tape, terms):
+    body = Tape(2)
+    body.outputs = [body.add(0, 1)]
+    return tape.scan(
+        body,
+        lambda results: [column(np.append(tape.constant(0.0), results[0].references[:-1])), column(terms)],
+        np.arange(len(terms) + 1),
+    )[0]
+
+
+def test_equal_recurrences_are_one():
+    tape = BlockTape(inputs=5)
+    first = _running(tape, np.arange(5))
+    assert _running(tape, np.arange(5)) == first
+    assert _running(tape, np.arange(5)[::-1]) != first
+    assert len(tape.blocks) == 2
+    assert tape.operations == 10
+
+
+def test_what_nobody_takes_is_not_computed():
+    body = Tape(3)
+    body.outputs = [body.add(0, 1), body.multiply(0, 2), body.apply("sin", 1)]
+    tape = BlockTape(inputs=8)
+
+    def operands(results):
+        return [
+            column(np.append(0, results[0].references[:-1])),
+            column(np.append(1, results[1].references[:-1])),
+            column(np.append(2, results[2].references[:-1])),
+        ]
+
+    results = tape.scan(body, operands, np.arange(5))
+    tape.outputs = results[0].references
+    (only,) = fuse(tape)
+    assert (only.count, len(only.body.outputs), only.body.inputs) == (4, 3, 3)
+    tape = BlockTape(inputs=8)
+    body = Tape(2)
+    body.outputs = [body.add(0, 1), body.apply("sin", 1)]
+    results = tape.scan(body, lambda r: [column(np.append(0, r[0].references[:-1])), Range(1, 0, 4)], np.arange(5))
+    tape.outputs = results[0].references[-1:]
+    (only,) = fuse(tape)
+    assert (only.body.operations, len(only.body.outputs)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "match"),
+    [(lambda r: r[0].references, "own step"), (lambda r: r[0].references[::-1].copy(), "own step"),
+     (lambda r: r[0].references + 7, "does not exist"), (lambda r: r[0].references - 100, "does not exist"),
+     (lambda r: r[0].references[:2], "one an instance")],
+)  # fmt: skip
+def test_what_is_taken_has_to_be_there(reference, match):
+    tape = BlockTape(inputs=1)
+    body = Tape(1)
+    body.outputs = [body.apply("sin", 0)]
+    with pytest.raises(acc.errors.ArgumentError, match=match):
+        tape.scan(body, lambda results: [column(reference(results))], np.arange(4))
