@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
@@ -124,7 +126,8 @@ def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
     """Whether one lane gives the same bits as many: a library's functions on vectors differ from those on numbers."""
-    codes = {tape.codes[reference] for reference, mark in enumerate(needed(tape)) if mark and reference >= tape.inputs}
+    marks = np.frombuffer(needed(tape), np.uint8)[tape.inputs :] != 0
+    codes = np.unique(np.frombuffer(tape.codes, np.uint8)[tape.inputs :][marks]).tolist()
     called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
     return _has_own_functions(called, dtype)
 

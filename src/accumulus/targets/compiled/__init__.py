@@ -1,0 +1,1 @@
+"""The targets' kernel: functions in Python that Numba compiles, see `accumulus.native`."""

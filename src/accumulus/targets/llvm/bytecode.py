@@ -1,0 +1,290 @@
+"""Programs that take long to compile: a table of their operations, and a machine-code loop that runs it.
+
+A compiler takes some 60 microseconds for an operation, this kernel less than one. The loop looks at the operation of
+each row and does it on vectors, whose lanes are points; values are in slots of memory, which are used again as soon as
+they are free. A call takes up to ten times as long as one of compiled code, so once calls have taken as long as a
+compiler would, the program is compiled after all: with every operation rounded by itself, so that results stay the same
+to the bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.forks import Lock
+from accumulus.native.machine import kernel
+from accumulus.tape.bytes import digest
+from accumulus.tape.live import needed
+from accumulus.tape.operations import INPUT, OPERATIONS
+from accumulus.tape.passes import rows_of
+from accumulus.tape.tape import Tape
+from accumulus.targets.compiled.slots_state import SlotsState
+from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
+from accumulus.targets.llvm.callees import Functions
+from accumulus.targets.llvm.host import compile_ir, host
+from accumulus.targets.llvm.instructions import Instructions
+from accumulus.targets.llvm.library import Code, Library, load, store, version
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.module import in_module
+from accumulus.targets.llvm.python_abi import objects
+from accumulus.targets.llvm.tuning import runs_in_one_lane
+from accumulus.targets.llvm.vectors import Vectors
+
+__all__ = ["BytecodeKernel"]
+
+#: Seconds in which a compiler does an operation, and operations of the longest program that one is asked to do: it
+#: needs two kilobytes for each.
+COMPILING: Final = 6e-5
+LONGEST_COMPILED: Final = 1_000_000
+#: Numbers of a row: the operation, the slot of its result, and those of its arguments.
+WIDTH: Final = 5
+
+_Run = Callable[[int, int, int], None]
+
+
+class BytecodeKernel(Kernel):
+    """Kernel of a table of operations; arguments as for `compile_tape`, checked.
+
+    Each operation is rounded by itself.
+    """
+
+    lanes: int
+
+    def __init__(
+        self, tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], cache: bool
+    ) -> None:
+        self.arguments, self.segments, self.dtype = tuple(arguments), segments, np.dtype(dtype)
+        self.seconds = {"emit": 0.0, "compile": 0.0}
+        self._tape, self._cache = tape, cache
+        self._rows, slots, self._slot_count = _assembled(tape)
+        self._constants = np.array(tape.constants, self.dtype)
+        outputs = slots(np.array(tape.outputs, np.int64))
+        self._results = [
+            (outputs[np.array(s.outputs, np.intp)], np.array(s.positions, np.intp), s.length) for s in segments
+        ]
+        self.lanes = host().vector_bytes // self.dtype.itemsize
+        #: How many lanes a single point takes: one where that gives the same bits as many.
+        self._single = 1 if runs_in_one_lane(tape, dtype) else self.lanes
+        self._runs = {lanes: _interpreter(lanes, dtype, cache) for lanes in (self._single, self.lanes)}
+        #: Workspaces that no call is using, by their lanes.
+        self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
+        #: Seconds that calls may take until the program is compiled, and what it is compiled to.
+        self._patience = COMPILING * len(self._rows) if len(self._rows) <= LONGEST_COMPILED else float("inf")
+        self._compiled: Kernel | None = None
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BytecodeKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._cache)
+
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point."""
+        if self._compiled is not None:
+            return self._compiled(*x)
+        given = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
+        values = self._run(np.repeat(given.reshape(-1, 1), self._single, axis=1))
+        out = tuple(np.zeros(length, self.dtype) for _, _, length in self._results)
+        for array, (slots, positions, _) in zip(out, self._results, strict=True):
+            array[positions] = values[slots, 0]
+        self._idle[self._single].append(values)
+        return out
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
+    ) -> None:
+        """Compute points first … last-1 of a batch, a vector of them at a time."""
+        alike = shared or (False,) * len(X)
+        if self._compiled is not None:
+            return self._compiled.run(X, out, first, last, transposed, zeroed, shared)
+        if not zeroed:
+            for array in out:
+                array[(..., slice(first, last)) if transposed else slice(first, last)] = 0
+        for start in range(first, last, self.lanes):
+            points = slice(start, min(start + self.lanes, last))
+            count = points.stop - start
+            given = np.empty((self._tape.inputs, self.lanes), self.dtype)
+            at = 0
+            for x, same, shape in zip(X, alike, self.arguments, strict=True):
+                place = slice(at, at + int(np.prod(shape, dtype=np.int64)))
+                at = place.stop
+                if same:
+                    given[place] = x.reshape(-1, 1)
+                else:
+                    chosen = x[..., points].reshape(-1, count) if transposed else x[points].reshape(count, -1).T
+                    given[place, :count] = chosen
+                    given[place, count:] = chosen[:, :1]
+            values = self._run(given)
+            for array, (slots, positions, _) in zip(out, self._results, strict=True):
+                if transposed:
+                    array[positions, points] = values[slots, :count]
+                else:
+                    array[points, positions] = values[slots, :count].T
+            self._idle[self.lanes].append(values)
+            if self._compiled is not None and points.stop < last:
+                return self._compiled.run(X, out, points.stop, last, transposed, zeroed, shared)
+        return None
+
+    def _run(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """A workspace in which all operations are done."""
+        lanes = inputs.shape[1]
+        idle = self._idle[lanes]
+        try:
+            values = idle.pop()
+        except IndexError:
+            values = aligned((self._slot_count, lanes), self.dtype)
+            values[self._tape.inputs : self._tape.inputs + len(self._constants)] = self._constants[:, None]
+        values[: self._tape.inputs] = inputs
+        start = time.perf_counter()
+        self._runs[lanes](self._rows.ctypes.data, len(self._rows), values.ctypes.data)
+        self._patience -= time.perf_counter() - start
+        if self._patience < 0:
+            self._compile()
+        return values
+
+    def _compile(self) -> None:
+        """Compile the program, unless another thread does so."""
+        with self._lock:
+            if self._compiled is None:
+                every = frozenset(range(self._tape.inputs, len(self._tape)))
+                self._compiled = LLVMKernel(
+                    self._tape, self.segments, str(self.dtype), self.arguments, every, self._cache
+                )
+
+
+def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int64]], NDArray[np.int64]], int]:
+    """The table of operations, a function from references to slots, and how many slots there are."""
+    inputs, constants = tape.inputs, len(tape.constants)
+    live = np.frombuffer(needed(tape), np.uint8)[inputs:].astype(bool)
+    rows = rows_of(tape, inputs)[live]
+    count = len(rows)
+    place = np.full(len(tape), -1)  # of each operation among those that are needed
+    place[inputs:][live] = np.arange(count)
+    arity = np.array([row.arity for row in OPERATIONS])[rows[:, 0]]
+    arguments = rows[:, 1:].copy()
+    given = np.arange(3) < arity[:, None]
+    computed = given & (arguments >= inputs)
+    waits_for = np.full((count, 3), -1)
+    waits_for[computed] = place[arguments[computed]]
+    last = np.full(count, count)
+    last[waits_for[computed]] = 0
+    np.maximum.at(last, waits_for[computed], np.nonzero(computed)[0])
+    outputs = np.array(tape.outputs, np.int64)
+    last[place[outputs[outputs >= inputs]]] = count
+    state = SlotsState(
+        count=count,
+        arguments=waits_for.reshape(-1),
+        last=last,
+        slots=np.zeros(count, np.int64),
+        free=np.zeros(count + 1, np.int64),
+        used=inputs + constants,
+    )
+    used = int(kernel("targets.slots")(state.address))
+    found = state.slots
+
+    def slots(references: NDArray[np.int64]) -> NDArray[np.int64]:
+        known = np.where(references < 0, inputs - 1 - references, references)
+        known[references >= inputs] = found[place[references[references >= inputs]]]
+        return known
+
+    table = np.zeros((count, WIDTH), np.int32)
+    table[:, 0], table[:, 1] = rows[:, 0], found
+    table[:, 2:][given] = slots(arguments[given])
+    return table, slots, used
+
+
+class _Operands:
+    """Loads the arguments of an operation; a layout, as `Instructions` takes one."""
+
+    def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
+        """Start a function."""
+        self._vectors = vectors
+
+    def load(self, variable: int) -> dict[int, str]:
+        """The vector in the slot of one argument."""
+        v = self._vectors
+        number = v.let(f"getelementptr i32, ptr %row, i64 {2 + variable}")
+        slot = v.let(f"load i32, ptr {number}, align 4")
+        at = v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")
+        return {variable: v.load(at, 0)}
+
+
+def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
+    """Instructions of one operation on what a row names."""
+    row = OPERATIONS[code]
+    tape = Tape(row.arity)
+    zero = tape.constant(0.0)
+    arguments = [  # in memory, truth values are numbers
+        k if kind == "real" else tape.apply("not_equal", k, zero) for k, kind in enumerate(row.arguments)
+    ]
+    result = tape.apply_code(code, arguments)
+    instructions = Instructions(tape, vectors, _Operands(), functions, {}, contract=False)  # type: ignore[arg-type]
+    for reference in range(tape.inputs, len(tape)):
+        instructions.operation(reference)
+    value = instructions.value(result)
+    if row.result == "boolean":
+        value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+    number = vectors.let("getelementptr i32, ptr %row, i64 1")
+    slot = vectors.let(f"load i32, ptr {number}, align 4")
+    vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %w, i32 {slot}"), 0)
+
+
+def _text(lanes: int, dtype: str) -> tuple[list[str], Functions]:
+    functions = Functions(lanes, dtype)
+    vectors = Vectors(lanes, dtype)
+    codes = [code for code in range(len(OPERATIONS)) if code != INPUT]
+    for code in codes:
+        vectors.lines.append(f"case{code}:")
+        _operation(code, vectors, functions)
+        vectors.lines.append("br label %next")
+    lines = [
+        'define void @run(ptr %rows, i64 %count, ptr %w) nounwind "prefer-vector-width"="512" {',
+        "start:",
+        "%some = icmp sgt i64 %count, 0",
+        "br i1 %some, label %loop, label %done",
+        "loop:",
+        "%k = phi i64 [ 0, %start ], [ %after, %next ]",
+        f"%begin = mul i64 %k, {WIDTH}",
+        "%row = getelementptr i32, ptr %rows, i64 %begin",
+        "%code = load i32, ptr %row, align 4",
+        f"switch i32 %code, label %next [ {' '.join(f'i32 {code}, label %case{code}' for code in codes)} ]",
+        *vectors.lines,
+        "next:",
+        "%after = add i64 %k, 1",
+        "%more = icmp slt i64 %after, %count",
+        "br i1 %more, label %loop, label %done",
+        "done:",
+        "ret void",
+        "}",
+    ]
+    return [*functions.text(), *lines], functions
+
+
+@cache
+def _library(lanes: int, dtype: str, cached: bool) -> Library:
+    """Machine code that runs tables of all operations."""
+    key = digest([version(), b"bytecode", repr((lanes, dtype)).encode()])
+    code = load(key) if cached else None
+    if code is None:
+        lines, functions = _text(lanes, dtype)
+        code = Code(compile_ir(in_module(lines)), tuple(sorted(functions.imported)), {})
+        if cached:
+            store(key, code)
+    return Library(code, ["run"], objects(np.dtype(dtype)))
+
+
+def _interpreter(lanes: int, dtype: str, cached: bool) -> _Run:
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    return prototype(_library(lanes, dtype, cached).addresses["run"])
