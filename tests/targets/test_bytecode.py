@@ -15,7 +15,7 @@ from strategies import EXACT, points, programs
 import accumulus as acc
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import llvm_kernel
+from accumulus.targets.llvm import llvm_target
 from accumulus.targets.llvm.bytecode import BytecodeKernel
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 
@@ -121,7 +121,7 @@ def test_programs_without_operations_and_copies():
 
 
 def test_which_programs_are_tables(monkeypatch):
-    monkeypatch.setattr(llvm_kernel, "LONGEST_STRAIGHT_LINE", 1000)
+    monkeypatch.setattr(llvm_target, "LONGEST_STRAIGHT_LINE", 1000)
     assert isinstance(compile_tape(chain(1000), whole(3)), BytecodeKernel)
     assert isinstance(compile_tape(chain(300), whole(3)), LLVMKernel)
     wide = Tape(200)
@@ -133,7 +133,7 @@ def test_which_programs_are_tables(monkeypatch):
 
 
 def test_derivatives_from_tables(monkeypatch):
-    monkeypatch.setattr(llvm_kernel, "LONGEST_STRAIGHT_LINE", 0)
+    monkeypatch.setattr(llvm_target, "LONGEST_STRAIGHT_LINE", 0)
 
     def step(x):
         p, v = x

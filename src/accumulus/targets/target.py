@@ -62,7 +62,7 @@ class Target:
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.
 TARGETS: Final[dict[str, str]] = {
-    "llvm": "accumulus.targets.llvm.llvm_kernel",
+    "llvm": "accumulus.targets.llvm.llvm_target",
     "numpy": "accumulus.targets.numpy_source",
 }
 

@@ -24,24 +24,15 @@ from accumulus.targets.kernel import Call, Kernel, Segment, Shape, check_argumen
 from accumulus.targets.llvm.library import Code, Library, key_of, load, store
 from accumulus.targets.llvm.python_abi import builtin, check_supported
 from accumulus.targets.llvm.shared import needs_from_outside
-from accumulus.targets.runs import width
-from accumulus.targets.target import Floats, Target
 
 if TYPE_CHECKING:
-    from accumulus.tape.blocks import BlockTape
-    from accumulus.tape.fusion import Map
     from accumulus.targets.llvm.variant import Variant
 
-__all__ = ["TARGET", "LLVMKernel", "source"]
+__all__ = ["LLVMKernel"]
 
 #: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
 #: then that has cost a fraction of the time that compiling takes.
 ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
-#: Operations of the longest programs that are compiled at once: in straight lines, and in loops over runs of equals.
-#: Compiling longer ones takes many seconds; they are tables of operations first.
-LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
-#: Operations side by side (`accumulus.targets.runs.width`) from which on programs are sure to be loops.
-WIDTH_OF_LOOPS: Final = 64
 
 
 @dataclass(slots=True)
@@ -275,38 +266,3 @@ class LLVMKernel(Kernel):
 
 def _plain(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return array.view(dtype, np.ndarray)
-
-
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str) -> str:
-    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
-    from accumulus.targets.llvm.module import module
-    from accumulus.targets.llvm.tuning import tune
-
-    del name
-    return module(tape, arguments, segments, tune(tape, segments, dtype)).text
-
-
-def _loops(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
-    from accumulus.targets.llvm.maps import Loops
-
-    return Loops(tape, maps, cache)
-
-
-def _compile(
-    tape: Tape,
-    segments: tuple[Segment, ...],
-    dtype: str,
-    arguments: tuple[Shape, ...],
-    exact: frozenset[int],
-    cache: bool,
-) -> Kernel:
-    """Compiled code, or a table of operations where compiling would take long."""
-    if tape.operations > LONGEST_STRAIGHT_LINE and (tape.operations > LONGEST_LOOPS or width(tape) < WIDTH_OF_LOOPS):
-        from accumulus.targets.llvm.bytecode import BytecodeKernel
-
-        check_supported()
-        return BytecodeKernel(tape, segments, dtype, arguments, cache)
-    return LLVMKernel(tape, segments, dtype, arguments, exact, cache)
-
-
-TARGET: Final = Target(_compile, source, comment=";", loops=_loops)

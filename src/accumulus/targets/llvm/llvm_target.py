@@ -1,0 +1,63 @@
+"""The `llvm` target: which kernel a program gets, its source, and loops over arrays.
+
+The modules that do it are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from accumulus.tape.tape import Tape
+from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.python_abi import check_supported
+from accumulus.targets.runs import width
+from accumulus.targets.target import Floats, Target
+
+if TYPE_CHECKING:
+    from accumulus.tape.blocks import BlockTape
+    from accumulus.tape.fusion import Map
+
+__all__ = ["TARGET", "source"]
+
+#: Operations of the longest programs that are compiled at once: in straight lines, and in loops over runs of equals.
+#: Compiling longer ones takes many seconds; they are tables of operations first.
+LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
+#: Operations side by side (`accumulus.targets.runs.width`) from which on programs are sure to be loops.
+WIDTH_OF_LOOPS: Final = 64
+
+
+def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str) -> str:
+    """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+    from accumulus.targets.llvm.module import module
+    from accumulus.targets.llvm.tuning import tune
+
+    del name
+    return module(tape, arguments, segments, tune(tape, segments, dtype)).text
+
+
+def _loops(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
+    from accumulus.targets.llvm.maps import Loops
+
+    return Loops(tape, maps, cache)
+
+
+def _compile(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: tuple[Shape, ...],
+    exact: frozenset[int],
+    cache: bool,
+) -> Kernel:
+    """Compiled code, or a table of operations where compiling would take long."""
+    check_supported()
+    if tape.operations > LONGEST_STRAIGHT_LINE and (tape.operations > LONGEST_LOOPS or width(tape) < WIDTH_OF_LOOPS):
+        from accumulus.targets.llvm.bytecode import BytecodeKernel
+
+        return BytecodeKernel(tape, segments, dtype, arguments, cache)
+    return LLVMKernel(tape, segments, dtype, arguments, exact, cache)
+
+
+TARGET: Final = Target(_compile, source, comment=";", loops=_loops)
