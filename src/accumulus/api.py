@@ -61,7 +61,7 @@ def jacobian(
             compiling.
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed, same plan.
-        threads: how many threads share the points of a batch.
+        threads: how many threads share the points of a batch, or the work of one point where arrays are long.
         target: "llvm" or "numpy".
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.

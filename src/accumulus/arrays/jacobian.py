@@ -73,7 +73,7 @@ def differentiate(
 class _Accumulating:
     def __init__(self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline) -> None:
         self.given, self.options, self.deadline = tape, options, deadline
-        self.owners = Owners(tape)
+        self.owners = Owners(tape.starts)
         self.made = BlockTape(tape.inputs)
         self.products = Products(self.made)
         #: Reference in the program that is made of each in the given one, constants apart.

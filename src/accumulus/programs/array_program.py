@@ -95,9 +95,10 @@ class ArrayProgram(Program):
         )
         with preparation.stage("compile"):
             start = time.perf_counter()
-            loops = target_of(options.target).loops(self.tape, self.maps, options.cache and is_enabled())
             segments: Any = self._results.segments
-            self.kernel = BlockKernel(loops, segments, self._arguments.numeric_shapes, time.perf_counter() - start)
+            loops = target_of(options.target).loops(self.tape, self.maps, segments, options.cache and is_enabled())
+            seconds = time.perf_counter() - start
+            self.kernel = BlockKernel(loops, segments, self._arguments.numeric_shapes, options.threads, seconds)
 
     def report(self) -> StructureReport:  # type: ignore[override]
         """Which bodies there are, how often they run, and what they cost. Printable."""

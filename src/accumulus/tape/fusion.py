@@ -60,13 +60,13 @@ class Map:
 
 
 class Owners:
-    """Which block the references of a tape are results of."""
+    """Which block, or array, references belong to, given the first reference of each."""
 
-    def __init__(self, tape: BlockTape) -> None:
-        self._starts = tape.starts
+    def __init__(self, starts: NDArray[np.int64]) -> None:
+        self._starts = starts
 
     def of(self, reference: int) -> int:
-        """The block, -1 for inputs and constants."""
+        """The block, -1 for what is before all, inputs and constants."""
         return int(np.searchsorted(self._starts, reference, side="right")) - 1
 
     def of_column(self, operands: Column) -> list[int]:
@@ -86,7 +86,7 @@ class Owners:
 
 def fuse(tape: BlockTape) -> list[Map]:
     """The maps of a program, in an order in which they can be computed; what no output needs is in none."""
-    owners = Owners(tape)
+    owners = Owners(tape.starts)
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)

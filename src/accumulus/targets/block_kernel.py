@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.tape.blocks import BlockTape
+from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 
-__all__ = ["BlockKernel", "LongSegment"]
+__all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops"]
 
 Floats = NDArray[np.float64]
 
@@ -20,28 +21,23 @@ Floats = NDArray[np.float64]
 class LongSegment(Segment):
     """A result array of so many entries that they are told by arrays; arguments as for `Segment`, not checked."""
 
-    outputs: NDArray[np.intp]  # type: ignore[assignment]
-    positions: NDArray[np.intp]  # type: ignore[assignment]
+    outputs: NDArray[np.intp] | slice  # type: ignore[assignment]
+    positions: NDArray[np.intp] | slice  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        pass
+        object.__setattr__(self, "outputs", _as_slice(self.outputs))
+        object.__setattr__(self, "positions", _as_slice(self.positions))
 
-    def reader(self) -> Callable[[Floats], Floats]:
-        """From the values of all outputs to the array of one point, which may be a view of them."""
-        chosen, places, length = _as_slice(self.outputs), _as_slice(self.positions), self.length
-        if isinstance(places, slice) and places == slice(0, length):
-            return lambda values: values[chosen]
-
-        def read(values: Floats) -> Floats:
-            result = np.zeros(length)
-            result[places] = values[chosen]
-            return result
-
-        return read
+    @property
+    def is_filled(self) -> bool:
+        """Whether outputs follow each other in the array, and nothing is between them."""
+        return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
 
-def _as_slice(positions: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+def _as_slice(positions: NDArray[np.intp] | slice) -> slice | NDArray[np.intp]:
     """Positions that follow each other as a slice."""
+    if isinstance(positions, slice):
+        return positions
     count = len(positions)
     first = int(positions[0]) if count else 0
     if not count or (positions[-1] - first == count - 1 and (np.diff(positions) == 1).all()):
@@ -49,26 +45,57 @@ def _as_slice(positions: NDArray[np.intp]) -> slice | NDArray[np.intp]:
     return positions
 
 
+class Loops(Protocol):
+    """What a target makes of a program over arrays."""
+
+    #: Which result arrays have to hold zeros before.
+    cleared: list[bool]
+
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+        """Compute one point.
+
+        Args:
+            arguments: the program's inputs, in their order.
+            results: an array of shape (length,) for each segment, in C order; all are written.
+            threads: that may share the work.
+        """
+
+
+class Interpreted:
+    """Loops of targets that have none of their own: NumPy's, block by block."""
+
+    def __init__(self, tape: BlockTape, segments: Sequence[LongSegment]) -> None:
+        self._tape, self._segments = tape, segments
+        self.cleared = [not segment.is_filled for segment in segments]
+
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
+        """One point, on one thread."""
+        values = self._tape.evaluate(np.concatenate([entry.reshape(-1) for entry in arguments]))
+        for segment, result in zip(self._segments, results, strict=True):
+            result[segment.positions] = values[segment.outputs]
+
+
 class BlockKernel(Kernel):
     """Loops over the instances of bodies.
 
     Args:
-        loops: from a program's inputs to its outputs.
+        loops: from a program's inputs to its results.
         segments: which outputs go where.
         arguments: shapes of the arrays that the inputs are the entries of.
+        threads: that may share the instances of one point.
         seconds: that compiling took.
     """
 
     def __init__(
         self,
-        loops: Callable[[Floats], Floats],
+        loops: Loops,
         segments: Sequence[LongSegment],
         arguments: Sequence[Shape],
+        threads: int,
         seconds: float,
     ) -> None:
-        self._loops = loops
-        self.segments, self.arguments = tuple(segments), tuple(arguments)
-        self._read = [segment.reader() for segment in segments]
+        self._loops, self._threads = loops, threads
+        self.segments, self.arguments = tuple(segments), tuple(map(tuple, arguments))
         self.dtype = np.dtype(float)
         self.seconds = {"emit": 0.0, "compile": seconds}
 
@@ -78,9 +105,39 @@ class BlockKernel(Kernel):
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """Results at one point."""
-        inputs = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
-        values = self._loops(inputs)
-        return tuple(read(values) for read in self._read)
+        point = self._point(x)
+        results = tuple(
+            np.zeros(segment.length) if cleared else aligned((segment.length,), self.dtype)
+            for segment, cleared in zip(self.segments, self._loops.cleared, strict=True)
+        )
+        self._loops(point, results, self._threads)
+        return results
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
+    ) -> None:
+        """Points one after the other, each where it is returned; where points are columns, by way of one row."""
+        alike = shared or (False,) * len(X)
+        rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
+        for point in range(first, last):
+            at = (..., point) if transposed else point
+            results = rows or [array[point] for array in out]
+            if not zeroed and not transposed:
+                for result, cleared in zip(results, self._loops.cleared, strict=True):
+                    if cleared:
+                        result[:] = 0.0
+            given = [x if same else np.ascontiguousarray(x[at]) for x, same in zip(X, alike, strict=True)]
+            self._loops(given, results, 1)
+            for array, row in zip(out, rows, strict=False):
+                array[:, point] = row
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockKernel, (self._loops, self.segments, self.arguments, self.seconds["compile"])
+        given = self._loops, self.segments, self.arguments, self._threads, self.seconds["compile"]
+        return BlockKernel, given

@@ -23,7 +23,7 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import SECONDS, time_of
 
-__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments"]
+__all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments", "pool"]
 
 Shape = tuple[int, ...]
 
@@ -297,7 +297,7 @@ class Kernel(ABC):
         # whole cache lines of points each, so that two threads never write to the same one
         step = -(-count // parts)
         step += -step % FEWEST_POINTS
-        waiting = [_pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
+        waiting = [pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
         run(0, min(step, count))
         for future in waiting:
             future.result()
@@ -327,7 +327,8 @@ def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
 _POOL: list[ThreadPoolExecutor] = []
 
 
-def _pool() -> ThreadPoolExecutor:
+def pool() -> ThreadPoolExecutor:
+    """Threads that share points, or parts of one; what they are given waits for nothing else in it."""
     if not _POOL:
         _POOL.append(ThreadPoolExecutor(os.cpu_count() or 1, "accumulus"))
     return _POOL[0]

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
@@ -24,18 +23,20 @@ from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_argum
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
+    from accumulus.targets.block_kernel import LongSegment, Loops
 
-__all__ = ["TARGETS", "Floats", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
+__all__ = ["TARGETS", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
 
 
 Shapes = tuple[Shape, ...]
-Floats = NDArray[np.float64]
 
 
-def _by_numpy(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
-    """The loops of targets that have none of their own: NumPy's, block by block."""
+def _by_numpy(tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool) -> Loops:
+    """The loops of targets that have none of their own."""
+    from accumulus.targets.block_kernel import Interpreted
+
     del maps, cache
-    return tape.evaluate
+    return Interpreted(tape, segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,15 @@ class Target:
         source: source text, given tape, segments, dtype, shapes of arguments, and the name of the function.
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
-        loops: a function from the inputs of a program over arrays, (inputs,), to its outputs, (outputs,), given that
-            program, its bodies (`accumulus.tape.fusion`), and whether code is cached.
+        loops: compiled code of a program over arrays, given that program, its bodies (`accumulus.tape.fusion`), which
+            outputs go where, and whether code is cached.
     """
 
     compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
     source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[BlockTape, Sequence[Map], bool], Callable[[Floats], Floats]] = _by_numpy
+    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], bool], Loops] = _by_numpy
 
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.

@@ -5,7 +5,7 @@ The modules that do it are imported when they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from accumulus.tape.tape import Tape
@@ -13,11 +13,12 @@ from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.python_abi import check_supported
 from accumulus.targets.runs import width
-from accumulus.targets.target import Floats, Target
+from accumulus.targets.target import Target
 
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
+    from accumulus.targets.block_kernel import LongSegment, Loops
 
 __all__ = ["TARGET", "source"]
 
@@ -37,10 +38,10 @@ def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tup
     return module(tape, arguments, segments, tune(tape, segments, dtype)).text
 
 
-def _loops(tape: BlockTape, maps: Sequence[Map], cache: bool) -> Callable[[Floats], Floats]:
-    from accumulus.targets.llvm.maps import Loops
+def _loops(tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool) -> Loops:
+    from accumulus.targets.llvm import maps as loops
 
-    return Loops(tape, maps, cache)
+    return loops.Loops(tape, maps, segments, cache)
 
 
 def _compile(

@@ -7,6 +7,7 @@ the last. The addresses are those of the workspace, of operands or of their tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,7 +24,7 @@ from accumulus.targets.llvm.module import in_module
 from accumulus.targets.llvm.python_abi import objects
 from accumulus.targets.llvm.vectors import POISON, Vectors
 
-__all__ = ["DRIVER", "SUMS", "compiled", "kind_of"]
+__all__ = ["DRIVER", "FORWARD", "SCATTERED", "SUMS", "Body", "compiled", "kind_of"]
 
 #: Functions that sum terms that lie next to each other, and that find them by a table.
 SUMS: Final = ("sums_next", "sums_table")
@@ -34,6 +35,8 @@ FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
+#: A result of which each instance has a place of its own, by a table.
+SCATTERED: Final = "scattered"
 #: Of every function: where the addresses are, the first instance, and the one after the last.
 _ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
 
@@ -87,11 +90,31 @@ class _Leaves:
         }
 
 
-def _loop(name: str, body: Tape, kinds: Sequence[str], sensitive: int, functions: Functions) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is compiled once for all loops over one body.
+
+    Attributes:
+        name: of the function.
+        tape: of one instance.
+        kinds: how operands are found.
+        stores: how results are stored.
+        sensitive: how many of these, the first, are computed as they stand.
+    """
+
+    name: str
+    tape: Tape
+    kinds: tuple[str, ...]
+    stores: tuple[str, ...]
+    sensitive: int
+
+
+def _loop(given: Body, functions: Functions) -> list[str]:
     """A function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
+    body = given.tape
     vectors = Vectors(functions.lanes, "float64")
-    leaves = _Leaves(kinds)
-    exact = frozenset(reference for reference, mark in enumerate(as_written(body, sensitive)) if mark)
+    leaves = _Leaves(given.kinds)
+    exact = frozenset(reference for reference, mark in enumerate(as_written(body, given.sensitive)) if mark)
     instructions = Instructions(body, vectors, leaves, functions, {}, contract=True, exact=exact)  # type: ignore[arg-type]
     for reference in range(body.inputs, len(body)):
         instructions.operation(reference)
@@ -99,15 +122,15 @@ def _loop(name: str, body: Tape, kinds: Sequence[str], sensitive: int, functions
         value = instructions.value(output)
         if body.is_boolean(output):
             value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
-        at = vectors.let(f"getelementptr double, ptr %r{k}x, i64 %i")
-        vectors.store(value, at, 0)
+        _store(vectors, given.stores[k], k, value)
     lanes = functions.lanes
     pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
+    pointers += [f"t{k}x" for k, kind in enumerate(given.stores) if kind == SCATTERED]
     opening = ["%w = load ptr, ptr %at"]
     for k, pointer in enumerate(pointers, 1):
         opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
     return [
-        f'define void @{name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f'define void @{given.name}({_ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
         "start:",
         *opening,
         f"%last = sub i64 %stop, {lanes}",
@@ -127,6 +150,21 @@ def _loop(name: str, body: Tape, kinds: Sequence[str], sensitive: int, functions
         "ret void",
         "}",
     ]
+
+
+def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
+    """Store the vector of one result."""
+    v = vectors
+    if kind == FORWARD:
+        v.store(value, v.let(f"getelementptr double, ptr %r{k}x, i64 %i"), 0)
+        return
+    table = v.let(f"getelementptr i32, ptr %t{k}x, i64 %i")
+    indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+    for lane in range(v.lanes):
+        index = v.let(f"extractelement <{v.lanes} x i32> {indices}, i32 {lane}")
+        at = v.let(f"getelementptr double, ptr %r{k}x, i32 {index}")
+        entry = v.let(f"extractelement {v.type} {value}, i32 {lane}")
+        v.lines.append(f"store double {entry}, ptr {at}, align 8")
 
 
 def _sums(name: str, lanes: int, table: bool) -> list[str]:
@@ -229,18 +267,16 @@ def _driver() -> list[str]:
     ]
 
 
-def compiled(bodies: Sequence[tuple[str, Tape, tuple[str, ...], int]], lanes: int, cache: bool) -> Library:
-    """Loops over bodies, each with its name, the kinds of its operands and its sensitive results; sums; the driver."""
-    parts = [repr((lanes, [(name, *others) for name, _, *others in bodies])).encode()]
-    parts += [to_bytes(body) for _, body, _, _ in bodies]
+def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
+    """Loops over bodies, loops of sums, and what calls them all."""
+    parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
+    parts += [to_bytes(body.tape) for body in bodies]
     key = digest([version(), b"maps", *parts])
     code = load(key) if cache else None
-    exports = [*(name for name, *_ in bodies), *SUMS, DRIVER]
+    exports = [*(body.name for body in bodies), *SUMS, DRIVER]
     if code is None:
         functions = Functions(lanes, "float64")
-        text = [
-            line for name, body, kinds, sensitive in bodies for line in _loop(name, body, kinds, sensitive, functions)
-        ]
+        text = [line for body in bodies for line in _loop(body, functions)]
         vector = f"<{lanes} x double>"
         gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
         lines = [

@@ -2,11 +2,11 @@
 
 A body is compiled once for the kinds of columns that it takes, whatever their lengths and places: the addresses of
 operands, of tables of indices and of results are given with each call. Results that other loops take are in one
-array of numbers, the workspace: constants, the last first, then inputs, then results.
+array of numbers, the workspace; what is returned is stored in the arrays that are returned, where that can be.
 
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
-function, which is handed a table of calls, calls all loops.
+function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
 """
 
 from __future__ import annotations
@@ -14,55 +14,88 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import SizeError
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
+from accumulus.tape.weights import SECONDS, time_of
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, pool
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
-from accumulus.targets.llvm.map_functions import DRIVER, SUMS, compiled, kind_of
+from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
+from accumulus.targets.llvm.map_layout import Layout
+from accumulus.targets.llvm.map_results import Place, Returned
 
 __all__ = ["Loops"]
 
-#: Numbers in the workspace, at most: tables of indices have 32 bits.
-MOST: Final = 2**31
+#: Bytes of a row in the table of calls.
+ROW: Final = 32
+#: Seconds to find a number by a table, roughly.
+FINDING: Final = 6e-10
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Calls of a loop, one after the other.
+    """Calls of a loop.
 
     Attributes:
         function: its name.
-        parts: the first instance of each call, and the one after the last; (calls, 2).
-        wide: which calls are of functions of vectors; their parts have no fewer instances than lanes.
-        operands, offsets, results: its arguments.
+        count: of instances.
+        steps: of recurrences, where the instances of each step begin, and where those of the last end.
+        operands, offsets: its arguments.
+        results: first references of what is kept, or places in what is returned.
+        positions: where in what is returned each result goes; None if they follow each other.
+        seconds: that it takes, roughly.
     """
 
     function: str
-    parts: NDArray[np.int64]
-    wide: NDArray[np.bool_]
+    count: int
+    steps: NDArray[np.int64] | None
     operands: tuple[Column, ...]
     offsets: NDArray[np.int64] | None
-    results: tuple[int, ...]
+    results: tuple[int | Place, ...]
+    positions: NDArray[np.int32] | None
+    seconds: float
 
+    def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
 
-def _parts(each: Map, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The calls of a loop: one for all instances, or one for each wide step and each stretch of narrow ones."""
-    steps = np.array([0, each.count]) if each.steps is None else each.steps
-    wide = np.diff(steps) >= lanes
-    begins = wide.copy()
-    begins[1:] |= wide[:-1]
-    begins[0] = True
-    firsts = np.flatnonzero(begins)
-    ends = np.append(firsts[1:], len(wide))
-    return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
+        There is one for all instances, or one for each wide step and each stretch of narrow ones.
+        """
+        steps = np.array([0, self.count]) if self.steps is None else self.steps
+        wide = np.diff(steps) >= lanes
+        begins = wide.copy()
+        begins[1:] |= wide[:-1]
+        begins[0] = True
+        firsts = np.flatnonzero(begins)
+        ends = np.append(firsts[1:], len(wide))
+        return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
+
+    def shares(self, threads: int) -> NDArray[np.int64]:
+        """The same for threads, as many as are worth it, each of which makes one call; one share if that is none."""
+        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
+        bounds = [0, self.count]
+        if wanted > 1 and self.steps is None:
+            parts = np.arange(1, wanted) / wanted
+            if self.offsets is None:
+                ends = (parts * self.count).astype(np.int64)
+            else:
+                ends = np.searchsorted(self.offsets, parts * self.offsets[-1])
+            # whole cache lines of results each; a share has as many instances as a vector has lanes, or it is none
+            ends -= ends % FEWEST_POINTS
+            bounds = sorted({0, *ends.tolist(), self.count})
+            if bounds[-1] - bounds[-2] < FEWEST_POINTS and len(bounds) > 2:
+                del bounds[-2]
+        return np.array(list(pairwise(bounds)))
 
 
 class Loops:
@@ -71,105 +104,197 @@ class Loops:
     Args:
         tape: the program.
         maps: its bodies, in order.
+        segments: which outputs go where.
         cache: whether code is stored on disk, and loaded from there.
+
+    Attributes:
+        cleared: which arrays that are returned have to hold zeros before.
+
+    Raises:
+        SizeError: if there are too many numbers between loops.
     """
 
-    def __init__(self, tape: BlockTape, maps: Sequence[Map], cache: bool = False) -> None:
-        if len(tape) + len(tape.constants) >= MOST:
-            raise SizeError(f"{len(tape):,} numbers between loops; index tables have room for {MOST:,}")
-        self._given = tape, tuple(maps), cache
-        self._tape = tape
-        self._constants = tape.constants[::-1].copy()
-        lanes = host().vector_bytes // 8
-        names: dict[object, str] = {}
-        bodies: list[tuple[str, Tape, tuple[str, ...], int]] = []
+    def __init__(
+        self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool = False
+    ) -> None:
+        self._given = tape, tuple(maps), tuple(segments), cache
+        self._constants = tape.constants[::-1]
+        computed = [each for each in maps if each.count and each.results]
+        arrays = {start: each.count for each in computed for start in _starts(tape, each)}
+        operands = (column for each in computed for column in _operands(tape, each))
+        returned = Returned(tape, segments, arrays, operands)
+        self.cleared = returned.cleared
+        self._layout = Layout(tape, {start: arrays[start] for start in arrays if start not in returned.places})
+        self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
-        for each in maps:
-            if not each.count:
-                continue  # loops run at least once
-            parts, wide = _parts(each, lanes)
-            if each.is_sum:
-                block = tape.blocks[each.blocks[0]]
-                (terms,) = block.operands
-                is_next = isinstance(terms, Range) and terms.step == 1
-                function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
-                self._steps.append(_Step(function, parts, wide, (operands,), block.offsets, (block.start,)))
-                continue
-            if not each.results:
-                continue
-            kinds = tuple(map(kind_of, each.leaves))
-            key = (to_bytes(each.body), kinds, each.sensitive)
-            if key not in names:
-                names[key] = f"map{len(names)}"
-                bodies.append((names[key], each.body, kinds, each.sensitive))
-            self._steps.append(_Step(names[key], parts, wide, tuple(each.leaves), None, tuple(each.starts)))
+        for each in computed:
+            self._add(tape, each, tuple(returned.places.get(start, start) for start in _starts(tape, each)))
+        copying = Tape(1)
+        copying.outputs = [0]
+        for copy in returned.copies:
+            if len(copy.source):
+                self._add_body(copying, len(copy.source), (copy.source,), (copy.place,), positions=copy.positions)
+        self._lanes = host().vector_bytes // 8
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
-        for is_wide, width in ((True, lanes), (False, 1)):
-            wanted = {step.function for step in self._steps if (step.wide == is_wide).any()}
+        for is_wide, width in ((True, self._lanes), (False, 1)):
+            wanted = {step.function for step in self._steps if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
-                self._libraries[is_wide] = compiled([body for body in bodies if body[0] in wanted], width, cache)
+                bodies = [body for body in self._bodies.values() if body.name in wanted]
+                self._libraries[is_wide] = compiled(bodies, width, cache)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
-        self._tables = {id(operands): self._table(operands) for step in self._steps for operands in step.operands}
-        self._outputs = tape.outputs + len(self._constants)
+        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.operands}
         self._idle: list[_Workspace] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Loops, self._given  # machine code does not travel
 
-    def _table(self, operands: Column) -> NDArray[np.int32] | None:
-        if isinstance(operands, Range):
-            return None
-        return (operands + len(self._constants)).astype(np.int32)
+    # What is called -------------------------------------------------------------------------------------------------
 
-    def __call__(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the outputs at one point; inputs of shape (inputs,)."""
+    def _add(self, tape: BlockTape, each: Map, results: tuple[int | Place, ...]) -> None:
+        if not each.is_sum:
+            self._add_body(each.body, each.count, tuple(each.leaves), results, each.sensitive, each.steps)
+            return
+        block = tape.blocks[each.blocks[0]]
+        (terms,) = block.operands
+        is_next = isinstance(terms, Range) and terms.step == 1
+        function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
+        seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
+        self._steps.append(_Step(function, each.count, None, (operands,), block.offsets, results, None, seconds))
+
+    def _add_body(
+        self,
+        body: Tape,
+        count: int,
+        operands: tuple[Column, ...],
+        results: tuple[int | Place, ...],
+        sensitive: int = 0,
+        steps: NDArray[np.int64] | None = None,
+        positions: NDArray[np.int32] | None = None,
+    ) -> None:
+        kinds = tuple(map(kind_of, operands))
+        stores = (FORWARD if positions is None else SCATTERED,) * len(results)
+        key = (to_bytes(body), kinds, stores, sensitive)
+        known = self._bodies.setdefault(key, Body(f"map{len(self._bodies)}", body, kinds, stores, sensitive))
+        moving = sum(MOVING if isinstance(column, Range) else FINDING for column in operands) + MOVING * len(results)
+        seconds = count * (SECONDS * time_of(body) + moving)
+        self._steps.append(_Step(known.name, count, steps, operands, None, results, positions, seconds))
+
+    # Calls -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
+        """Compute one point, see `accumulus.targets.block_kernel.Loops`."""
         workspace = self._idle.pop() if self._idle else self._workspace()
-        first = len(self._constants)
-        workspace.values[first : first + self._tape.inputs] = inputs
-        if self._steps:
-            self._run(workspace.calls_at, len(workspace.calls))
-        results = workspace.values[self._outputs]
+        at = self._layout.first
+        for argument in arguments:
+            end = at + argument.size
+            workspace.values[at:end] = argument.reshape(-1)
+            at = end
+        for place, segment, offset in workspace.returned:
+            workspace.addresses[place] = _address(results[segment]) + offset
+        for calls, rows, together in workspace.stages(self, threads):
+            if together:
+                others = [pool().submit(self._run, calls + ROW * row, 1) for row in range(1, rows)]
+                self._run(calls, 1)
+                for other in others:
+                    other.result()
+            else:
+                self._run(calls, rows)
         self._idle.append(workspace)
-        return results
 
     def _workspace(self) -> _Workspace:
-        values = np.zeros(len(self._constants) + len(self._tape))
-        values[: len(self._constants)] = self._constants
-        base, first = values.ctypes.data, len(self._constants)
+        values = np.zeros(self._layout.size)
+        values[1 : self._layout.first] = self._constants
+        base = _address(values)
         addresses: list[int] = []
         begins: list[int] = []
+        returned: list[tuple[int, int, int]] = []
         for step in self._steps:
             begins.append(len(addresses))
             addresses.append(base)
             for operands in step.operands:
                 table = self._tables[id(operands)]
-                addresses.append(
-                    base + 8 * (first + operands.start) if isinstance(operands, Range) else table.ctypes.data  # type: ignore[union-attr]
-                )
+                if table is None:
+                    assert isinstance(operands, Range)
+                    addresses.append(base + 8 * self._layout.place(operands.start))
+                else:
+                    addresses.append(_address(table))
             if step.offsets is not None:
-                addresses.append(step.offsets.ctypes.data)
-            addresses += [base + 8 * (first + start) for start in step.results]
-        places = np.array(addresses, np.int64)
-        calls = np.empty((sum(len(step.parts) for step in self._steps), 4), np.int64)
+                addresses.append(_address(step.offsets))
+            for result in step.results:
+                if isinstance(result, Place):
+                    returned.append((len(addresses), result.segment, 8 * result.offset))
+                    addresses.append(0)
+                else:
+                    addresses.append(base + 8 * self._layout.place(result))
+            if step.positions is not None:
+                addresses.append(_address(step.positions))
+        return _Workspace(values, np.array(addresses, np.int64), begins, returned, {})
+
+    def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
+        """The table of calls, and stretches of it: address, number of rows, and whether they are made together."""
+        tables: list[NDArray[np.int64]] = []
+        stages: list[tuple[int, int, bool]] = []
+        first = _address(workspace.addresses)
         done = 0
-        for step, begin in zip(self._steps, begins, strict=True):
-            own = calls[done : done + len(step.parts)]
+        for step, begin in zip(self._steps, workspace.begins, strict=True):
+            parts, wide = step.parts(self._lanes)
+            shares = step.shares(threads)
+            together = len(shares) > 1
+            if together:
+                parts, wide = shares, np.ones(len(shares), bool)
+            table = np.empty((len(parts), ROW // 8), np.int64)
             for is_wide, library in self._libraries.items():
-                own[step.wide == is_wide, 0] = library.addresses.get(step.function, 0)
-            own[:, 1] = places.ctypes.data + 8 * begin
-            own[:, 2:] = step.parts
-            done += len(own)
-        return _Workspace(values, places, calls, calls.ctypes.data)
+                table[wide == is_wide, 0] = library.addresses.get(step.function, 0)
+            table[:, 1], table[:, 2:] = first + 8 * begin, parts
+            tables.append(table)
+            if stages and not together and not stages[-1][2]:
+                stages[-1] = (stages[-1][0], stages[-1][1] + len(parts), False)
+            else:
+                stages.append((done, len(parts), together))
+            done += len(parts)
+        calls = np.concatenate(tables) if tables else np.empty((0, ROW // 8), np.int64)
+        at = _address(calls)
+        return calls, [(at + ROW * row, count, together) for row, count, together in stages]
 
 
 @dataclass(frozen=True, slots=True)
 class _Workspace:
-    """Memory of one call: values, addresses that loops are given, and the table of calls."""
+    """Memory of one call.
 
-    values: NDArray[np.float64]
-    places: NDArray[np.int64]
-    calls: NDArray[np.int64]
-    calls_at: int
+    Attributes:
+        values: the workspace.
+        addresses: that loops are given.
+        begins: where in them those of each step begin.
+        returned: which of them are in arrays that are returned: position, segment, and bytes from its beginning.
+        tables: of calls, by the number of threads.
+    """
+
+    values: Floats
+    addresses: NDArray[np.int64]
+    begins: list[int]
+    returned: list[tuple[int, int, int]]
+    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]
+
+    def stages(self, loops: Loops, threads: int) -> list[tuple[int, int, bool]]:
+        """Stretches of the table of calls, see `Loops.calls`."""
+        found = self.tables.get(threads)
+        if found is None:
+            found = self.tables[threads] = loops.calls(self, threads)
+        return found[1]
+
+
+def _operands(tape: BlockTape, each: Map) -> Sequence[Column]:
+    return tape.blocks[each.blocks[0]].operands if each.is_sum else each.leaves
+
+
+def _starts(tape: BlockTape, each: Map) -> Sequence[int]:
+    """First references of the arrays that a map computes."""
+    return [tape.blocks[each.results[0]].start] if each.is_sum else each.starts
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

@@ -1,0 +1,132 @@
+"""Calls of programs over arrays: where results go, threads that share one point, several calls at once."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.frontends import active
+from accumulus.programs.array_program import ArrayProgram
+from accumulus.targets.llvm import maps
+
+X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
+
+
+@pytest.fixture(autouse=True)
+def in_loops(monkeypatch):
+    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
+    monkeypatch.setattr(active, "LONG", 1)
+
+
+def stencil(u):
+    du = np.zeros_like(u)
+    du[1:-1] = u[2:] * u[:-2] - np.sin(u[1:-1])
+    return du
+
+
+def sums(u):
+    table = u[:280].reshape(7, 40)
+    return np.concatenate([np.sum(table * table[::-1], axis=1), np.exp(u), [np.sum(u)]])
+
+
+def in_order(u):
+    """Results that are returned where they are computed, and taken by others, too."""
+    squares = u * u
+    return {"taken": squares, "twice": [squares[::-1] * u, np.cos(u)], "again": squares, "none": u[:0]}
+
+
+def few(u):
+    """A dense Jacobian of nearly nothing but zeros."""
+    return u * np.roll(u, 3)
+
+
+def constants(u):
+    return np.concatenate([u, 2.0 * u[::-1], np.ones(9)])
+
+
+FUNCTIONS = [stencil, sums, in_order, few, constants]
+
+
+def leaves(results):
+    if isinstance(results, dict):
+        return [leaf for value in results.values() for leaf in leaves(value)]
+    if isinstance(results, list | tuple):
+        return [leaf for value in results for leaf in leaves(value)]
+    return [results.toarray() if hasattr(results, "toarray") else results]
+
+
+def assert_equal(found, expected):
+    for one, other in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("sparse", [None, "csr", "csc"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_results_are_where_they_belong(function, sparse):
+    looped = acc.value_and_jacobian(function, sparse=sparse, cache=False)
+    assert isinstance(looped.compile(X), ArrayProgram)
+    in_numpy = acc.value_and_jacobian(function, sparse=sparse, cache=False, target="numpy")
+    for one, other in zip(leaves(looped(X)), leaves(in_numpy(X)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [None, "csr"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_threads_share_one_point(function, sparse, monkeypatch):
+    expected = acc.value_and_jacobian(function, sparse=sparse, cache=False)(X)
+    monkeypatch.setattr(maps, "MINIMUM_WORK", 1e-30)
+    monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
+    for threads in (2, 3, 100):
+        shared = acc.value_and_jacobian(function, sparse=sparse, cache=False, threads=threads)
+        assert_equal(shared(X), expected)
+        assert_equal(pickle.loads(pickle.dumps(shared))(X), expected)
+
+
+@pytest.mark.parametrize("count", [*range(40), 1000])
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkeypatch):
+    monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
+    step = maps._Step("map0", count, None, (), None, (), None, 1.0)
+    found = step.shares(threads).tolist()
+    assert [begin for begin, _ in found] == [0, *(end for _, end in found[:-1])]
+    assert found[-1][1] == count
+    assert len(found) <= threads
+    assert len(found) == 1 or all(end - begin >= 8 for begin, end in found)
+
+
+@pytest.mark.parametrize("sparse", [None, "csr"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_several_threads_call_at_once(function, sparse):
+    jac = acc.value_and_jacobian(function, sparse=sparse, cache=False, threads=2)
+    points = [X * (1.0 + 0.01 * k) for k in range(40)]
+    expected = [jac(point) for point in points]
+    with ThreadPoolExecutor(4) as callers:
+        for one, other in zip(callers.map(jac, points), expected, strict=True):
+            assert_equal(one, other)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_results_never_share_memory(function):
+    jac = acc.value_and_jacobian(function, cache=False)
+    first, second = leaves(jac(X)), leaves(jac(X))
+    before = [array.copy() for array in second]
+    for k, array in enumerate(first):
+        assert not any(np.shares_memory(array, other) for other in (*first[:k], *second, X))
+        array[...] = -1.0
+    for array, expected in zip(second, before, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_batches_are_stored_where_they_are_returned(transposed, threads):
+    jac = acc.jacobian(few, cache=False)
+    X5 = np.stack([X * (1.0 + 0.1 * k) for k in range(5)])
+    expected = np.stack([jac(point) for point in X5])
+    given, axis = (np.ascontiguousarray(X5.T), -1) if transposed else (X5, 0)
+    out = np.full((300, 300, 5) if transposed else (5, 300, 300), np.nan)  # zeros are written, too
+    found = jac.batch(given, out=out, threads=threads, transposed=transposed)
+    np.testing.assert_array_equal(np.moveaxis(found, axis, 0), expected)
+    np.testing.assert_array_equal(np.moveaxis(jac.batch(given, transposed=transposed), axis, 0), expected)
