@@ -70,3 +70,10 @@ def test_the_functions_name_must_be_one():
     for wrong in ("1f", "f(x)", ""):
         with pytest.raises(ArgumentError, match="not a name"):
             emit_source(tape, (), "numpy", name=wrong)
+
+
+@pytest.mark.parametrize("count", range(50, 80))
+def test_lines_of_any_number_of_arguments_are_python(count):
+    tape = Tape(count)
+    tape.outputs = [tape.add(0, count - 1)]
+    compile(emit_source(tape, whole(1), "numpy"), "<source>", "exec")

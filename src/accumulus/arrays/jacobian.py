@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.arrays.dense import of_product
 from accumulus.arrays.entries import Entries, Products, distinct, positions, selected
 from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
@@ -79,7 +80,8 @@ class _Accumulating:
         #: Reference in the program that is made of each in the given one, constants apart.
         self.moved = np.full(len(tape), np.iinfo(np.int64).min)
         self.moved[: tape.inputs] = np.arange(tape.inputs)
-        self.constants = self.made.constant_array(tape.constants) if len(tape.constants) else np.empty(0, np.int64)
+        #: References of the constants there by those here, as indices.
+        self.constants = self.made.constant_array(tape.constants[::-1]) if len(tape.constants) else tape.outputs[:0]
         #: Whether derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(len(tape), bool)
         self.active[inputs] = True
@@ -94,6 +96,8 @@ class _Accumulating:
             assert each.steps is None, "recurrences are not differentiated yet"
             if each.is_sum:
                 self._add_sums(each)
+            elif each.shape is not None:
+                self._add_product(each)
             else:
                 self._add_body(each)
         outputs = self.given.outputs
@@ -113,9 +117,9 @@ class _Accumulating:
     def _at(self, references: Integers) -> Integers:
         """References to the program that is made."""
         constant = references < 0
-        found = np.where(constant, 0, self.moved[references])
+        found = self.moved[np.maximum(references, 0)]
         if constant.any():
-            found[constant] = self.constants[-1 - references[constant]]
+            found[constant] = self.constants[references[constant]]
         return found
 
     def _column_at(self, operands: Column) -> Column:
@@ -132,6 +136,20 @@ class _Accumulating:
         self.moved[place] = self.made.sums(self._at(references_in(terms)), block.offsets)
         heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
+
+    def _add_product(self, each: Map) -> None:
+        (position,) = each.blocks
+        block = self.given.blocks[position]
+        assert block.shape is not None
+        m, k, n = block.shape
+        shapes = (m, k), (k, n)
+        factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
+        matrices = self._at(factors[0]), self._at(factors[1])
+        results = block.results.references.reshape(m, n)
+        self.moved[block.start : block.start + block.count] = self.made.matmul(*matrices).reshape(-1)
+        for part in of_product(factors[0], factors[1], results, matrices):
+            entries = part.entries
+            self._add_edges(position, entries.heads, entries.tails, entries.values)
 
     def _add_body(self, each: Map) -> None:
         blocks = self.given.blocks
@@ -190,7 +208,7 @@ class _Accumulating:
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
         """Entries, parted by the arrays that their tails are in, without those by what depends on no input."""
         references = references_in(tails)
-        active = self.active[references]
+        active = self.active[np.maximum(references, 0)]
         if len(self.constants):
             active &= references >= 0
         if not active.any():

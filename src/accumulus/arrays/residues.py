@@ -1,8 +1,8 @@
 """Programs over arrays modulo a prime: what they add and multiply, with everything else by chance.
 
-Sums, products, negations and choices are computed; every other operation is a random residue for each of its results,
-the same wherever it is referred to. A choice by c of a or b is b + c·(a − b), c being a residue like any other. Every
-finite constant is a whole number times a power of two, and so has a residue of its own.
+Sums, products, also of matrices, negations and choices are computed; every other operation is a random residue for each
+of its results, the same wherever it is referred to. A choice by c of a or b is b + c·(a − b), c being a residue like
+any other. Every finite constant is a whole number times a power of two, and so has a residue of its own.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import SUM, Block, BlockTape, Column, Range
+from accumulus.tape.blocks import MATMUL, SUM, Block, BlockTape, Column, Range
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["PRIME", "at", "chunks", "of_numbers", "reduced", "residues"]
+__all__ = ["PRIME", "at", "chunks", "matrix_product", "of_numbers", "reduced", "residues"]
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
 PRIME: Final = 2**31 - 1
@@ -28,10 +28,13 @@ _PRIME: Final = np.uint64(PRIME)
 #: What residues are taken from to have their negatives.
 _TWICE: Final = np.uint64(2 * PRIME)
 _BITS: Final = np.uint64(31)
+#: Bits of the lower half of a residue, and all of them set.
+_HALF: Final = np.uint64(16)
+_LOW: Final = np.uint64(2**16 - 1)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
-_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM))
+_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL))
 
 
 def reduced(numbers: Any) -> Any:
@@ -90,6 +93,10 @@ def residues(
         result = values[block.start : block.start + block.count]
         if block.code == SUM:
             _sum(block, values, result)
+        elif block.shape is not None:
+            m, k, n = block.shape
+            left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
+            result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)
         elif block.code in _COMPUTED:
             for part in chunks(block.count):
                 result[part] = _computed(block.code, [at(values, operands, part) for operands in block.operands])
@@ -113,6 +120,16 @@ def _computed(code: int, operands: Sequence[Any]) -> Any:
         return reduced(_TWICE - operands[0])
     condition, one, other = operands
     return reduced(other + reduced(condition * reduced(one + (_TWICE - other))))
+
+
+def matrix_product(left: Any, right: Any) -> Any:
+    """The product of matrices of residues, of up to 2²¹ terms a sum: by halves, whose sums of products are exact."""
+    (high, low), (upper, lower) = (
+        ((part >> _HALF).astype(float), (part & _LOW).astype(float)) for part in (left, right)
+    )
+    parts = high @ upper, high @ lower + low @ upper, low @ lower
+    one, two, three = (reduced(part.astype(np.uint64)) for part in parts)
+    return reduced((reduced((one << _HALF) + two) << _HALF) + three)
 
 
 def _sum(block: Block, values: Residues, result: Residues) -> None:

@@ -76,11 +76,9 @@ class ArrayProgram(Program):
             else:
                 for each in self.maps:
                     each.body = canonical(each.body, each.sensitive)
-        self.operations = sum(each.count * each.body.operations for each in self.maps) + sum(
-            len(block.operands[0]) - block.count
+        self.operations = sum(
+            each.count * each.body.operations if each.is_body else self.tape.blocks[each.blocks[0]].operations
             for each in self.maps
-            if each.is_sum
-            for block in [self.tape.blocks[each.blocks[0]]]
         )
         dtype = np.dtype(options.dtype)
         self._arguments = Arguments(self.name, recording.argument_shapes, dtype, options.check_finite)

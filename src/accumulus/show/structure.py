@@ -26,6 +26,7 @@ class BodyFacts:
         takes: operands of an instance.
         results: of an instance.
         by_kind: operations of an instance, by kind; empty for sums.
+        shape: of products of matrices, (m, k, n), of m × k and k × n entries; operations are those of all entries then.
     """
 
     instances: int
@@ -33,11 +34,19 @@ class BodyFacts:
     takes: int
     results: int
     by_kind: dict[str, int]
+    shape: tuple[int, int, int] | None = None
 
     @property
     def is_sum(self) -> bool:
         """Whether it sums segments of an array."""
         return not self.by_kind and self.results == 0
+
+    @property
+    def kind(self) -> str:
+        """In a word, and a product of matrices by its sizes."""
+        if self.shape is not None:
+            return "product of {}×{} and {}×{}".format(*self.shape[:2], *self.shape[1:])
+        return "sums" if self.is_sum else "body"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +86,11 @@ class StructureReport:
         recording = program.recording
         bodies = []
         for each in program.maps:
+            block = program.tape.blocks[each.blocks[0]]
             if each.is_sum:
-                block = program.tape.blocks[each.blocks[0]]
-                bodies.append(BodyFacts(each.count, len(block.operands[0]) - each.count, 1, 0, {}))
+                bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}))
+            elif each.shape is not None:
+                bodies.append(BodyFacts(each.count, block.operations, 2, 1, {}, each.shape))
             elif each.results:
                 body = each.body
                 bodies.append(
@@ -117,9 +128,9 @@ class StructureReport:
         ]
         loops = [
             (
-                f"{k} {'sums' if body.is_sum else 'body'}",
+                f"{k} {body.kind}",
                 amount(body.instances),
-                f"{body.operations / max(body.instances, 1):.3g}" if body.is_sum else amount(body.operations),
+                amount(body.operations) if body.by_kind else f"{body.operations / max(body.instances, 1):.3g}",
                 "" if body.is_sum else str(body.takes),
                 "1" if body.is_sum else str(body.results),
             )

@@ -1,7 +1,8 @@
 """Programs over arrays: blocks of equal operations on many operands, without a line for each.
 
 A block is one operation of the table on columns of operands, one instance an entry; or sums over segments of a column;
-or a recurrence, a body whose instances are computed step by step, since they take results of earlier ones.
+or a product of two matrices; or a recurrence, a body whose instances are computed step by step, since they take results
+of earlier ones.
 Its results have references that follow each other, so that an array of results is a range, and slices, rolls,
 transpositions and index arrays of any kind are what NumPy makes of arrays of references. As on a `Tape`, inputs come
 first and constants have negative references. A million instances cost what a few arrays cost.
@@ -28,11 +29,13 @@ from accumulus.tape.columns import (
     own,
     references_in,
 )
+from accumulus.tape.matrices import matrix_product
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
 from accumulus.tape.scans import check_order, relative, run_steps
 from accumulus.tape.tape import Tape
 
 __all__ = [
+    "MATMUL",
     "SCAN",
     "SUM",
     "Block",
@@ -50,6 +53,8 @@ __all__ = [
 SUM: Final = 255
 #: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
 SCAN: Final = 254
+#: The code of blocks that are products of two matrices.
+MATMUL: Final = 253
 
 #: Blocks, at most: more are loops over numbers rather than operations on arrays.
 MOST_BLOCKS: Final = 20_000
@@ -60,15 +65,17 @@ class Block:
     """Equal operations on many operands.
 
     Attributes:
-        code: of the operation, `SUM` or `SCAN`.
+        code: of the operation, `SUM`, `SCAN` or `MATMUL`.
         start: reference of the first result; the others follow.
         count: of instances.
         operands: a column for each argument; of sums one for all terms of all of them; of recurrences one for each
-            input of the body, in which there may be results of earlier steps of the very same block.
+            input of the body, in which there may be results of earlier steps of the very same block; of products of
+            matrices one for each matrix, row by row.
         offsets: of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,).
         body: of recurrences, one instance; results of one of its outputs follow those of the one before.
         steps: of recurrences, where the instances of each step begin, and where those of the last end; those of one
             step do not depend on each other.
+        shape: of products of matrices, (m, k, n): of (m, k) and (k, n) entries.
     """
 
     code: int
@@ -78,6 +85,7 @@ class Block:
     offsets: NDArray[np.int64] | None = None
     body: Tape | None = None
     steps: NDArray[np.int64] | None = None
+    shape: tuple[int, int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -94,12 +102,14 @@ class Block:
         """Of all instances together; a sum of n terms is n - 1."""
         if self.body is not None:
             return self.count * self.body.operations
+        if self.shape is not None:
+            return self.count * (2 * self.shape[1] - 1)
         return len(self.operands[0]) - self.count if self.code == SUM else self.count
 
     @property
     def codes(self) -> set[int]:
         """Codes of the operations of the table that are in it."""
-        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM}
+        return set(self.body.codes[self.body.inputs :]) if self.body is not None else {self.code} - {SUM, MATMUL}
 
 
 def _range(start: int, count: int) -> Range:
@@ -194,7 +204,7 @@ class BlockTape:
         return -self._constant_count
 
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
-        """References of many constants, in their shape; of equal arrays the same."""
+        """References of many constants, in their shape, ascending; of equal arrays the same."""
         numbers = np.ascontiguousarray(values, np.float64)
         flat = numbers.reshape(-1)
         if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
@@ -202,10 +212,10 @@ class BlockTape:
         key = flat.tobytes()
         start = self._references.get(key)
         if start is None:
-            self._values.append(flat.copy())
-            start = self._references[key] = -1 - self._constant_count
+            self._values.append(flat[::-1].copy())
             self._constant_count += len(flat)
-        return np.asarray(start - np.arange(len(flat), dtype=np.int64).reshape(np.shape(values)))
+            start = self._references[key] = -self._constant_count
+        return np.asarray(start + np.arange(len(flat), dtype=np.int64).reshape(np.shape(values)))
 
     # Writing -----------------------------------------------------------------------------------------------------
 
@@ -259,6 +269,18 @@ class BlockTape:
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
 
+    def matmul(self, left: References, right: References) -> References:
+        """The product of a matrix of references and another; of at least one entry each.
+
+        >>> tape = BlockTape(inputs=6)
+        >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
+        >>> print(tape.evaluate(np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
+        [12. 34.]
+        """
+        (m, k), n = left.shape, right.shape[1]
+        results = self._append(MATMUL, (own(left), own(right)), m * n, None, shape=(m, k, n))
+        return results.references.reshape(m, n)
+
     def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
         """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
         shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
@@ -302,12 +324,13 @@ class BlockTape:
         offsets: NDArray[np.int64] | None,
         body: Tape | None = None,
         steps: NDArray[np.int64] | None = None,
+        shape: tuple[int, int, int] | None = None,
     ) -> Range:
         if len(self.blocks) >= MOST_BLOCKS:
             raise self.abandon()
-        block = Block(code, self._size, count, operands, offsets, body, steps)
+        block = Block(code, self._size, count, operands, offsets, body, steps, shape)
         every = _compared(block)
-        key = (code, *map(fingerprint, every), None if body is None else to_bytes(body))
+        key = (code, shape, *map(fingerprint, every), None if body is None else to_bytes(body))
         for known in self._known.setdefault(key, []):
             if all(map(are_equal, every, _compared(known))):
                 return known.results
@@ -407,6 +430,9 @@ class BlockTape:
                 elif block.offsets is not None:
                     terms = values[count + references_in(block.operands[0])]
                     values[place] = np.add.reduceat(terms, block.offsets[:-1], axis=0)
+                elif block.shape is not None:
+                    left, right = (values[count + references_in(operands)] for operands in block.operands)
+                    values[place] = matrix_product(left, right, block.shape)
                 else:
                     values[place] = OPERATIONS[block.code].by_numpy(*map(at, block.operands))
         return values[count + self.outputs]
@@ -420,4 +446,4 @@ def _compared(block: Block) -> tuple[Column, ...]:
 
 
 assert INPUT == 0
-assert len(OPERATIONS) < SCAN
+assert len(OPERATIONS) < MATMUL

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import Block, BlockTape, references_in
+from accumulus.tape.matrices import matrix_product
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
@@ -110,6 +111,8 @@ def blocks_with_bounds(
                 begins, most = block.offsets[:-1], int(np.diff(block.offsets).max())
                 value = np.add.reduceat(xs[0], begins, axis=0)
                 error = np.add.reduceat(dxs[0] + most * UNIT * abs(xs[0]), begins, axis=0)
+            elif block.shape is not None:
+                value, error = _matrix_product(xs, dxs, block.shape)
             else:
                 operation = OPERATIONS[block.code]
                 value = operation.evaluate(*xs)
@@ -141,6 +144,15 @@ def _sum(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -
 def _product(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
     (x, y), (dx, dy) = xs, dxs
     return dx * abs(y) + dy * abs(x) + dx * dy + UNIT * abs(v) + SMALLEST
+
+
+def _matrix_product(xs: Sequence[Values], dxs: Sequence[Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
+    (x, y), (dx, dy) = xs, dxs
+    # each product is rounded, and then each sum of them
+    rounded = (shape[1] + 1) * (UNIT * matrix_product(abs(x), abs(y), shape) + SMALLEST)
+    return matrix_product(x, y, shape), matrix_product(dx, abs(y) + dy, shape) + matrix_product(
+        abs(x), dy, shape
+    ) + rounded
 
 
 def _quotient(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:

@@ -3,8 +3,8 @@
 A block and one that takes its results entry by entry, in their order, have the same instances, and become one body.
 What takes them in any other order, or sums them, waits until all are there. So each block has a level, that of the
 latest which it takes entry by entry, one more than that of any other which it takes something from; blocks of one
-length and level are one map, and maps in the order of their levels never wait for a later one. Sums and recurrences
-are maps of their own, which others wait for.
+length and level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences and
+products of matrices are maps of their own, which others wait for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import SCAN, SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
+from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -26,12 +26,12 @@ __all__ = ["Map", "Owners", "fuse"]
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
 #: Blocks that are maps of their own.
-_ALONE: Final = (SUM, SCAN)
+_ALONE: Final = (SUM, SCAN, MATMUL)
 
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs once for each of so many instances, maybe step by step; or a block of sums.
+    """A body that runs once for each of so many instances, maybe step by step; or a block of sums; or a product.
 
     Attributes:
         count: of instances.
@@ -57,6 +57,13 @@ class Map:
     starts: list[int] = field(default_factory=list)
     steps: NDArray[np.int64] | None = None
     sensitive: int = 0
+    #: Of products of matrices, (m, k, n).
+    shape: tuple[int, int, int] | None = None
+
+    @property
+    def is_body(self) -> bool:
+        """Whether it is a body, neither sums nor a product of matrices."""
+        return not self.is_sum and self.shape is None
 
 
 class Owners:
@@ -117,7 +124,7 @@ def fuse(tape: BlockTape) -> list[Map]:
         key = (level, block.count, position if block.code in _ALONE else -1)
         found = maps.get(key)
         if found is None:
-            found = maps[key] = Map(block.count, level, block.code == SUM, steps=block.steps)
+            found = maps[key] = Map(block.count, level, block.code == SUM, steps=block.steps, shape=block.shape)
         found.blocks.append(position)
         home.append(found)
     for position, columns in enumerate(taken):
@@ -141,7 +148,7 @@ def fuse(tape: BlockTape) -> list[Map]:
         if each.steps is not None:
             _write_recurrence(tape, each, outputs.get(each.blocks[0], set()), signed)
             each.sensitive *= len(each.starts)
-        elif not each.is_sum:
+        elif each.is_body:
             each.starts = [blocks[position].start for position in each.results]
             _write_body(tape, each, taken, home, signed)
     return ordered

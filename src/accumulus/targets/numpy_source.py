@@ -89,7 +89,8 @@ def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
         if not shape:
             lines.append(f"{names[0]} = {parameter}")
         elif names:
-            lines += _wrapped(f"({', '.join(names)}{',' * (size == 1)}) = {flat}")
+            *begin, end = _wrapped(f"({', '.join(names)}{',' * (size == 1)})")
+            lines += [*begin, f"{end} = {flat}"]  # only within the parentheses may a line end
     axes = [f"np.shape({parameter})[{len(shape)}:]" for shape, parameter in zip(shapes, parameters, strict=True)]
     return [*lines, f"points = {axes[0]}" if len(axes) == 1 else f"points = np.broadcast_shapes({', '.join(axes)})"]
 

@@ -24,6 +24,12 @@ __all__ = ["Labelled", "contract"]
 #: How many operations of others a product in a contraction counts for: derivatives of dense products are dense.
 DENSE: Final = 4
 
+#: Products of matrices that are recorded as such have at least so many products of entries, and so many terms in a
+#: sum; smaller ones, and those of more stacked matrices than the last, are multiplications and sums.
+SMALLEST_MATRICES: Final = 4096
+SHORTEST_TERMS: Final = 8
+MOST_STACKED: Final = 64
+
 #: References with one letter an axis.
 Labelled = tuple[References, str]
 
@@ -131,6 +137,9 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
     labels = batch + left + right
     shape = [lengths[label] for label in labels]
     if isinstance(tape, BlockTape):
+        if _is_matrix_product(*blocks):
+            stacked = [tape.matmul(a, b.T) for a, b in zip(*blocks, strict=True)]
+            return np.stack(stacked).reshape(shape), labels
         products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
         return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
     check_length(DENSE * math.prod(shape) * blocks[0].shape[2])
@@ -145,6 +154,13 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
                     pairs = [(x, y) for x, y in pairs if min(x, y) not in zeros or max(x, y) < 0]
                 entries.append(tape.sum(starmap(tape.multiply, pairs)))
     return np.array(entries, np.int64).reshape(shape), labels
+
+
+def _is_matrix_product(first: References, second: References) -> bool:
+    """Whether stacks of matrices, the second transposed, are large enough to be multiplied as such."""
+    stacked, rows, terms = map(int, first.shape)
+    size = rows * terms * int(second.shape[1])
+    return terms >= SHORTEST_TERMS and size >= SMALLEST_MATRICES and stacked <= MOST_STACKED
 
 
 def _sums(tape: BlockTape, lines: References) -> References:

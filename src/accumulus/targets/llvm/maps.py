@@ -6,13 +6,13 @@ array of numbers, the workspace; what is returned is stored in the arrays that a
 
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
-function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
+function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each. Products of matrices are BLAS's, between loops.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -32,6 +32,7 @@ from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
 from accumulus.targets.llvm.map_layout import Layout
 from accumulus.targets.llvm.map_results import Place, Returned
+from accumulus.targets.matrix_products import MatrixProduct, Places
 
 __all__ = ["Loops"]
 
@@ -45,16 +46,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Calls of a loop.
+    """Calls of a loop, or a product of matrices.
 
     Attributes:
-        function: its name.
+        function: its name; of products none.
         count: of instances.
         steps: of recurrences, where the instances of each step begin, and where those of the last end.
         operands, offsets: its arguments.
         results: first references of what is kept, or places in what is returned.
         positions: where in what is returned each result goes; None if they follow each other.
         seconds: that it takes, roughly.
+        shape: of products, (m, k, n).
     """
 
     function: str
@@ -65,6 +67,7 @@ class _Step:
     results: tuple[int | Place, ...]
     positions: NDArray[np.int32] | None
     seconds: float
+    shape: tuple[int, int, int] | None = None
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
@@ -138,7 +141,8 @@ class Loops:
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
-            wanted = {step.function for step in self._steps if (step.parts(self._lanes)[1] == is_wide).any()}
+            loops = [step for step in self._steps if step.shape is None]
+            wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
                 self._libraries[is_wide] = compiled(bodies, width, cache)
@@ -146,6 +150,7 @@ class Loops:
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
         self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.operands}
+        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.shape is not None}
         self._idle: list[_Workspace] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,10 +159,13 @@ class Loops:
     # What is called -------------------------------------------------------------------------------------------------
 
     def _add(self, tape: BlockTape, each: Map, results: tuple[int | Place, ...]) -> None:
-        if not each.is_sum:
+        if each.is_body:
             self._add_body(each.body, each.count, tuple(each.leaves), results, each.sensitive, each.steps)
             return
         block = tape.blocks[each.blocks[0]]
+        if block.shape is not None:
+            self._steps.append(_Step("", block.count, None, block.operands, None, results, None, 0.0, block.shape))
+            return
         (terms,) = block.operands
         is_next = isinstance(terms, Range) and terms.step == 1
         function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
@@ -182,6 +190,19 @@ class Loops:
         seconds = count * (SECONDS * time_of(body) + moving)
         self._steps.append(_Step(known.name, count, steps, operands, None, results, positions, seconds))
 
+    def _product(self, step: _Step) -> MatrixProduct:
+        assert step.shape is not None
+        left, right = map(self._places, step.operands)
+        constant = [bool((references_in(operands) < 0).all()) for operands in step.operands]
+        return MatrixProduct(step.shape, left, right, constant)
+
+    def _places(self, operands: Column) -> Places:
+        if isinstance(operands, Range):
+            return self._layout.place(operands.start), operands.step
+        table = self._tables[id(operands)]
+        assert table is not None
+        return table
+
     # Calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
@@ -195,7 +216,9 @@ class Loops:
         for place, segment, offset in workspace.returned:
             workspace.addresses[place] = _address(results[segment]) + offset
         for calls, rows, together in workspace.stages(self, threads):
-            if together:
+            if not rows:
+                workspace.products[calls](results)
+            elif together:
                 others = [pool().submit(self._run, calls + ROW * row, 1) for row in range(1, rows)]
                 self._run(calls, 1)
                 for other in others:
@@ -211,8 +234,12 @@ class Loops:
         addresses: list[int] = []
         begins: list[int] = []
         returned: list[tuple[int, int, int]] = []
-        for step in self._steps:
+        products: dict[int, Callable[[Sequence[Floats]], None]] = {}
+        for k, step in enumerate(self._steps):
             begins.append(len(addresses))
+            if k in self._products:
+                products[k] = self._products[k].bind(values, self._target(values, step))
+                continue
             addresses.append(base)
             for operands in step.operands:
                 table = self._tables[id(operands)]
@@ -231,15 +258,30 @@ class Loops:
                     addresses.append(base + 8 * self._layout.place(result))
             if step.positions is not None:
                 addresses.append(_address(step.positions))
-        return _Workspace(values, np.array(addresses, np.int64), begins, returned, {})
+        return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
+
+    def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
+        """Where a product goes, given the arrays that are returned."""
+        ((result,), size) = step.results, step.count
+        if isinstance(result, Place):
+            segment, place = result.segment, slice(result.offset, result.offset + size)
+            return lambda results: results[segment][place]
+        kept = values[self._layout.place(result) :][:size]
+        return lambda results: kept
 
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
-        """The table of calls, and stretches of it: address, number of rows, and whether they are made together."""
+        """The table of calls, and stretches of it: address, number of rows, and whether they are made together.
+
+        Products of matrices are stretches of no rows, with the number of the step in the place of an address.
+        """
         tables: list[NDArray[np.int64]] = []
         stages: list[tuple[int, int, bool]] = []
         first = _address(workspace.addresses)
         done = 0
-        for step, begin in zip(self._steps, workspace.begins, strict=True):
+        for k, (step, begin) in enumerate(zip(self._steps, workspace.begins, strict=True)):
+            if k in self._products:
+                stages.append((k, 0, False))
+                continue
             parts, wide = step.parts(self._lanes)
             shares = step.shares(threads)
             together = len(shares) > 1
@@ -250,14 +292,14 @@ class Loops:
                 table[wide == is_wide, 0] = library.addresses.get(step.function, 0)
             table[:, 1], table[:, 2:] = first + 8 * begin, parts
             tables.append(table)
-            if stages and not together and not stages[-1][2]:
+            if stages and not together and stages[-1][1] and not stages[-1][2]:
                 stages[-1] = (stages[-1][0], stages[-1][1] + len(parts), False)
             else:
                 stages.append((done, len(parts), together))
             done += len(parts)
         calls = np.concatenate(tables) if tables else np.empty((0, ROW // 8), np.int64)
         at = _address(calls)
-        return calls, [(at + ROW * row, count, together) for row, count, together in stages]
+        return calls, [(at + ROW * row if count else row, count, together) for row, count, together in stages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +311,7 @@ class _Workspace:
         addresses: that loops are given.
         begins: where in them those of each step begin.
         returned: which of them are in arrays that are returned: position, segment, and bytes from its beginning.
+        products: of matrices, by the numbers of their steps.
         tables: of calls, by the number of threads.
     """
 
@@ -276,6 +319,7 @@ class _Workspace:
     addresses: NDArray[np.int64]
     begins: list[int]
     returned: list[tuple[int, int, int]]
+    products: dict[int, Callable[[Sequence[Floats]], None]]
     tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]
 
     def stages(self, loops: Loops, threads: int) -> list[tuple[int, int, bool]]:
@@ -287,12 +331,12 @@ class _Workspace:
 
 
 def _operands(tape: BlockTape, each: Map) -> Sequence[Column]:
-    return tape.blocks[each.blocks[0]].operands if each.is_sum else each.leaves
+    return each.leaves if each.is_body else tape.blocks[each.blocks[0]].operands
 
 
 def _starts(tape: BlockTape, each: Map) -> Sequence[int]:
     """First references of the arrays that a map computes."""
-    return [tape.blocks[each.results[0]].start] if each.is_sum else each.starts
+    return each.starts if each.is_body else [tape.blocks[each.results[0]].start]
 
 
 def _address(array: NDArray[Any]) -> int:

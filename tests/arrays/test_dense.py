@@ -1,0 +1,214 @@
+"""Products of matrices kept as such: the same as written out entry by entry."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from looped import assert_same, both, unrolled
+
+import accumulus as acc
+from accumulus.arrays.residues import PRIME, matrix_product
+from accumulus.frontends.numpy import contractions
+from accumulus.frontends.record import record
+from accumulus.tape.blocks import MATMUL, BlockTape
+from accumulus.tape.error_bounds import blocks_with_bounds
+from accumulus.targets import targets
+
+RNG = np.random.default_rng(7)
+X = RNG.uniform(-1.0, 1.0, 60)
+A, B = RNG.uniform(-1.0, 1.0, (5, 6)), RNG.uniform(-1.0, 1.0, (4, 5))
+
+
+@pytest.fixture(autouse=True)
+def every_product(monkeypatch):
+    """Small products are kept, too."""
+    monkeypatch.setattr(contractions, "SMALLEST_MATRICES", 1)
+    monkeypatch.setattr(contractions, "SHORTEST_TERMS", 1)
+
+
+def layers(x):
+    return np.tanh(B @ np.tanh(A @ x[:6]))
+
+
+def net(w):
+    data, wanted = np.arange(12.0).reshape(4, 3) / 7.0, np.ones((4, 2))
+    W1, b1, W2, b2 = w[:12].reshape(3, 4), w[12:16], w[16:24].reshape(4, 2), w[24:26]
+    return np.mean((np.tanh(data @ W1 + b1) @ W2 + b2 - wanted) ** 2)
+
+
+def rectified(w):
+    W1, W2 = w[:24].reshape(4, 6), w[24:36].reshape(6, 2)
+    return np.sum((np.maximum(np.cos(X[:8]).reshape(2, 4) @ W1, 0.0) @ W2) ** 2, axis=0)
+
+
+def gram(x):
+    M = x.reshape(10, 6)
+    return np.sin(M.T @ M)
+
+
+def powers(x):
+    M = x[:9].reshape(3, 3)
+    return np.linalg.matrix_power(M, 3) @ (M @ x[:3])
+
+
+def residual(x):
+    h = x[:5]
+    for _ in range(3):
+        h = h + 0.1 * np.tanh(x[5:30].reshape(5, 5) @ h + x[30:35])
+    return h
+
+
+def mixed(x):
+    """Constants, two arrays and the arguments in one factor."""
+    left = np.concatenate([np.sin(x[:4]), np.ones(2), x[4:6] ** 2, np.cos(x[:4])]).reshape(3, 4)
+    right = np.stack([x[:4], np.arange(4.0), np.exp(x[:4])], axis=1)
+    return left @ right
+
+
+def repeated(x):
+    """One entry several times in a factor."""
+    return np.broadcast_to(x[:3], (4, 3)) @ np.outer(x[:3], np.ones(2)) + np.tile(x[3], (4, 5)) @ x[5:15].reshape(5, 2)
+
+
+def contracted(x):
+    T, M = x[:24].reshape(2, 3, 4), x[24:44].reshape(4, 5)
+    return np.einsum("abc,cd->dab", T, M), np.einsum("abc,abd->cd", T, np.cos(T)), np.tensordot(T, T, ([0, 2], [0, 2]))
+
+
+def stacked(x):
+    return (
+        np.matmul(x[:24].reshape(2, 3, 4), x[24:32].reshape(2, 4, 1))
+        + np.matmul(x[:12].reshape(3, 4), x[32:36])[:, None]
+    )
+
+
+def strided(x):
+    M = x.reshape(6, 10)
+    return M[:, :4] @ M[::2, 1:5].T @ M[:3, 5], M[:, ::2] @ M[0, 4::-1], M[::-1] @ x[10:20], M[1:4, 2:7].T @ x[:6:2]
+
+
+FUNCTIONS = [
+    layers, net, rectified, gram, powers, residual, mixed, repeated, contracted, stacked, strided,
+    lambda x: (A @ x[:6]) @ (B @ np.sin(A @ x[6:12]))[0] * x[0] if False else B @ (A @ x[:6]),
+    lambda x: x[:6] @ A.T @ B.T,
+    lambda x: np.dot(x[:30], x[30:]) * x[:2],
+    lambda x: np.inner(x[:20].reshape(4, 5), x[20:30].reshape(2, 5)) ** 2,
+    lambda x: np.vdot(np.sin(x[:30]), x[30:].reshape(5, 6)),
+    lambda x: np.outer(np.tanh(x[:5]), x[:6]) @ x[5:11],
+    lambda x: A @ np.where(x[:6] > 0.1, x[:6], 0.0) + np.where(A @ x[6:12] > 0.0, A @ x[6:12], 0.0),
+    lambda x: np.tanh(x[:12].reshape(2, 6) @ A.T) @ B.T,
+    lambda x: np.sum(A @ x[:6].reshape(6, 1) * x[6], axis=0),
+    lambda x: np.zeros((2, 3)) @ x[:3] + np.ones((2, 3)) @ x[3:6],
+]  # fmt: skip
+
+
+def products(tape):
+    return [block.shape for block in tape.blocks if block.code == MATMUL]
+
+
+@pytest.mark.parametrize("sparse", [None, "csr"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_products_compute_what_is_written_out(function, sparse):
+    looped, found, expected = both(function, X, sparse=sparse)
+    assert products(looped.compile(X).recording.tape)
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"effort": "fast"}])
+@pytest.mark.parametrize("function", [layers, net, gram, contracted, strided])
+def test_every_option_computes_the_same(function, options):
+    _, found, expected = both(function, X, **options)
+    assert_same(found, expected)
+
+
+def test_batches_copies_and_reports():
+    points = RNG.uniform(-1.0, 1.0, (5, 60))
+    with unrolled(0):
+        jac = acc.jacobian(net, cache=False)
+        single = [jac(x) for x in points]
+        assert np.array_equal(jac.batch(points, threads=2), single)
+        assert np.array_equal(pickle.loads(pickle.dumps(jac.compile(X)))(points[1]), single[1])
+        report = jac.report()
+    assert (4, 3, 4) in [body.shape for body in report.bodies]
+    assert "product of 4×3 and 3×4" in str(report)
+    with unrolled(0):
+        assert acc.check(net, X).passed
+
+
+def test_small_products_are_multiplications_and_sums(monkeypatch):
+    monkeypatch.setattr(contractions, "SMALLEST_MATRICES", 31)
+    with unrolled(0):
+        assert not products(record(layers, [X], arrays=True).tape)
+        assert products(record(lambda x: A @ x[:12].reshape(6, 2), [X], arrays=True).tape) == [(5, 6, 2)]
+
+
+@pytest.mark.parametrize("target", targets())
+def test_whole_numbers_jump_where_numpys_do(target):
+    """Sums of products of whole numbers are exact, whatever their order."""
+    M = RNG.integers(-9, 9, (6, 10)).astype(float)
+
+    def f(x):
+        y = M @ x[:10]
+        return np.floor(y / 3.0), np.where(M.T @ y > 0.0, 1.0, x[:10]), np.maximum(M @ x[10:20], 0.0)
+
+    x = RNG.integers(-9, 9, 60).astype(float)
+    with unrolled(0):
+        values, _ = acc.value_and_jacobian(f, target=target, cache=False)(x)
+    for value, expected in zip(values, f(x), strict=True):
+        assert np.array_equal(value, expected)
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_bounds_of_products_hold(m, k, n, seed):
+    rng = np.random.default_rng(seed)
+    tape = BlockTape(m * k + k * n)
+    squares = tape.apply("multiply", np.arange(tape.inputs), np.arange(tape.inputs))
+    left, right = squares[: m * k].reshape(m, k), squares[m * k :].reshape(n, k).T
+    tape.outputs = tape.matmul(left, right).ravel()
+    x = rng.normal(size=(tape.inputs, 3)) * 10.0 ** rng.integers(-3, 3, (tape.inputs, 1))
+    values, bounds = blocks_with_bounds(tape, list(x))
+    exact = np.einsum(
+        "mkp,nkp->mnp", *(part.reshape(-1, k, 3) for part in np.split(x.astype(np.longdouble) ** 2, [m * k]))
+    )
+    assert (abs(values - exact.reshape(-1, 3)) <= bounds).all()
+    assert (bounds <= 1e-12 * abs(exact).reshape(-1, 3) + 1e-300).all()
+    np.testing.assert_allclose(tape.evaluate(x), values)
+    np.testing.assert_allclose(tape.evaluate(x[:, 0]), values[:, 0])
+
+
+@given(st.integers(1, 4), st.integers(1, 40), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_products_of_residues_are_exact(m, k, n, seed):
+    rng = np.random.default_rng(seed)
+    left, right = (rng.integers(PRIME - 3, PRIME + 5, shape, np.uint32) for shape in ((m, k), (k, n)))
+    left[0], right[:, 0] = rng.integers(0, PRIME, k), rng.integers(0, PRIME, k)
+    found = matrix_product(left, right)
+    assert (found <= PRIME + 4).all()
+    assert np.array_equal(found % PRIME, left.astype(object) @ right.astype(object) % PRIME)
+
+
+LABELS = "abcd"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(LABELS), min_size=1, max_size=3, unique=True), min_size=2, max_size=3),
+    st.lists(st.integers(1, 4), min_size=4, max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_any_contraction(terms, lengths, random):
+    sizes = dict(zip(LABELS, lengths, strict=True))
+    present = sorted({label for term in terms for label in term})
+    result = "".join(random.sample(present, random.randint(0, min(3, len(present)))))
+    subscripts = ",".join("".join(term) for term in terms) + "->" + result
+    shapes = [tuple(sizes[label] for label in term) for term in terms]
+    count = sum(int(np.prod(shape)) for shape in shapes)
+
+    def f(x):
+        parts = np.split(np.tanh(x), np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
+        arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return np.sin(np.einsum(subscripts, *arrays)) * x[0] ** 2
+
+    _, found, expected = both(f, np.random.default_rng(random.randint(0, 99)).uniform(-1, 1, count), effort="fast")
+    assert_same(found, expected)
