@@ -185,6 +185,23 @@ def test_results_are_the_callers_own():
     assert len(jac.pattern) == len(values)
 
 
+@pytest.mark.parametrize("entries", [slice(2), slice(26), slice(40), slice(7, 30), slice(46, 48), slice(20, 48)])
+def test_entries_beside_all_nonzeros_are_zeros(entries):
+    def f(x):
+        return np.sum(np.sin(x[entries]) ** 2)
+
+    expected = np.zeros(48)
+    expected[entries] = np.sin(2.0 * X[entries])
+    with unrolled(0):
+        jac = acc.jacobian(f, cache=False)
+        jac(X)
+        for _ in range(3):
+            junk = [np.full(48 * k, 7.0) for k in range(1, 40) for _ in range(9)]  # memory that holds no zeros
+            del junk
+            np.testing.assert_allclose(jac(X), expected, atol=1e-12)
+            np.testing.assert_allclose(jac.batch(np.stack([X] * 5)), [expected] * 5, atol=1e-12)
+
+
 def test_programs_travel():
     with unrolled(0):
         jac = acc.jacobian(volumes, sparse=True, cache=False)

@@ -74,9 +74,10 @@ class _Operand:
             rows, columns = self._strides
             return as_strided(values[self._start :], self._shape, (_SIZE * rows, _SIZE * columns)), None
         matrix, table = np.empty(self._shape), self._table
+        assert table is not None
 
-        def fill() -> None:
-            np.take(values, table, out=matrix, mode="clip")  # type: ignore[arg-type]  # "raise" would take a copy
+        def fill(table: NDArray[np.intp] = table) -> None:
+            np.take(values, table, out=matrix, mode="clip")  # "raise" would take a copy
 
         fill()
         return matrix, None if self._is_constant else fill

@@ -83,10 +83,11 @@ class Returned:
             references = tape.outputs[segment.outputs]
             self.cleared.append(False)
             positions = segment.positions
-            if not isinstance(positions, slice):
+            if not segment.is_filled:
                 if SPARSE * len(references) < segment.length:
                     self.cleared[k] = True
-                    self.copies.append(Copy(column(references), Place(k, 0), positions.astype(np.int32)))
+                    into = np.arange(segment.length, dtype=np.int32)[positions]
+                    self.copies.append(Copy(column(references), Place(k, 0), into))
                     taken.update(self._owners.of_column(column(references)))
                     continue
                 every = np.full(segment.length, zero, np.int64)

@@ -6,7 +6,8 @@ array of numbers, the workspace; what is returned is stored in the arrays that a
 
 Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
 step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
-function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each. Products of matrices are BLAS's, between loops.
+function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
+Products of matrices are BLAS's, between loops.
 """
 
 from __future__ import annotations
