@@ -29,6 +29,8 @@ from accumulus.search.plans.plan_files import load_plan, save_plan
 from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
+    from accumulus.frontends.numpy.assembling import assemble
+    from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
     from accumulus.graph import generators as graphs
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
@@ -48,6 +50,7 @@ __all__ = [
     "Tape",
     "Trace",
     "algebra",
+    "assemble",
     "check",
     "errors",
     "expressions",
@@ -56,6 +59,7 @@ __all__ = [
     "jacobian",
     "load_graph",
     "load_plan",
+    "map",
     "methods",
     "optimise",
     "plan",
@@ -72,8 +76,10 @@ _LATER = {
     "ExpressionSet": "accumulus.theory.algebra.sets",
     "LineGraph": "accumulus.theory.graphs.line",
     "algebra": "accumulus.theory.algebra",
+    "assemble": "accumulus.frontends.numpy.assembling",
     "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
+    "map": "accumulus.frontends.numpy.mapping",
 }
 
 

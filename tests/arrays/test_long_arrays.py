@@ -84,9 +84,9 @@ def structured(x):
     }
 
 
-def _added_at(x):
-    result = np.zeros(10)
-    np.add.at(result, np.arange(48) % 7, np.sin(x))
+def _multiplied_at(x):
+    result = np.ones(10)
+    np.multiply.at(result, np.arange(48) % 7, np.sin(x))
     return result
 
 
@@ -250,7 +250,7 @@ def test_loops_over_short_arrays_are_written_out():
         lambda x: np.cumsum(x * x),
         lambda x: np.max(x * x) * x,
         lambda x: np.linalg.solve(np.eye(3) + np.outer(x[:3], x[3:6]), x[:3]),
-        _added_at,
+        _multiplied_at,
     ],
 )
 def test_what_has_no_loops_is_written_out(function):

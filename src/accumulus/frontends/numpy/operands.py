@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.recorder import References
 from accumulus.tape.blocks import BlockTape
@@ -113,6 +114,13 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
     """
     if isinstance(value, Operand):
         if value.tape is not tape:
+            if isinstance(tape, InnerTape) and tape.is_within(value.tape):
+                return tape.take(value.tape, value.entries, value.boolean), value.boolean
+            if isinstance(value.tape, InnerTape) and value.tape.is_within(tape):
+                raise refuse(
+                    "What one instance of a repeated function computes is used outside of it here. Let the function "
+                    "return it."
+                )
             raise refuse(
                 "A value of another recording is used here: it was kept (in a global, an attribute, a cache) by an "
                 "earlier call of the function. Let the function compute it anew from its arguments."

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
 from accumulus.frontends.numpy.refusals import no_decision, no_number
 from accumulus.frontends.numpy.table import PROTOCOLS
@@ -33,6 +34,12 @@ def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
     return (TracedBoolean if boolean else TracedScalar)(tape, reference)
 
 
+def _innermost(tape: Tape) -> Tape:
+    """The tape that is recorded on: that of a body, which may use values of the tapes around it."""
+    active = ACTIVE.tape
+    return active if isinstance(active, InnerTape) and active.is_within(tape) else tape
+
+
 class Traced(Operand):
     """What scalars and arrays have in common: NumPy's protocols, and the conversions that only constants have."""
 
@@ -42,10 +49,10 @@ class Traced(Operand):
         record = PROTOCOLS.get(method)
         if record is None:
             raise refuse(f"np.{ufunc.__name__}.{method} cannot be recorded.")
-        return record(self.tape, ufunc, inputs, keywords)
+        return record(_innermost(self.tape), ufunc, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
-        return PROTOCOLS["__array_function__"](self.tape, function, arguments, keywords)
+        return PROTOCOLS["__array_function__"](_innermost(self.tape), function, arguments, keywords)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return np

@@ -271,8 +271,6 @@ def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[
 def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
     array, index, *values = inputs
-    if isinstance(tape, BlockTape):
-        raise tape.abandon()
     if not isinstance(array, TracedArray):
         if depends(inputs):
             raise refuse(FILLING)
@@ -286,9 +284,40 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
     others = [
         np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values
     ]
+    if isinstance(tape, BlockTape):
+        if row.name != "add":
+            raise tape.abandon()
+        _add_at(tape, array.references, positions.ravel(), references_of(tape, values[0], array.boolean))
+        return
+    check_length(positions.size)
     join, flat = row.bind(tape), array.references.flat
     for position, *arguments in zip(positions.ravel().tolist(), *others, strict=True):
         flat[position] = join(int(flat[position]), *arguments)
+
+
+def _add_at(tape: BlockTape, references: References, positions: References, values: References) -> None:
+    """Add values to the entries at positions, which may come several times: one block of sums."""
+    terms = np.broadcast_to(values, positions.shape) if values.ndim == 0 else values.reshape(-1)
+    order = np.argsort(positions, kind="stable")
+    ordered = positions[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-1))
+    places = ordered[first]
+    before = references.flat[places]
+    kept = before != tape.constant(0.0)  # what was there comes first, unless it is nothing
+    together = np.insert(terms[order], first[kept], before[kept])
+    begins = first + np.concatenate([[0], np.cumsum(kept)[:-1]])
+    references.flat[places] = _sums(tape, together, begins)
+
+
+def _sums(tape: BlockTape, terms: References, begins: References) -> References:
+    """The sum of each segment of the terms; one term is its own."""
+    lengths = np.diff(np.append(begins, len(terms)))
+    found = terms[begins]
+    several = lengths > 1
+    if several.any():
+        counts = lengths[several]
+        found[several] = tape.sums(terms[np.repeat(several, lengths)], np.append(0, np.cumsum(counts)))
+    return found
 
 
 def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:

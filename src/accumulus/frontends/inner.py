@@ -1,0 +1,75 @@
+"""A tape for one instance of what is repeated, which takes what it uses of the tape around it as further inputs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.operations import INPUT, OPERATIONS
+from accumulus.tape.passes import moved, rows_of
+from accumulus.tape.tape import Tape
+
+__all__ = ["InnerTape"]
+
+#: Which arguments operations have, by code.
+_ARGUMENTS: Final = np.array([[k < row.arity for k in range(3)] for row in OPERATIONS])
+
+
+class InnerTape(Tape):
+    """The tape of a body while it is recorded.
+
+    Args:
+        own: inputs that it is called with.
+        outer: the tape around it, if there is one; values of it may be used.
+    """
+
+    __slots__ = ("_taken", "outer", "own")
+
+    def __init__(self, own: int, outer: Any = None) -> None:
+        super().__init__(own, signed_zeros=outer is not None and outer.signed_zeros)
+        self.own, self.outer = own, outer
+        self._taken: dict[int, int] = {}
+
+    def is_within(self, tape: object) -> bool:
+        """Whether this is the body of something that is recorded on `tape`, however deep inside."""
+        return self.outer is tape or (isinstance(self.outer, InnerTape) and self.outer.is_within(tape))
+
+    def take(self, tape: Any, entries: Any, boolean: bool) -> Any:
+        """Entries of a tape around this one, one or an array of them, as entries of this one."""
+        if isinstance(self.outer, InnerTape) and self.outer is not tape:
+            entries = self.outer.take(tape, entries, boolean)
+        if isinstance(entries, int):
+            return self._take(entries, boolean)
+        distinct, where = np.unique(entries, return_inverse=True)
+        found = [self._take(reference, boolean) for reference in distinct.tolist()]
+        return np.array(found, np.int64)[where].reshape(entries.shape)
+
+    def _take(self, reference: int, boolean: bool) -> int:
+        if reference < 0:
+            return self.constant(self.outer.value_of(reference))
+        place = self._taken.get(reference)
+        if place is None:  # an input between operations; `closed` brings it to the front
+            place = self._taken[reference] = len(self.codes)
+            self.codes.append(INPUT)
+            self.first.append(0)
+            self.second.append(0)
+        # truth values are numbers where a body takes them
+        return self.apply("not_equal", place, self.constant(0.0)) if boolean else place
+
+    def closed(self) -> tuple[Tape, NDArray[np.int64]]:
+        """The same as a tape on which all inputs come first, and the references that those behind its own stand for."""
+        rows = rows_of(self)
+        taken = np.fromiter(self._taken.values(), np.int64)
+        computed = np.flatnonzero(rows[:, 0] != INPUT)
+        inputs = self.own + len(taken)
+        new = np.zeros(len(rows), np.int64)
+        new[: self.own] = np.arange(self.own)
+        new[taken] = np.arange(self.own, inputs)
+        new[computed] = np.arange(inputs, len(rows))
+        placed = np.zeros_like(rows)
+        placed[inputs:] = rows[computed]
+        placed[inputs:, 1:] = np.where(_ARGUMENTS[placed[inputs:, 0]], moved(placed[inputs:, 1:], new), 0)
+        tape = Tape.of_rows(inputs, placed, self.constants, moved(self.outputs, new).tolist())
+        return tape, np.fromiter(self._taken, np.int64)

@@ -1,0 +1,225 @@
+"""Functions that are run many times over: recorded once, as a body, and written down for all instances together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE, check_length, recording_on
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.patching import patched, replaced
+from accumulus.frontends.numpy.scalars import Traced
+from accumulus.frontends.trees import Structure, flatten, unflatten
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
+
+_NOT_EQUAL = BY_NAME["not_equal"].code
+#: Shape of an array or a number of one instance, and whether it is of truth values.
+Place = tuple[tuple[int, ...], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One instance of a function.
+
+    Attributes:
+        tape: its inputs are the entries of the arguments, then what it takes from the tape around it; its outputs the
+            entries of the results.
+        taken: references that it takes from there.
+        structure: of the result.
+        results: its leaves.
+    """
+
+    tape: Tape
+    taken: NDArray[np.int64]
+    structure: Structure
+    results: tuple[Place, ...]
+
+
+def recorded_body(
+    function: Callable[..., Any], arguments: Sequence[tuple[Structure, Sequence[Place]]], outer: Tape | BlockTape | None
+) -> Body:
+    """Record a function on arguments of its own.
+
+    Args:
+        arguments: of one instance: the structure of each, and its leaves.
+        outer: the tape that is being recorded on, whose values the function may use, too.
+
+    Raises:
+        ArgumentError: for results that are not real numbers, arrays of them, or containers of those.
+        TraceError: for what cannot be recorded.
+        Exception: what the function itself raises.
+    """
+    own = sum(int(np.prod(shape)) for _, leaves in arguments for shape, _ in leaves)
+    inner = InnerTape(own, outer)
+    traced, first = [], 0
+    for structure, leaves in arguments:
+        parts = []
+        for shape, boolean in leaves:
+            size = int(np.prod(shape))
+            references = np.arange(first, first + size).reshape(shape)
+            first += size
+            if boolean:  # truth values are numbers where a body takes them
+                zero = inner.constant(0.0)
+                truths = [inner.apply("not_equal", reference, zero) for reference in references.ravel().tolist()]
+                references = np.array(truths, np.int64).reshape(shape)
+            references.flags.writeable = False
+            parts.append(make(inner, references if shape else int(references), boolean))
+        traced.append(unflatten(structure, parts))
+    with recording_on(inner, ACTIVE.place):
+        try:
+            with patched(function):
+                result = replaced(function)(*traced)
+        finally:
+            refusal = ACTIVE.refusal
+    if refusal is not None:
+        ACTIVE.refusal = refusal  # what the function has caught counts for what is around it
+        if outer is None:
+            raise refusal[0]
+    structure, results = flatten(result)
+    found: list[int] = []
+    places: list[Place] = []
+    for path, leaf in results:
+        boolean = _is_boolean(leaf, path)
+        references = references_of(inner, leaf, boolean)
+        found += references.ravel().tolist()
+        places.append((references.shape, boolean))
+    inner.outputs = found
+    if outer is not None and not isinstance(outer, BlockTape):
+        outer.folded_zero_signs |= inner.folded_zero_signs
+    tape, taken = inner.closed()
+    return Body(tape, taken, structure, tuple(places))
+
+
+def _is_boolean(leaf: Any, path: str) -> bool:
+    """Whether a leaf of a result is truth values; others have to be real numbers."""
+    if isinstance(leaf, Traced):
+        return bool(leaf.boolean)
+    return as_numbers(leaf, path, "fiubO").dtype.kind == "b"
+
+
+def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
+    """A leaf of a result of one instance as an array.
+
+    Raises:
+        ArgumentError: if it is not numbers.
+    """
+    array = np.asarray(leaf)
+    if array.dtype.kind not in kinds or leaf is None:
+        what = f"{type(leaf).__name__} {leaf!r:.60}"
+        raise ArgumentError(
+            f"the function returned {what}{' at ' + path if path else ''} for one instance; expected real numbers, "
+            "arrays of them, or lists, tuples and dicts of those"
+        )
+    return array
+
+
+def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> Any:
+    """The results of a body for so many instances, in the function's structure, each with one more axis in front.
+
+    Args:
+        columns: what the instances take, one for each input of the body that is its own.
+    """
+    if not count:
+        empty = [TracedArray(tape, np.empty((0, *shape), np.int64), boolean=boolean) for shape, boolean in body.results]
+        return unflatten(body.structure, empty)
+    operands = [*columns, *(Range(reference, 0, count) for reference in body.taken.tolist())]
+    if isinstance(tape, BlockTape):
+        found = _in_blocks(tape, body.tape, operands, count)
+    else:
+        check_length(count * max(body.tape.operations, 1))
+        found = _written_out(tape, body.tape, operands, count)
+    leaves, first = [], 0
+    for shape, boolean in body.results:
+        size = int(np.prod(shape))
+        entries = np.empty((count, size), np.int64)
+        for k in range(size):
+            entries[:, k] = references_in(found[first + k])
+        first += size
+        leaves.append(TracedArray(tape, entries.reshape(count, *shape), boolean=boolean))
+    return unflatten(body.structure, leaves)
+
+
+def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
+    """Each instance, operation by operation."""
+    numbers = [tape.constant(value) for value in body.constants]
+    rows = [(body.codes[k], body.arguments(k)) for k in range(body.inputs, len(body))]
+    results = np.empty((len(body.outputs), count), np.int64)
+    for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
+        values = list(given)
+
+        def at(reference: int, values: list[int] = values) -> int:
+            return numbers[-1 - reference] if reference < 0 else values[reference]
+
+        for code, arguments in rows:
+            found = [at(argument) for argument in arguments]
+            if code == _NOT_EQUAL and (truth := _truth(tape, found)) is not None:
+                values.append(truth)
+            else:
+                values.append(tape.apply_code(code, found))
+        results[:, instance] = [at(output) for output in body.outputs]
+    return list(map(column, results))
+
+
+def _truth(tape: Tape, references: Sequence[int]) -> int | None:
+    """The truth value of which it is asked whether it is not 0; None if it is anything else."""
+    truth, zero = max(references), min(references)
+    return truth if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0 else None
+
+
+def _in_blocks(tape: BlockTape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
+    """A block for each operation; what depends on constants only is computed, and what is the same for all is once."""
+    columns: list[Column | None] = list(operands)
+    numbers: dict[int, Any] = {}  # values of what is constant, a number or one for each instance
+    for k, operand in enumerate(operands):
+        if (isinstance(operand, Range) and max(operand.start, operand.references[-1]) < 0) or (
+            not isinstance(operand, Range) and int(operand.max()) < 0
+        ):
+            references = operand.start if isinstance(operand, Range) and operand.step == 0 else references_in(operand)
+            numbers[k] = tape.constants[-1 - np.asarray(references)]
+    uses = Counter(a for k in range(body.inputs, len(body)) for a in set(body.arguments(k)))
+    uses.update(set(body.outputs))
+
+    def value(reference: int) -> Any:
+        return body.value_of(reference) if reference < 0 else numbers[reference]
+
+    def at(reference: int) -> Column:
+        if reference < 0:
+            return Range(tape.constant(body.value_of(reference)), 0, count)
+        known = columns[reference]
+        if known is None:
+            constants = np.asarray(tape.constant_array(np.asarray(numbers[reference], np.float64)))
+            known = column(constants) if constants.shape else Range(int(constants), 0, count)
+            columns[reference] = known
+        return known
+
+    for reference in range(body.inputs, len(body)):
+        arguments = body.arguments(reference)
+        code = body.codes[reference]
+        if all(a < 0 or a in numbers for a in arguments):
+            columns.append(None)
+            numbers[reference] = OPERATIONS[code].evaluate(*map(value, arguments))
+        else:
+            found = [at(a) for a in arguments]
+            shared = all(isinstance(each, Range) and each.step == 0 for each in found)
+            if shared:
+                found = [Range(each.start, 0, 1) for each in found if isinstance(each, Range)]
+            result = tape.apply_code(code, found)
+            columns.append(Range(result.start, 0, count) if shared else result)
+        for a in set(arguments):
+            uses[a] -= 1
+            if not uses[a]:
+                numbers.pop(a, None)
+    return [at(output) for output in body.outputs]
