@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
+from accumulus.arrays.jacobian import differentiate
+from accumulus.arrays.scans import Factor, Recurrence
+from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
+from accumulus.graph.linearize import linearize
+from accumulus.options import Options
 from accumulus.rewriting.bodies import optimise_bodies
+from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN, BlockTape, Range, column
 from accumulus.tape.error_bounds import blocks_with_bounds
 from accumulus.tape.evaluate import evaluate
@@ -108,7 +115,7 @@ def written_out(tape):
     return flat
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_blocks_compute_what_is_written_out(seed):
     tape = random_program(seed)
@@ -184,3 +191,79 @@ def test_what_is_taken_has_to_be_there(reference, match):
     body.outputs = [body.apply("sin", 0)]
     with pytest.raises(acc.errors.ArgumentError, match=match):
         tape.scan(body, lambda results: [column(reference(results))], np.arange(4))
+
+
+# Derivatives -----------------------------------------------------------------------------------------------------
+
+
+def options():
+    return Options(effort="fast", objective="operations", cache=False)
+
+
+def jacobian_of(tape, point):
+    found = differentiate(tape, range(tape.inputs), options(), Deadline(60.0))
+    values = computed("llvm", found.tape, fuse(found.tape), point)
+    interpreted = found.tape.evaluate(point)
+    np.testing.assert_allclose(interpreted, values, rtol=1e-9, atol=1e-12)
+    matrix = np.zeros((len(tape.outputs), tape.inputs))
+    matrix[found.rows, found.columns] = values[found.values :]
+    return values[: found.values], matrix
+
+
+def written_jacobian(tape, point):
+    flat = written_out(tape)
+    linearization = linearize(flat)
+    accumulation = find_plan(linearization.graph, Options(method="forward", cache=False)).accumulation
+    values, entries = evaluate(emit(accumulation), list(point)), sorted(accumulation.entries)
+    matrix = np.zeros((len(tape.outputs), tape.inputs))
+    of_root = {}
+    for (root, terminal), value in zip(entries, values[len(flat.outputs) :], strict=True):
+        of_root.setdefault(root, []).append((linearization.columns[terminal], value))
+    for row, root in enumerate(linearization.rows):
+        for column_, value in of_root.get(root, []):
+            matrix[row, column_] = value
+    return values[: len(flat.outputs)], matrix
+
+
+WAYS = {"forward": False, "reverse": True, "cheapest": None}
+
+
+def force(monkeypatch, way):
+    if WAYS[way] is None:
+        return
+    one = Recurrence._way
+
+    def only(self, above, below, is_reverse, limit):
+        if is_reverse == WAYS[way] or (self._reverse is None):
+            return one(self, above, below, is_reverse, limit)
+        return None
+
+    monkeypatch.setattr(Recurrence, "_way", only)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_derivatives_are_those_of_what_is_written_out(way, monkeypatch, seed):
+    with monkeypatch.context() as patch:
+        force(patch, way)
+        tape = random_program(seed)
+        point = np.random.default_rng(seed).uniform(-1.0, 1.0, 6)
+        values, found = jacobian_of(tape, point)
+    expected_values, expected = written_jacobian(tape, point)
+    np.testing.assert_allclose(values, expected_values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+def test_what_goes_wrong_inside_is_found(way, monkeypatch):
+    """Products of local derivatives are held against the derivatives themselves."""
+    force(monkeypatch, way)
+    monkeypatch.setattr(Factor, "times", lambda self, body, inputs, other: body.multiply(body.constant(2.0), other))
+    tape = BlockTape(inputs=4)
+    body = Tape(2)
+    body.outputs = [body.multiply(body.apply("sin", 0), 1)]
+    tape.scan(body, lambda r: [column(np.append(0, r[0].references[:-1])), Range(1, 1, 3)], np.arange(4))
+    tape.outputs = tape.blocks[-1].results.references[-1:]
+    with pytest.raises(acc.errors.VerificationError):
+        jacobian_of(tape, np.ones(4))

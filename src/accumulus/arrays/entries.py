@@ -37,6 +37,13 @@ class Entries:
     def __len__(self) -> int:
         return len(self.heads)
 
+    def chosen(self, which: NDArray[np.bool_]) -> Entries:
+        """Some of the entries."""
+        if which.all():
+            return self
+        values = None if self.values is None else selected(self.values, which)
+        return Entries(selected(self.heads, which), selected(self.tails, which), values)
+
 
 def selected(operands: Column, chosen: Column | NDArray[np.bool_]) -> Column:
     """Some entries of a column, by position, or by a mask."""
@@ -108,12 +115,15 @@ class Products:
                 product = self._product(inner, other)
                 assert product is not None
 
-                if self._is_rounded(product):
-                    zero = Range(self.tape.constant(0.0), 0, len(product))
-                    branches = [product, zero] if sense else [zero, product]
-                    return self.tape.apply_code(_SELECT, [condition, *branches])
-                return self.tape.compute(_where if sense else _where_not, [condition, product])
+                return self.guarded(product, condition, sense)
         return self._combined("multiply", a, b)
+
+    def guarded(self, values: Column, condition: Column, sense: bool) -> Column:
+        """Values where a condition holds, or where it does not; else 0."""
+        if self._is_rounded(values):
+            zero = Range(self.tape.constant(0.0), 0, len(values))
+            return self.tape.apply_code(_SELECT, [condition, *([values, zero] if sense else [zero, values])])
+        return self.tape.compute(_where if sense else _where_not, [condition, values])
 
     def _combined(self, name: str, a: Column, b: Column) -> Column:
         """An operation on two columns; of constants that are combined, what they stand for is known."""

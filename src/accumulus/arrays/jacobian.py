@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.dense import of_product
 from accumulus.arrays.entries import Entries, Products, distinct, positions, selected
+from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
@@ -88,16 +89,20 @@ class _Accumulating:
         self.edges: dict[tuple[int, int], list[Entries]] = {}
         self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
         self.bodies: list[tuple[int, int]] = []
+        #: Vertices whose results depend on earlier ones of their own, and the ways through them, as far as known.
+        self.recurrences: dict[int, Recurrence] = {}
+        self._ways: dict[int, Way] = {}
 
     def result(self) -> ArrayJacobian:
         maps = fuse(self.given)
         for each in maps:
             self.options.tell(self.deadline, "plan")
-            assert each.steps is None, "recurrences are not differentiated yet"
             if each.is_sum:
                 self._add_sums(each)
             elif each.shape is not None:
                 self._add_product(each)
+            elif each.steps is not None:
+                self._add_recurrence(each)
             else:
                 self._add_body(each)
         outputs = self.given.outputs
@@ -168,6 +173,64 @@ class _Accumulating:
                 known = None if number == 1.0 else outputs[output]
                 self._add_edges(position, blocks[position].results, each.leaves[leaf], known)
 
+    def _add_recurrence(self, each: Map) -> None:
+        (position,) = each.blocks
+        block, count = self.given.blocks[position], each.count
+        assert each.steps is not None
+        own = [(r >= block.start) & (r < block.start + block.size) for r in map(references_in, each.leaves)]
+        rows, active = self._active_parts(each, own)
+        tape, entries = self._accumulate(each.body, tuple(active))
+        self.bodies.append((count, tape.operations))
+        body, opened = opened_labels(tape, [place for _, _, place in entries])
+        kept = sorted({reference for label in opened for reference in label.references if reference >= body.inputs})
+        body.outputs = [*body.outputs[: len(each.starts)], *kept]
+
+        def operands(results: list[Range]) -> list[Column]:
+            for start, found in zip(each.starts, results, strict=False):
+                self.moved[start : start + count] = found.references
+            return [self._column_at(leaf) for leaf in each.leaves]
+
+        results = self.made.scan(body, operands, each.steps)
+        columns = operands(results)  # an equal one may have been there before
+        places: dict[int, Column] = dict(enumerate(columns))
+        places.update(zip(kept, results[len(each.starts) :], strict=True))
+        slots = [leaf for leaf in active if own[leaf].any()]
+        inner: dict[tuple[int, int], Factor] = {}
+        for (row, leaf, _), label in zip(entries, opened, strict=True):
+            factor = label.factor(self.made, places, count)
+            if factor.number == 0.0:
+                continue
+            start, outside = each.starts[row], ~own[leaf]
+            if outside.any():
+                heads, values = Range(start, 1 if count > 1 else 0, count), factor.closed(self.products, count)
+                chosen = Range(0, 1, count) if outside.all() else outside
+                values = None if values is None else selected(values, chosen)
+                self._add_edges(position, selected(heads, chosen), selected(each.leaves[leaf], chosen), values)
+            if leaf in slots:
+                inner[rows.index(row), slots.index(leaf)] = factor
+        for row in rows:
+            self.active[each.starts[row] : each.starts[row] + count] = True
+        if inner:
+            outputs = [(each.starts[row] - block.start) // count for row in rows]
+            leaves = [each.leaves[leaf] for leaf in slots]
+            self.recurrences[position] = Recurrence(block.start, count, each.steps, outputs, leaves, inner)
+
+    def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
+        """Which outputs and which leaves of a recurrence depend on what derivatives are wanted by."""
+        leaves = [references_in(leaf) for leaf in each.leaves]
+        count = each.count
+        outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, own, strict=True)]
+        active = {k for k, references in enumerate(outside) if self.active[references].any()}
+        from_own = [{start for start in each.starts if ((r >= start) & (r < start + count)).any()} for r in leaves]
+        depends = dependences(each.body)
+        while True:
+            rows = [row for row, on in enumerate(depends) if on & active]
+            starts = {each.starts[row] for row in rows}
+            further = {k for k, taken in enumerate(from_own) if taken & starts} - active
+            if not further:
+                return rows, sorted(active)
+            active |= further
+
     def _is_active(self, leaf: Column) -> bool:
         references = references_in(leaf)
         return bool(self.active[references[references >= 0]].any())
@@ -198,10 +261,13 @@ class _Accumulating:
             of.setdefault(head, []).extend(entries)
         blocks = self.given.blocks
         places = [
-            (len(self.given), len(self.given.outputs)) if v == _OUTPUTS else (blocks[v].start, blocks[v].count)
+            (len(self.given), len(self.given.outputs)) if v == _OUTPUTS else (blocks[v].start, blocks[v].size)
             for v in vertices
         ]
-        return [(*place, of.get(vertex, [])) for place, vertex in zip(places, vertices, strict=True)]
+        return [
+            (*place, of.get(vertex, []), self.recurrences.get(vertex))
+            for place, vertex in zip(places, vertices, strict=True)
+        ]
 
     # Elimination between arrays ----------------------------------------------------------------------------------
 
@@ -258,7 +324,14 @@ class _Accumulating:
     def _cost(self, vertex: int) -> int:
         block = self.given.blocks[vertex]
         above, below = self._edges_at(vertex)
-        into, out_of = np.zeros((2, block.count), np.int64)
+        if vertex in self.recurrences and above and below:
+            if vertex not in self._ways:
+                way = self.recurrences[vertex].cheapest(self._entries_of(above), self._entries_of(below), MOST)
+                if way is None:
+                    return MOST + 1
+                self._ways[vertex] = way
+            return self._ways[vertex].products
+        into, out_of = np.zeros((2, block.size), np.int64)
         for counts, keys, side in ((into, above, 1), (out_of, below, 0)):
             for key in keys:
                 for entries in self.edges[key]:
@@ -267,18 +340,48 @@ class _Accumulating:
                         low = min(places.start, places.start + places.step * (places.count - 1))
                         counts[low : low + places.count] += 1
                     else:
-                        np.add(counts, np.bincount(references_in(places), minlength=block.count), out=counts)
+                        np.add(counts, np.bincount(references_in(places), minlength=block.size), out=counts)
         return int(into @ out_of)
+
+    def _entries_of(self, keys: Sequence[tuple[int, int]]) -> list[Entries]:
+        return [entries for key in keys for entries in self.edges[key]]
+
+    def _pass_through(self, vertex: int) -> None:
+        """Derivatives of a recurrence's results by what it takes from outside, or of what depends on it by its results,
+        in the place of those by its steps.
+        """
+        above, below = self._edges_at(vertex)
+        if not above or not below:
+            return
+        way = self._ways[vertex]
+        keys = above if way.is_reverse else below
+        passed = self.recurrences[vertex].entries(way, self._entries_of(keys), self.products)
+        ends = references_in(passed.heads if way.is_reverse else passed.tails)
+        for key in keys:
+            other = key[0] if way.is_reverse else key[1]
+            if other == _INPUTS:
+                inside = ends < self.given.inputs
+            elif other == _OUTPUTS:
+                inside = ends >= len(self.given)
+            else:
+                block = self.given.blocks[other]
+                inside = (ends >= block.start) & (ends < block.start + block.size)
+            self.edges[key] = [passed.chosen(inside)] if inside.any() else []
 
     def _eliminate_vertex(self, vertex: int) -> None:
         block = self.given.blocks[vertex]
+        if vertex in self.recurrences:
+            self._pass_through(vertex)
         above, below = self._edges_at(vertex)
+        for ends in (*above, *below):
+            self._ways.pop(ends[0], None)
+            self._ways.pop(ends[1], None)
         for head, _ in above:
             for _, tail in below:
                 made = list(self.edges.get((head, tail), []))
                 for outer in self.edges[head, vertex]:
                     for inner in self.edges[vertex, tail]:
-                        product = self.products.chained(outer, inner, block.start, block.count)
+                        product = self.products.chained(outer, inner, block.start, block.size)
                         if product is not None:
                             made.append(product)
                 if made:

@@ -1,22 +1,27 @@
 """Programs over arrays modulo a prime: what they add and multiply, with everything else by chance.
 
-Sums, products, also of matrices, negations and choices are computed; every other operation is a random residue for each
-of its results, the same wherever it is referred to. A choice by c of a or b is b + c·(a − b), c being a residue like
-any other. Every finite constant is a whole number times a power of two, and so has a residue of its own.
+Sums, products, also of matrices, negations and choices are computed, and recurrences of nothing else; every other
+operation is a random residue for each of its results, the same wherever it is referred to. A choice by c of a or b is
+b + c·(a − b), c being a residue like any other; in memory truth values are numbers, so whether one is not 0 is that
+residue again. Every finite constant is a whole number times a power of two, and so has a residue of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import MATMUL, SUM, Block, BlockTape, Column, Range
+from accumulus.arrays.compiled import steps_state
+from accumulus.arrays.compiled.steps_state import StepsState
+from accumulus.native.machine import kernel
+from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, Range
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
 
-__all__ = ["PRIME", "at", "chunks", "matrix_product", "of_numbers", "reduced", "residues"]
+__all__ = ["PRIME", "at", "by_steps", "chunks", "matrix_product", "of_numbers", "reduced", "residues"]
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
 PRIME: Final = 2**31 - 1
@@ -34,7 +39,16 @@ _LOW: Final = np.uint64(2**16 - 1)
 _ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT = (
     BY_NAME[name].code for name in ("add", "subtract", "multiply", "negative", "select")
 )
-_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL))
+_COMPUTED: Final = frozenset((_ADD, _SUBTRACT, _MULTIPLY, _NEGATIVE, _SELECT, SUM, MATMUL, SCAN))
+_TRUTH: Final = BY_NAME["not_equal"].code
+_KINDS: Final = {
+    _ADD: steps_state.ADD,
+    _SUBTRACT: steps_state.SUBTRACT,
+    _MULTIPLY: steps_state.MULTIPLY,
+    _NEGATIVE: steps_state.NEGATIVE,
+    _SELECT: steps_state.SELECT,
+    _TRUTH: steps_state.SAME,
+}
 
 
 def reduced(numbers: Any) -> Any:
@@ -87,16 +101,23 @@ def residues(
     values = np.empty(len(tape) + len(constants), np.uint32)
     values[len(tape) :] = constants[::-1]
     values[: tape.inputs] = _random(generator, tape.inputs)
-    needed = tape.reached(wanted, _COMPUTED)
+    needed = tape.reached(wanted, _COMPUTED | {_TRUTH})
     for position in np.flatnonzero(needed).tolist():
         block = tape.blocks[position]
-        result = values[block.start : block.start + block.count]
+        result = values[block.start : block.start + block.size]
         if block.code == SUM:
             _sum(block, values, result)
         elif block.shape is not None:
             m, k, n = block.shape
             left, right = (np.broadcast_to(at(values, part, slice(0, len(part))), len(part)) for part in block.operands)
             result[:] = matrix_product(left.reshape(m, k), right.reshape(k, n)).reshape(-1)
+        elif block.body is not None and _is_computed(block.body):
+            _scan(block, values, result)
+        elif block.body is not None:
+            result[:] = _random(generator, block.size)
+        elif block.code == _TRUTH and 0.0 in (numbers := [tape.uniform(operands) for operands in block.operands]):
+            for part in chunks(block.count):
+                result[part] = at(values, block.operands[1 - numbers.index(0.0)], part)
         elif block.code in _COMPUTED:
             for part in chunks(block.count):
                 result[part] = _computed(block.code, [at(values, operands, part) for operands in block.operands])
@@ -142,3 +163,72 @@ def _sum(block: Block, values: Residues, result: Residues) -> None:
         numbers = np.broadcast_to(at(values, terms, part), part.stop - part.start)
         total[first : last + 1] += np.add.reduceat(numbers, begins)
     result[:] = reduced(total)
+
+
+def _is_computed(body: Tape) -> bool:
+    """Whether a body is sums, products, negations and choices by truth values that it is given."""
+    for reference in range(body.inputs, len(body)):
+        code, arguments = body.codes[reference], body.arguments(reference)
+        if code not in _KINDS:
+            return False
+        if code == _TRUTH and not (min(arguments) < 0 <= max(arguments) and body.value_of(min(arguments)) == 0.0):
+            return False
+    return True
+
+
+def _scan(block: Block, values: Residues, result: Residues) -> None:
+    body, count = block.body, block.count
+    assert body is not None
+
+    def inputs(part: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        width = part.stop - part.start
+        source = np.full((body.inputs, width), -1)
+        given = np.zeros((body.inputs, width), np.int64)
+        for k, operands in enumerate(block.operands):
+            if isinstance(operands, Range):
+                references = operands.start + operands.step * np.arange(part.start, part.stop)
+            else:
+                references = operands[part]
+            source[k] = np.where(references >= block.start, references - block.start, -1)
+            given[k] = values[references]  # of its own results nothing that is used
+        return given, source
+
+    result[:] = by_steps(body, count, inputs).reshape(-1)
+
+
+def by_steps(
+    body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[np.int64], NDArray[np.int64]]]
+) -> NDArray[np.int64]:
+    """Residues of a recurrence, (outputs, count), instance by instance.
+
+    Args:
+        body: sums, products, negations and choices.
+        inputs: for some instances, the inputs that are given, and for those that are results of earlier instances,
+            output · count + instance, else -1; (inputs, instances) both.
+    """
+    size = len(body)
+    arguments = np.zeros((size - body.inputs, 4), np.int64)
+    for operation, reference in zip(arguments, range(body.inputs, size), strict=True):
+        code, given = body.codes[reference], body.arguments(reference)
+        taken: Sequence[int] = [max(given)] if code == _TRUTH else given
+        operation[: 1 + len(taken)] = [_KINDS[code], *(a if a >= 0 else size - 1 - a for a in taken)]
+    registers = np.zeros(size + len(body.constants), np.int64)
+    registers[size:] = of_numbers(np.array(body.constants, np.float64))
+    results = np.zeros((len(body.outputs), count), np.int64)
+    state = StepsState(
+        prime=PRIME,
+        count=count,
+        inputs=body.inputs,
+        operations=arguments,
+        operation_count=len(arguments),
+        registers=registers,
+        outputs=np.array([a if a >= 0 else size - 1 - a for a in body.outputs], np.int64),
+        output_count=len(body.outputs),
+        results=results.reshape(-1),
+    )
+    for part in chunks(count):
+        numbers, source = inputs(part)
+        state.begin, state.end = part.start, part.stop
+        state.given, state.source = (np.ascontiguousarray(each, np.int64).reshape(-1) for each in (numbers, source))
+        kernel("arrays.steps")(state.address)
+    return results

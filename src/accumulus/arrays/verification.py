@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries
 from accumulus.arrays.residues import PRIME, Residues, at, chunks, reduced, residues
+from accumulus.arrays.scans import Recurrence
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 
 __all__ = ["Heads", "verify"]
 
 Integers = NDArray[np.int64]
-#: Where an array begins among the references of the function, its length, and its derivatives.
-Heads = tuple[int, int, list[Entries]]
+#: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
+#: is if it has derivatives by itself, too.
+Heads = tuple[int, int, list[Entries], Recurrence | None]
 
 
 def verify(
@@ -50,15 +52,17 @@ def verify(
     """
     generator = np.random.default_rng(seed)
     rows, columns, references = nonzeros
-    first, count, _ = edges[-1]
+    first, count, *_ = edges[-1]
     _check_places(rows, columns, count, inputs)
     wanted: list[Column] = [column(references)]
-    wanted += [each.values for _, _, entries in edges for each in entries if each.values is not None]
+    wanted += [each.values for _, _, entries, _ in edges for each in entries if each.values is not None]
+    wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
     values = residues(made, wanted, apart, generator)
     tangents = np.zeros(first + count, np.uint32)
     tangents[:inputs] = generator.integers(2, PRIME, inputs, np.uint32)
-    for begin, length, entries in edges:
-        tangents[begin : begin + length] = _tangents(begin, length, entries, values, tangents)
+    for begin, length, entries, recurrence in edges:
+        outside = _tangents(begin, length, entries, values, tangents)
+        tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
     found = np.zeros(count, np.uint64)
     for part in chunks(len(rows)):
         products = reduced(at(values, references, part) * at(tangents, columns, part))

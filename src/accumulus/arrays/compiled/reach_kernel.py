@@ -1,0 +1,100 @@
+"""Compiled pass over a recurrence: which columns of a sparse matrix each instance has something of.
+
+The columns of an instance are those of the results that it takes, and those of its own lists, merged in order.
+"""
+
+from __future__ import annotations
+
+from accumulus.arrays.compiled.reach_state import BITS, NONE, ReachState
+from accumulus.native.decorators import compiled
+
+__all__ = ["perform"]
+
+
+@compiled
+def next_of_operand(state: ReachState, s: int, i: int) -> int:
+    """The next column that an operand has something of, with the head moved there."""
+    heads, ends, words = state.heads, state.ends, state.words
+    output = state.source_output[s * state.count + i]
+    word, bit = output // BITS, 1 << (output % BITS)
+    while heads[s] < ends[s]:
+        if state.marks[heads[s] * words + word] & bit != 0:
+            column: int = state.columns[heads[s]]
+            return column
+        heads[s] += 1
+    return NONE
+
+
+@compiled
+def begin(state: ReachState, i: int) -> int:
+    """Set the heads of all lists of an instance; returns how many columns it may have at most."""
+    heads, ends, total = state.heads, state.ends, 0
+    for s in range(state.slots):
+        before = state.source[s * state.count + i]
+        heads[s] = state.begins[before] if before >= 0 else 0
+        ends[s] = state.begins[before + 1] if before >= 0 else 0
+        total += ends[s] - heads[s]
+    for k in range(state.directs):
+        place = state.slots + k
+        heads[place] = state.direct_begins[k * state.count + i]
+        ends[place] = state.direct_begins[k * state.count + i + 1]
+        total += ends[place] - heads[place]
+    return total
+
+
+@compiled
+def smallest(state: ReachState, i: int) -> int:
+    """The next column of an instance."""
+    heads, ends, column = state.heads, state.ends, NONE
+    for s in range(state.slots):
+        column = min(column, next_of_operand(state, s, i))
+    for k in range(state.directs):
+        place = state.slots + k
+        if heads[place] < ends[place]:
+            column = min(column, state.direct_columns[heads[place]])
+    return column
+
+
+@compiled
+def take(state: ReachState, i: int, column: int) -> None:
+    """Note one column of an instance, and move on all heads that are there."""
+    heads, ends, words, j = state.heads, state.ends, state.words, state.found
+    state.columns[j] = column
+    for w in range(words):
+        state.marks[j * words + w] = 0
+    for s in range(state.slots):
+        state.operands[j * state.slots + s] = -1
+        if heads[s] < ends[s] and state.columns[heads[s]] == column:
+            state.operands[j * state.slots + s] = heads[s]
+            for w in range(words):
+                state.marks[j * words + w] |= state.wakes[s * words + w]
+            heads[s] += 1
+    for k in range(state.directs):
+        place = state.slots + k
+        state.lists[j * state.directs + k] = -1
+        if heads[place] < ends[place] and state.direct_columns[heads[place]] == column:
+            state.lists[j * state.directs + k] = heads[place]
+            for w in range(words):
+                state.marks[j * words + w] |= state.direct_wakes[k * words + w]
+            heads[place] += 1
+    alive = 0
+    for w in range(words):
+        alive |= state.marks[j * words + w]
+    if alive != 0:
+        state.found = j + 1
+
+
+def perform(state: ReachState) -> int:
+    """Go on until the end, or until there may be no room for the next instance; returns the room that it needs."""
+    for i in range(state.at, state.end):
+        state.at = i
+        needed = begin(state, i)
+        if state.found + needed + 1 > state.room:
+            return state.found + needed + 1
+        column = smallest(state, i)
+        while column != NONE:
+            take(state, i, column)
+            column = smallest(state, i)
+        state.begins[i + 1] = state.found
+    state.at = state.end
+    return 0
