@@ -99,3 +99,15 @@ def test_unknown_vertices_are_named():
                 call(graph, wrong)
     with pytest.raises(GraphError, match="no vertex 9"):
         reaching(graph, [0, 9])
+
+
+def test_more_ends_than_a_number_has_bits():
+    edges = [(("y", k), ("a", k % 7)) for k in range(150)] + [
+        (("a", k % 7), ("x", j)) for k in range(7) for j in range(130)
+    ]
+    graph = DifferentiationGraph([*dict.fromkeys(edges), (("y", 0), ("a", 1))])
+    degrees = dict(zip(graph.vertices, zip(root_degrees(graph), terminal_degrees(graph), strict=True), strict=True))
+    assert degrees["a", 3] == (len(range(3, 150, 7)), 130)
+    assert degrees["a", 1] == (len(range(1, 150, 7)) + 1, 130)
+    assert degrees["x", 129] == (150, 1)
+    assert degrees["y", 0] == (1, 130)

@@ -12,9 +12,14 @@ O(edges · r / 64) time and vertices · r / 8 bytes. A vertex is connected to it
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.graph.derive import vertex_numbers
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.tape.passes import spread_sets
 
 __all__ = [
     "in_degrees",
@@ -33,6 +38,10 @@ __all__ = [
     "terminal_degrees",
     "terminals_of",
 ]
+
+
+#: Ends whose sets are bits of one number.
+_BITS: Final = 62
 
 
 def incoming(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
@@ -155,14 +164,27 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
     return members(index_domains(graph)[number], graph.terminals)
 
 
-def root_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Number of roots with a path to each vertex; in the notes the r-degree D_r⁻."""
-    return [bits.bit_count() for bits in index_ranges(graph)]
+def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
+    """Number of roots with a path to each vertex, (vertices,); in the notes the r-degree D_r⁻."""
+    sources, targets = graph.edges_in_order
+    return _counted(len(graph.vertices), graph.roots, sources[::-1], targets[::-1])
 
 
-def terminal_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Number of terminals with a path from each vertex; in the notes the t-degree D_t⁺."""
-    return [bits.bit_count() for bits in index_domains(graph)]
+def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
+    """Number of terminals with a path from each vertex, (vertices,); in the notes the t-degree D_t⁺."""
+    sources, targets = graph.edges_in_order
+    return _counted(len(graph.vertices), graph.terminals, targets, sources)
+
+
+def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
+    """How many of the ends each vertex is reached from, along edges in an order in which marks can be handed on."""
+    found = np.zeros(count, np.int64)
+    for k in range(0, len(ends), _BITS):
+        some = list(ends[k : k + _BITS])
+        marks = np.zeros(count, np.int64)
+        marks[some] = 1 << np.arange(len(some))
+        found += np.bitwise_count(spread_sets(marks, start, to))
+    return found
 
 
 def members(bits: int, vertices: Sequence[int]) -> tuple[int, ...]:

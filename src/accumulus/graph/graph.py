@@ -321,13 +321,17 @@ class DifferentiationGraph:
         return [self.vertices[u] for u in [*list(path)[path[v] :], v]]
 
     @cached_property
-    def live_edges(self) -> NDArray[np.bool_]:
-        """Edges on a path from a root to a terminal; all others do not matter to the Jacobian."""
-        # edges by their sources, terminals first: a walk through memory in order
+    def edges_in_order(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Sources and targets of all edges, each after those that its target is the source of: terminals first."""
         turn = np.empty(len(self.vertices), np.int64)
         turn[list(self.topological_order)] = np.arange(len(turn))
         order = np.argsort(turn[self.sources], kind="stable")
-        sources, targets = self.sources[order], self.targets[order]
+        return self.sources[order], self.targets[order]
+
+    @cached_property
+    def live_edges(self) -> NDArray[np.bool_]:
+        """Edges on a path from a root to a terminal; all others do not matter to the Jacobian."""
+        sources, targets = self.edges_in_order
         below, above = np.zeros((2, len(self.vertices)), bool)
         below[list(self.terminals)] = True
         above[list(self.roots)] = True

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from accumulus.elimination.vertex import Priced
-from accumulus.graph.degrees import index_domains, index_ranges
+from accumulus.graph.degrees import root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 
@@ -83,12 +83,11 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
     ends[[*graph.roots, *graph.terminals]] = True
     widest = int(graph.sizes.max(initial=1)) ** 3
     counts = {}
-    for name, near, reached, far in (
-        ("forward", pairs % count, index_domains(graph), graph.roots),
-        ("reverse", pairs // count, index_ranges(graph), graph.terminals),
+    for name, near, reach, far in (
+        ("forward", pairs % count, terminal_degrees(graph), graph.roots),
+        ("reverse", pairs // count, root_degrees(graph), graph.terminals),
     ):
         degree = np.bincount(near, minlength=count)
-        reach = np.fromiter((bits.bit_count() for bits in reached), np.int64, count)
         inner = ~ends & (degree > 0) & (reach > 0)
         products = int((degree * reach)[inner].sum())
         entries = int(reach[list(far)].sum())

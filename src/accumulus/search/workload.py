@@ -12,7 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from accumulus.graph.degrees import index_domains, index_ranges
+import numpy as np
+
+from accumulus.graph.degrees import root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.levels import levels
 
@@ -46,11 +48,11 @@ class Workload:
         """Count a graph."""
         count, roots, terminals = len(graph.vertices), len(graph.roots), len(graph.terminals)
         if count * max(roots, terminals) <= _COUNTED:
-            below = [bits.bit_count() for bits in index_domains(graph)]
-            above = [bits.bit_count() for bits in index_ranges(graph)]
+            below, above = terminal_degrees(graph), root_degrees(graph)
         else:
-            below, above = [terminals] * count, [roots] * count
-        inner = graph.intermediates
+            below, above = np.full(count, terminals), np.full(count, roots)
+        inner = list(graph.intermediates)
+        into, out_of = (np.bincount(ends, minlength=count) for ends in (graph.targets, graph.sources))
         level = levels(graph)
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         return cls(
@@ -58,8 +60,8 @@ class Workload:
             pairs=roots * terminals,
             levels=max(level, default=0),
             segments=sum(level[i] - level[j] for j, i in ends if level[j] >= 0),
-            forward=sum(len(graph.in_edges[v]) * below[v] for v in inner),
-            reverse=sum(len(graph.out_edges[v]) * above[v] for v in inner),
+            forward=int((into * below)[inner].sum()),
+            reverse=int((out_of * above)[inner].sum()),
         )
 
     @property

@@ -29,7 +29,7 @@ from accumulus.tape.compiled.passes_state import (
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["PROPERTIES", "Integers", "commands", "extended", "moved", "rows_of", "spread", "topological"]
+__all__ = ["PROPERTIES", "Integers", "commands", "extended", "moved", "rows_of", "spread", "spread_sets", "topological"]
 
 #: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
 CHUNK: Final = 1 << 17
@@ -167,12 +167,17 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
         marks: whether each vertex is marked before.
         start, to: vertices of the edges.
     """
-    state = PassesState(marks=marks.astype(np.int64))
+    return spread_sets(marks.astype(np.int64), start, to).astype(bool)
+
+
+def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integers:
+    """As `spread`, for several marks at once: the bits of a number for each vertex."""
+    state = PassesState(marks=marks.copy())
     for k in range(0, len(start), CHUNK):
         state.start, state.to = (np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to))
         state.count = len(state.start)
         _perform(state, SPREAD)
-    return state.marks.astype(bool)
+    return state.marks
 
 
 def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:

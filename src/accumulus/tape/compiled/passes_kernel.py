@@ -60,11 +60,10 @@ def write(state: PassesState) -> int:
 
 @compiled
 def spread(state: PassesState) -> None:
-    """Mark where each edge leads to whose start is marked, edge by edge."""
+    """Hand the marks of each edge's start to where it leads, edge by edge."""
     marks, start, to = state.marks, state.start, state.to
     for t in range(state.count):
-        if marks[start[t]] != 0:
-            marks[to[t]] = 1
+        marks[to[t]] |= marks[start[t]]
 
 
 @compiled

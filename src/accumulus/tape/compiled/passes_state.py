@@ -90,7 +90,7 @@ class PassesState(State):
         negations: changes of sign that come after the operation that the caller is to evaluate.
         answered: 1 if its value is there.
         answer: its value.
-        marks: of vertices, 0 or 1.
+        marks: of vertices, each a set of bits.
         start, to: ends of edges; of SORT only the starts, grouped by the vertex that the edge leads to.
         count: edges of SPREAD.
         first_edge: where each vertex's group begins, (vertices + 1,).
