@@ -177,6 +177,7 @@ PACKAGES = {
     "graph": "differentiation graphs",
     "frontends": "functions recorded",
     "targets": "compiled code",
+    "repetition": "loops found",
     "tape": "operations, tapes",
     "native": "kernels",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 from arrays import Arrays, along, flat, random_arrays
 from calls import Call, Disagreement, Results, called, function, on_other_target, own, random_call
 from exact import mp, mpf
+from rolling import rolling
 from scalars import EXACT_POINTS, ORDINARY, Scalars, Truth, Undecided, random_scalars, truth
 from with_jax import MISSING, Unavailable, jacobian
 
@@ -27,6 +28,8 @@ SAMPLES: Final = 4
 MORE_SAMPLES: Final = 100
 #: How often short arrays are recorded as long ones are, see `accumulus.arrays`.
 LOOPS: Final = 0.5
+#: How often what repeats in short programs is rolled as in long ones, see `accumulus.repetition`.
+ROLLED: Final = 0.25
 #: How often JAX is asked, too, and times how far rounding moves a result that it may be away from JAX's.
 JAX: Final = 0.02
 JAX_SAMPLES: Final = 6
@@ -92,10 +95,17 @@ def check(seed: int) -> Outcome:
         points[1][k] = points[0][k]
     ask_jax = MISSING is None and rng.random() < JAX
     loops = isinstance(program, Arrays) and rng.random() < LOOPS
-    source = f"{program.source}# {call}{' with loops' if loops else ''}\n# at {points}\n"
+    rolls = rng.random() < ROLLED
+    remarks = f"{' with loops' if loops else ''}{' rolled' if rolls else ''}"
+    source = f"{program.source}# {call}{remarks}\n# at {points}\n"
     with_jax = False
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings(), _written_out(0 if loops else active.MOST_UNROLLED):
+        with (
+            np.errstate(all="ignore"),
+            warnings.catch_warnings(),
+            _written_out(0 if loops else active.MOST_UNROLLED),
+            rolling() if rolls else nullcontext(),
+        ):
             # not that time was short, nor that a program which is infinite everywhere cannot be compared
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)

@@ -27,6 +27,7 @@ from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_traceback
 from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
+from accumulus.repetition.roll import rolled
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.tape import Tape
@@ -42,7 +43,8 @@ class Recording:
 
     `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
     order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
-    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result.
+    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `written_out` is
+    the same program as it was recorded, where the tape has blocks of what was found to repeat.
     """
 
     tape: Tape | BlockTape
@@ -50,6 +52,7 @@ class Recording:
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
+    written_out: Tape | None = None
 
     @property
     def scalars(self) -> Tape:
@@ -100,7 +103,8 @@ def record(
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
-        arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`.
+        arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`, and what repeats in long
+            programs becomes blocks of one.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -148,6 +152,10 @@ def record(
             signed, caught = recorded(Tape(count, signed_zeros=True))
             if caught is None:
                 recording = replace(signed, tape=settled(signed.scalars))
+    if arrays and isinstance(recording.tape, Tape):
+        blocks = rolled(recording.tape)
+        if blocks is not None:
+            recording = replace(recording, tape=blocks, written_out=recording.tape)
     agrees = check and verify(function, arguments, recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(

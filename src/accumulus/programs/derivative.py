@@ -19,11 +19,11 @@ from accumulus.frontends.signature import positional
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.choice import program_of
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
-from accumulus.tape.blocks import BlockTape
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -271,12 +271,7 @@ class Derivative:
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-            if isinstance(recording.tape, BlockTape):
-                from accumulus.programs.array_program import ArrayProgram
-
-                program: Program = ArrayProgram(recording, self._wanted, positions, preparation)
-            else:
-                program = Program(recording, self._wanted, positions, preparation, first=first, shared=shared)
+            program = program_of(recording, self._wanted, positions, preparation, first, shared)
         self._programs[key] = program
         self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program

@@ -1,0 +1,1 @@
+"""Repetition found in tapes: loops that were written out, as blocks of equal operations again."""

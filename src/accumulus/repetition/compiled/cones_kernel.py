@@ -1,0 +1,302 @@
+"""Compiled passes over a tape that is cut into cones: long sums, forms, who takes what, levels.
+
+Some tens of nanoseconds an operation, each.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from accumulus.native.decorators import compiled
+from accumulus.native.words import bit, scattered, shifted_right, wrapped
+from accumulus.repetition.compiled.cones_state import (
+    FORMS,
+    INSIDE,
+    LEVELS,
+    LITERAL,
+    SUMS,
+    USERS,
+    WIDTH,
+    ConesState,
+)
+from accumulus.tape.blocks import SUM
+from accumulus.tape.operations import BY_NAME
+
+__all__ = ["perform"]
+
+SUBTRACT: Final = BY_NAME["subtract"].code
+#: What stands for a constant in hashes, where its value does not matter.
+CONSTANT: Final = 77
+
+
+@compiled
+def mixed(x: int, y: int) -> int:
+    """One word of two."""
+    return scattered(wrapped(wrapped(x * 0x2545F4914F6CDD1D) + y + 1))
+
+
+# Sums of many terms ------------------------------------------------------------------------------------------------
+
+
+@compiled
+def is_part(state: ConesState, x: int) -> bool:
+    """Whether a term is an addition itself that nothing else uses."""
+    if x < state.inputs:
+        return False
+    return bool(state.additive[x] != 0 and state.uses[x] == 1)
+
+
+@compiled
+def size_of(state: ConesState, x: int) -> int:
+    """Terms that an argument of an addition stands for."""
+    if is_part(state, x):
+        size: int = state.sizes[x]
+        return size
+    return 1
+
+
+@compiled
+def take(state: ConesState, x: int, r: int, sign: int) -> None:
+    """Make an argument of an addition of a sum a part of it, or a term."""
+    owner = state.owners[r]
+    if is_part(state, x):
+        state.owners[x] = owner
+        state.signs[x] = sign
+    else:
+        t = state.term_count
+        state.term_owners[t] = owner
+        state.terms[t] = x
+        state.term_signs[t] = sign
+        state.term_places[t] = r
+        state.term_count = t + 1
+
+
+@compiled
+def find_sums(state: ConesState) -> None:
+    """Maximal trees of additions with many terms; their terms come the last first."""
+    additive, sizes, owners, arguments = state.additive, state.sizes, state.owners, state.arguments
+    for r in range(state.inputs, state.count):
+        if additive[r] != 0:
+            sizes[r] = size_of(state, arguments[r, 0]) + size_of(state, arguments[r, 1])
+    for k in range(state.count - state.inputs):
+        r = state.count - 1 - k
+        if additive[r] == 0:
+            continue
+        if owners[r] == 0:
+            if sizes[r] < state.least:
+                continue
+            state.sums += 1
+            owners[r] = state.sums
+            state.signs[r] = 0
+        sign = state.signs[r]
+        take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
+        take(state, arguments[r, 0], r, sign)
+
+
+# Forms -------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def is_literal(state: ConesState, code: int, k: int) -> bool:
+    """Whether an argument that is a constant belongs to the form."""
+    return bool(state.literal[code] >> k & 1 != 0)
+
+
+@compiled
+def hash_of(state: ConesState, code: int, k: int, x: int) -> int:
+    """Of an argument of an operation."""
+    if x < 0:
+        return mixed(x, 3) if is_literal(state, code, k) else CONSTANT
+    if state.roles[x] == INSIDE:
+        below: int = state.hashes[x]
+        return below
+    return mixed(state.labels[x], 5)
+
+
+@compiled
+def exchanged(state: ConesState, r: int) -> bool:
+    """Whether the arguments of a commutative operation are taken the second first."""
+    code, arguments = state.codes[r], state.arguments
+    if state.commutative[code] == 0:
+        return False
+    first, second = hash_of(state, code, 0, arguments[r, 0]), hash_of(state, code, 1, arguments[r, 1])
+    return bool(second < first)
+
+
+@compiled
+def argument(state: ConesState, r: int, k: int, turned: bool) -> int:
+    """An argument of an operation, the first two exchanged or not."""
+    x: int = state.arguments[r, 1 - k if turned and k < 2 else k]
+    return x
+
+
+@compiled
+def find_hashes(state: ConesState) -> None:
+    """Of what is inside of cones, from below."""
+    for r in range(state.inputs, state.count):
+        if state.roles[r] != INSIDE:
+            continue
+        code, turned, x = state.codes[r], exchanged(state, r), 0
+        x = mixed(code, 9)
+        for k in range(state.arity[code]):
+            x = mixed(x, hash_of(state, code, k, argument(state, r, k, turned)))
+        state.hashes[r] = x
+
+
+@compiled
+def leaf(state: ConesState, cone: int, x: int, count: int) -> int:
+    """The number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
+    begin = state.leaf_offsets[cone]
+    if x >= 0:
+        if state.stamps[x] == cone + 1:
+            known: int = state.slots[x]
+            return known
+        state.stamps[x] = cone + 1
+        state.slots[x] = count
+    state.leaves[begin + count] = x
+    return count
+
+
+@compiled
+def write_form(state: ConesState, cone: int) -> int:
+    """Words and leaves of a cone; returns a hash of both, of leaves by their labels."""
+    words, stack, begin = state.words, state.stack, state.word_offsets[cone]
+    at, leaves, depth, form = 0, 0, 1, 11
+    stack[0] = state.roots[cone]
+    stack[1] = -1
+    while depth > 0:
+        depth -= 1
+        r, patch = stack[2 * depth], stack[2 * depth + 1]
+        if patch >= 0:
+            words[patch] = at
+        code = state.codes[r]
+        turned, first = exchanged(state, r), begin + WIDTH * at
+        words[first] = code
+        form = mixed(form, code)
+        pushed = 0
+        for k in range(3):
+            place = first + 1 + k
+            words[place] = 0
+            if k >= state.arity[code]:
+                continue
+            x = argument(state, r, k, turned)
+            if x >= 0 and state.roles[x] == INSIDE:
+                # the first one lies on top in the end
+                for j in range(pushed):
+                    other = depth + pushed - j
+                    stack[2 * other] = stack[2 * other - 2]
+                    stack[2 * other + 1] = stack[2 * other - 1]
+                stack[2 * depth] = x
+                stack[2 * depth + 1] = place
+                pushed += 1
+                form = mixed(form, 1)
+            elif x < 0 and is_literal(state, code, k):
+                words[place] = LITERAL - 1 - x
+                form = mixed(form, words[place])
+            else:
+                slot = leaf(state, cone, x, leaves)
+                words[place] = -1 - slot
+                form = mixed(form, words[place])
+                if slot == leaves:
+                    leaves += 1
+                    form = mixed(form, CONSTANT if x < 0 else state.labels[x])
+        depth += pushed
+        at += 1
+    state.word_offsets[cone + 1] = begin + WIDTH * at
+    state.leaf_offsets[cone + 1] = state.leaf_offsets[cone] + leaves
+    return form
+
+
+@compiled
+def write_sum(state: ConesState, cone: int, r: int) -> int:
+    """As `write_form`, of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
+    begin, at = state.word_offsets[cone], state.leaf_offsets[cone]
+    low, high = 0, 0
+    for t in range(state.arguments[r, 0], state.arguments[r, 1]):
+        x = state.terms[t]
+        state.leaves[at] = x
+        at += 1
+        key = mixed(CONSTANT if x < 0 else state.labels[x], 13)
+        low |= bit(key & 63)
+        high |= bit(shifted_right(key, 6) & 63)
+    state.words[begin] = SUM
+    for k in range(1, WIDTH):
+        state.words[begin + k] = 0
+    state.word_offsets[cone + 1] = begin + WIDTH
+    state.leaf_offsets[cone + 1] = at
+    return mixed(mixed(SUM, low), high)
+
+
+@compiled
+def write_forms(state: ConesState) -> None:
+    """Words, leaves and a hash of each cone."""
+    find_hashes(state)
+    for x in range(state.count):
+        state.stamps[x] = 0
+    state.word_offsets[0] = 0
+    state.leaf_offsets[0] = 0
+    for cone in range(state.root_count):
+        r = state.roots[cone]
+        state.forms[cone] = write_sum(state, cone, r) if state.codes[r] == SUM else write_form(state, cone)
+
+
+# Cones and what they take ------------------------------------------------------------------------------------------
+
+
+@compiled
+def find_users(state: ConesState) -> None:
+    """Mark each leaf by the labels of the cones that take it, and as which: a set, however often."""
+    offsets, marks = state.leaf_offsets, state.marks
+    for cone in range(state.root_count):
+        r = state.roots[cone]
+        slots, label = 0 if state.codes[r] == SUM else 1, state.labels[r]
+        for t in range(offsets[cone], offsets[cone + 1]):
+            x = state.leaves[t]
+            if x >= 0:
+                key = mixed(label, slots * (t - offsets[cone]))
+                marks[x, 0] |= bit(key & 63)
+                marks[x, 1] |= bit(shifted_right(key, 6) & 63)
+
+
+@compiled
+def find_levels(state: ConesState) -> None:
+    """One more than the highest level that a cone takes something from; inputs have 0."""
+    offsets, levels = state.leaf_offsets, state.levels
+    for cone in range(state.root_count):
+        level = 0
+        for t in range(offsets[cone], offsets[cone + 1]):
+            x = state.leaves[t]
+            if x >= 0:
+                level = max(level, levels[x])
+        levels[state.roots[cone]] = level + 1
+
+
+@compiled
+def compare(state: ConesState) -> None:
+    """Count cones that are not of the form of their representative."""
+    offsets, words = state.word_offsets, state.words
+    for cone in range(state.root_count):
+        other = state.representatives[cone]
+        begin, its, length = offsets[cone], offsets[other], offsets[cone + 1] - offsets[cone]
+        if offsets[other + 1] - its != length:
+            state.different += 1
+            continue
+        for k in range(length):
+            if words[begin + k] != words[its + k]:
+                state.different += 1
+                break
+
+
+def perform(state: ConesState) -> int:
+    """Do what `mode` says."""
+    if state.mode == SUMS:
+        find_sums(state)
+    elif state.mode == FORMS:
+        write_forms(state)
+    elif state.mode == USERS:
+        find_users(state)
+    elif state.mode == LEVELS:
+        find_levels(state)
+    else:
+        compare(state)
+    return 0
