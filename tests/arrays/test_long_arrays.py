@@ -104,6 +104,9 @@ FUNCTIONS = [
     lambda x: np.array([np.sum(np.stack([x[2], x[2], x[2]]))]) * np.linspace(x[0], 1.0, 3),
     lambda x: np.select([x < 0.2, x < 0.5], [2.0 * x, x * x], default=x[0]) + ~(np.roll(x, 1) < 0.3) * x,
     lambda x: np.concatenate([np.sin(x[:0]), np.cos(x[:1])]) * x[3],
+    lambda x: np.sum(np.sin(x[:5])) * np.ones(1),
+    lambda x: np.concatenate([np.sin(x[7:8]), np.floor(x)]),
+    lambda x: np.floor(x) + 1.0,
 ]  # fmt: skip
 
 
