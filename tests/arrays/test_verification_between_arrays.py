@@ -160,7 +160,7 @@ def test_mistakes_of_sums_are_found(monkeypatch, name):
         if name == "added" and len(given[0]) > 1:
             return found[:-1] if len(found) > 1 else list(given[0])[:1]
         if name == "sums" and len(found) < len(given[0]):
-            return given[0][given[1]]  # the first of each
+            return given[0][given[1][:-1]]  # the first of each
         return found
 
     monkeypatch.setattr(Products, name, wrong)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.residues import PRIME, of_numbers
+from accumulus.arrays.sorting import joined, sorted_entries
 from accumulus.tape.blocks import BlockTape, Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["Entries", "Products", "distinct", "selected"]
+__all__ = ["Entries", "Products", "selected"]
 
 _SELECT: Final = BY_NAME["select"].code
 Integers = NDArray[np.int64]
@@ -159,10 +160,7 @@ class Products:
 
     def _guard(self, values: Column) -> tuple[Column, Column, bool] | None:
         """Condition, value and sense of a derivative of which one branch is 0, if it is one."""
-        if not isinstance(values, Range):
-            first, last = int(values.min()), int(values.max())
-        else:
-            first, last = sorted((values.start, values.start + values.step * (values.count - 1)))
+        first, last = _ends(values)
         if first < self.tape.inputs:
             return None
         if len(self._starts) != len(self.tape.blocks):
@@ -192,33 +190,19 @@ class Products:
                 marks.append(mark)
         if len(left) == 1 and _is_increasing(left[0].heads):
             return left
-        heads = np.concatenate([references_in(each.heads) for each in left])
-        tails = np.concatenate([references_in(each.tails) for each in left])
-        order, first = distinct(heads, tails)
-        if len(first) == len(order):
+        ends = [end for each in left for end in _ends(each.heads)]
+        first, rows = min(ends), max(ends) - min(ends) + 1
+        found = sorted_entries([(each.heads, each.tails, self.values(each)) for each in left], first, rows, self.sums)
+        if len(found.columns) == sum(map(len, left)):
             return left
-        values = np.concatenate([references_in(self.values(each)) for each in left])[order]
-        return [Entries(column(heads[order][first]), column(tails[order][first]), column(self.sums(values, first)))]
+        return [Entries(column(found.rows() + first), column(found.columns), column(found.values))]
 
-    def sums(self, terms: Integers, first: Integers) -> Integers:
-        """The sum of each group of terms, of which those at `first` are the first; single terms are their own."""
-        if len(first) == len(terms):
-            return terms
-        ends = np.append(first, len(terms))
-        lengths = np.diff(ends)
-        several = lengths > 1
-        results = terms[first]
-        if several.any():
-            counts = lengths[several]
-            offsets = np.append(0, np.cumsum(counts))
-            inside = np.arange(offsets[-1]) + np.repeat(first[several] - offsets[:-1], counts)
-            if (counts == counts[0]).all() and counts[0] == 2:  # an addition needs no loop of its own
-                pairs = terms[inside].reshape(-1, 2)
-                sums = self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy()))
-                results[several] = references_in(sums)
-            else:
-                results[several] = self.tape.sums(terms[inside], offsets)
-        return results
+    def sums(self, terms: Integers, offsets: Integers) -> Integers:
+        """The sum of each group of terms, several each, given where they begin, and where those of the last end."""
+        if len(terms) == 2 * (len(offsets) - 1):  # an addition needs no loop of its own
+            pairs = terms.reshape(-1, 2)
+            return references_in(self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy())))
+        return self.tape.sums(terms, offsets)
 
     def values(self, entries: Entries) -> Column:
         """The values of entries, a constant if they are all 1."""
@@ -236,16 +220,12 @@ def _where_not(tape: Tape) -> Callable[[int, int], int]:
     return lambda condition, value: tape.select(condition, tape.constant(0.0), value)
 
 
-def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
-    """An order of places by rows and columns, and where in it each place comes first."""
-    span = int(columns.max()) - int(columns.min()) + 1 if len(columns) else 1
-    keys = rows * span
-    keys += columns
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    new = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return order, np.flatnonzero(new)
+def _ends(operands: Column) -> tuple[int, int]:
+    """The least and the greatest reference of a column."""
+    if isinstance(operands, Range):
+        one, other = operands.start, operands.start + operands.step * (operands.count - 1)
+        return min(one, other), max(one, other)
+    return int(operands.min()), int(operands.max())
 
 
 def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
@@ -253,26 +233,20 @@ def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
     if (isinstance(inner, Range) and inner.step == 1) or (isinstance(inner, Range) and inner.count == 1):
         low, high = inner.start, inner.start + inner.count
         if isinstance(outer, Range):
-            ends = sorted((outer.start, outer.start + outer.step * (outer.count - 1)))
+            ends = _ends(outer)
             if low <= ends[0] and ends[1] < high:
                 return Range(0, 1, outer.count), Range(outer.start - low, outer.step, outer.count)
         places = references_in(outer)
-        if low == 0 and high == size:
-            return Range(0, 1, len(places)), column(places)
+        if (low == 0 and high == size) or (low <= int(places.min()) and int(places.max()) < high):
+            return Range(0, 1, len(places)), column(places - low if low else places)
         inside = np.flatnonzero((places >= low) & (places < high))
         return column(inside), column(places[inside] - low)
     if isinstance(outer, Range) and outer.step == 1:
         places = references_in(inner)
         inside = np.flatnonzero((places >= outer.start) & (places < outer.start + outer.count))
         return column(places[inside] - outer.start), column(inside)
-    into, out_of = references_in(outer), references_in(inner)
-    order = np.argsort(out_of, kind="stable")
-    begins = np.concatenate([[0], np.cumsum(np.bincount(out_of, minlength=size))])
-    counts = begins[into + 1] - begins[into]
-    total = np.cumsum(counts)
-    left = np.repeat(np.arange(len(into)), counts)
-    right = np.arange(total[-1] if len(total) else 0) - np.repeat(total - counts - begins[into], counts)
-    return column(left), column(order[right])
+    left, right = joined(references_in(outer), references_in(inner), size)
+    return column(left), column(right)
 
 
 def _is_increasing(heads: Column) -> bool:

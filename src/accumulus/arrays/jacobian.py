@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.dense import of_product
-from accumulus.arrays.entries import Entries, Products, distinct, positions, selected
+from accumulus.arrays.entries import Entries, Products, positions, selected
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
+from accumulus.arrays.sorting import sorted_entries
 from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
@@ -396,8 +397,6 @@ class _Accumulating:
         entries = [each for ends, edges in self.edges.items() if ends == (_OUTPUTS, _INPUTS) for each in edges]
         if not entries:
             return (np.empty(0, np.int64),) * 3
-        rows = np.concatenate([references_in(each.heads) for each in entries]) - len(self.given)
-        columns = np.concatenate([references_in(each.tails) for each in entries])
-        values = np.concatenate([references_in(self.products.values(each)) for each in entries])
-        order, first = distinct(rows, columns)
-        return rows[order][first], columns[order][first], self.products.sums(values[order], first)
+        given = [(each.heads, each.tails, self.products.values(each)) for each in entries]
+        found = sorted_entries(given, len(self.given), len(self.given.outputs), self.products.sums)
+        return found.rows(), found.columns, found.values

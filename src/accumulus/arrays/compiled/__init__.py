@@ -1,1 +1,1 @@
-"""Kernels of derivatives between arrays."""
+"""The kernels of derivatives between arrays: functions in Python that Numba compiles, see `accumulus.native`."""

@@ -1,0 +1,182 @@
+"""Entries of sparse matrices sorted by rows and columns, equal places taken together, and places of two arrays paired.
+
+All of it takes time in proportion to the entries, but for rows of many that are not in order.
+"""
+
+from __future__ import annotations
+
+from accumulus.arrays.compiled.entries_state import COMPRESS, COUNT, GIVEN, JOIN, PLACE, EntriesState
+from accumulus.native.decorators import compiled
+
+__all__ = ["perform"]
+
+
+@compiled
+def head(state: EntriesState, k: int) -> int:
+    """Row of an entry."""
+    return state.head_start + (state.heads[k] if state.head_step == GIVEN else state.head_step * k)
+
+
+@compiled
+def tail(state: EntriesState, k: int) -> int:
+    """Column of an entry."""
+    return state.tail_start + (state.tails[k] if state.tail_step == GIVEN else state.tail_step * k)
+
+
+@compiled
+def value(state: EntriesState, k: int) -> int:
+    """What an entry is."""
+    return state.value_start + (state.values[k] if state.value_step == GIVEN else state.value_step * k)
+
+
+@compiled
+def count_rows(state: EntriesState) -> None:
+    """Add the entries of each row to what is one place behind it."""
+    begins = state.begins
+    for k in range(state.count):
+        begins[head(state, k) + 1] += 1
+
+
+@compiled
+def place(state: EntriesState) -> None:
+    """Put entries behind those that are in their rows already."""
+    begins, columns, placed = state.begins, state.columns, state.placed
+    for k in range(state.count):
+        row = head(state, k)
+        at = begins[row]
+        begins[row] = at + 1
+        columns[at] = tail(state, k)
+        placed[at] = value(state, k)
+
+
+@compiled
+def merge(state: EntriesState, begin: int, middle: int, end: int) -> None:
+    """Merge two sorted stretches of a row; of equal columns the first stay first."""
+    columns, placed = state.columns, state.placed
+    spare_columns, spare_placed = state.spare_columns, state.spare_placed
+    length = middle - begin
+    for k in range(length):
+        spare_columns[k] = columns[begin + k]
+        spare_placed[k] = placed[begin + k]
+    left, right, at = 0, middle, begin
+    while left < length:
+        if right < end and columns[right] < spare_columns[left]:
+            columns[at] = columns[right]
+            placed[at] = placed[right]
+            right += 1
+        else:
+            columns[at] = spare_columns[left]
+            placed[at] = spare_placed[left]
+            left += 1
+        at += 1
+
+
+@compiled
+def insert(state: EntriesState, begin: int, end: int) -> None:
+    """Sort a short stretch of a row."""
+    columns, placed = state.columns, state.placed
+    for k in range(begin + 1, end):
+        column, moved = columns[k], placed[k]
+        at = k
+        while at > begin and columns[at - 1] > column:
+            columns[at] = columns[at - 1]
+            placed[at] = placed[at - 1]
+            at -= 1
+        columns[at] = column
+        placed[at] = moved
+
+
+@compiled
+def sort_row(state: EntriesState, begin: int, end: int) -> None:
+    """Sort a row by columns; of equal ones the first stay first."""
+    columns = state.columns
+    k = begin + 1
+    while k < end and columns[k - 1] <= columns[k]:
+        k += 1
+    if k >= end:
+        return
+    width = 32
+    at = begin
+    while at < end:
+        insert(state, at, min(at + width, end))
+        at += width
+    while width < end - begin:
+        at = begin
+        while at + width < end:
+            if columns[at + width - 1] > columns[at + width]:
+                merge(state, at, at + width, min(at + 2 * width, end))
+            at += 2 * width
+        width *= 2
+
+
+@compiled
+def compress(state: EntriesState) -> None:
+    """Leave one entry for each place; of those named several times collect the terms, and mark them by -1 - group.
+
+    Without `writes`, all of it is only counted.
+    """
+    begins, columns, placed, terms, offsets = state.begins, state.columns, state.placed, state.terms, state.offsets
+    writes = state.writes != 0
+    total, groups, term_count = 0, 0, 0
+    begin = begins[0]
+    for row in range(state.rows):
+        end = begins[row + 1]
+        if writes:
+            begins[row] = total
+        k = begin
+        while k < end:
+            after = k + 1
+            while after < end and columns[after] == columns[k]:
+                after += 1
+            if after - k > 1:
+                if writes:
+                    offsets[groups] = term_count
+                    for term in range(k, after):
+                        terms[term_count + term - k] = placed[term]
+                    columns[total] = columns[k]
+                    placed[total] = state.value_start - groups
+                groups += 1
+                term_count += after - k
+            elif writes:
+                columns[total] = columns[k]
+                placed[total] = placed[k]
+            total += 1
+            k = after
+        begin = end
+    if writes:
+        begins[state.rows] = total
+        offsets[groups] = term_count
+    state.total, state.groups, state.term_count = total, groups, term_count
+
+
+@compiled
+def join(state: EntriesState) -> None:
+    """Pair each of what is given with all that is placed in its row; only counted without `writes`."""
+    begins, placed, left, right = state.begins, state.placed, state.terms, state.offsets
+    writes = state.writes != 0
+    total = 0
+    for k in range(state.count):
+        row = head(state, k)
+        begin, end = begins[row], begins[row + 1]
+        if writes:
+            for at in range(begin, end):
+                left[total + at - begin] = k
+                right[total + at - begin] = placed[at]
+        total += end - begin
+    state.total = total
+
+
+def perform(state: EntriesState) -> int:
+    """Do what `mode` says."""
+    if state.mode == COUNT:
+        count_rows(state)
+    elif state.mode == PLACE:
+        place(state)
+    elif state.mode == COMPRESS:
+        compress(state)
+    elif state.mode == JOIN:
+        join(state)
+    else:
+        for row in range(state.rows):
+            sort_row(state, state.begins[row], state.begins[row + 1])
+    return 0

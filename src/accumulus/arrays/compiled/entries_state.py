@@ -1,0 +1,63 @@
+"""What `accumulus.arrays.compiled.entries_kernel` works on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from accumulus.native.state import NOTHING, Integers, State
+
+__all__ = ["COMPRESS", "COUNT", "GIVEN", "JOIN", "PLACE", "SORT", "EntriesState"]
+
+#: What to do: count the entries of each row; place them in their rows; sort each row; take equal places together; pair
+#: what is placed with what names the same rows.
+COUNT, PLACE, SORT, COMPRESS, JOIN = range(5)
+#: The step of a column that is given entry by entry.
+GIVEN: Final = 2
+
+
+class EntriesState(State):
+    """Entries of a sparse matrix that are sorted by rows, then columns.
+
+    Attributes:
+        mode: what to do.
+        count: entries that are given, of PLACE and JOIN.
+        heads, head_start, head_step: the row of entry k is the start, and `heads[k]` more if the step is `GIVEN`, else
+            k steps more.
+        tails, tail_start, tail_step: its column, likewise; of JOIN not read.
+        values, value_start, value_step: what it is; likewise.
+        rows: of the matrix.
+        begins: where the entries of each row begin, and where those of the last end; (rows + 1,). Before PLACE it is
+            where the next of each goes.
+        columns, placed: of what is placed, row by row.
+        spare_columns, spare_placed: memory as long as the longest row.
+        total: entries that are left, of COMPRESS; pairs, of JOIN.
+        terms, offsets: of COMPRESS, values of places that are named several times, one after the other, and where those
+            of each begin; of JOIN, what is paired.
+        groups: places that are named several times.
+        writes: whether terms and offsets have room: 0 if they are only counted.
+        term_count: of all these.
+    """
+
+    mode: int = 0
+    count: int = 0
+    heads: Integers = NOTHING
+    head_start: int = 0
+    head_step: int = 0
+    tails: Integers = NOTHING
+    tail_start: int = 0
+    tail_step: int = 0
+    values: Integers = NOTHING
+    value_start: int = 0
+    value_step: int = 0
+    rows: int = 0
+    begins: Integers = NOTHING
+    columns: Integers = NOTHING
+    placed: Integers = NOTHING
+    spare_columns: Integers = NOTHING
+    spare_placed: Integers = NOTHING
+    total: int = 0
+    terms: Integers = NOTHING
+    offsets: Integers = NOTHING
+    groups: int = 0
+    writes: int = 0
+    term_count: int = 0
