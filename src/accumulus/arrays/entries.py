@@ -204,6 +204,15 @@ class Products:
             return references_in(self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy())))
         return self.tape.sums(terms, offsets)
 
+    def grouped(self, terms: Integers, first: Integers) -> Integers:
+        """The sum of each group of terms, of which those at `first` are the first; single terms are their own."""
+        lengths = np.diff(np.append(first, len(terms)))
+        several = lengths > 1
+        results = terms[first]
+        if several.any():
+            results[several] = self.sums(terms[np.repeat(several, lengths)], np.append(0, np.cumsum(lengths[several])))
+        return results
+
     def values(self, entries: Entries) -> Column:
         """The values of entries, a constant if they are all 1."""
         if entries.values is not None:

@@ -18,9 +18,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.entries import Entries, Products, distinct
+from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.reached import Lists, Reached, reach
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
+from accumulus.arrays.sorting import distinct
 from accumulus.elimination.guards import guarded
 from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
 from accumulus.tape.tape import Tape
@@ -145,7 +146,7 @@ class Way:
         is_reverse: from what depends on it, else from what it depends on.
         products: how many this takes.
         lists: the entries that it begins with, their values by position among all that are given.
-        order, first: see `accumulus.arrays.entries.distinct`: of these, those of one place are added.
+        order, first: see `accumulus.arrays.sorting.distinct`: of these, those of one place are added.
         ends: what is at their other ends: references, by column.
         reached: the entries that are computed.
     """
@@ -340,7 +341,7 @@ class Recurrence:
             given: the entries that the way begins with.
         """
         values = np.concatenate([references_in(products.values(each)) for each in given])
-        writer = _Writer(self, way, products.sums(values[way.order], way.first), products.tape)
+        writer = _Writer(self, way, products.grouped(values[way.order], way.first), products.tape)
         writer.write()
         reached = way.reached
         instances = self.count - 1 - reached.instances if way.is_reverse else reached.instances

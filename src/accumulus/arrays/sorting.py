@@ -13,7 +13,7 @@ from accumulus.arrays.compiled.entries_state import COMPRESS, COUNT, GIVEN, JOIN
 from accumulus.native.machine import kernel
 from accumulus.tape.blocks import Column, Range
 
-__all__ = ["Sorted", "joined", "sorted_entries"]
+__all__ = ["Sorted", "distinct", "joined", "sorted_entries"]
 
 Integers = NDArray[np.int64]
 #: Marks places that are named several times; far from all references.
@@ -54,9 +54,7 @@ def sorted_entries(
             begin, and those of the last end.
     """
     state = _placed(entries, first, rows)
-    longest = int(np.diff(state.begins).max(initial=0))
-    state.spare_columns, state.spare_placed = np.empty((2, longest), np.int64)
-    _run(state, SORT)
+    _sort(state)
     state.value_start = _MARK
     _run(state, COMPRESS)
     if not state.groups:
@@ -67,6 +65,16 @@ def sorted_entries(
     columns, values = state.columns[: state.total].copy(), state.placed[: state.total].copy()
     values[values <= _MARK] = sums(state.terms, state.offsets)
     return Sorted(state.begins, columns, values)
+
+
+def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
+    """An order of places by rows and columns, and where in it each place comes first."""
+    state = _placed([(rows, columns, Range(0, 1, len(rows)))], 0, int(rows.max(initial=-1)) + 1)
+    _sort(state)
+    order = state.placed
+    new = np.ones(len(order), bool)
+    new[1:] = (np.diff(state.columns) != 0) | (np.diff(rows[order]) != 0)
+    return order, np.flatnonzero(new)
 
 
 def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integers]:
@@ -98,6 +106,13 @@ def _placed(entries: Sequence[tuple[Column, Column, Column]], first: int, rows: 
         _run(state, PLACE)
     state.begins = begins
     return state
+
+
+def _sort(state: EntriesState) -> None:
+    """Sort the entries of each row by their columns."""
+    longest = int(np.diff(state.begins).max(initial=0))
+    state.spare_columns, state.spare_placed = np.empty((2, longest), np.int64)
+    _run(state, SORT)
 
 
 def _give(state: EntriesState, name: str, operands: Column, first: int = 0) -> None:
