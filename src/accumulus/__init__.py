@@ -31,6 +31,7 @@ from accumulus.tape.tape import Tape
 if _TYPE_CHECKING:
     from accumulus.frontends.numpy.assembling import assemble
     from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
+    from accumulus.frontends.numpy.scanning import scan
     from accumulus.graph import generators as graphs
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
@@ -65,6 +66,7 @@ __all__ = [
     "plan",
     "save_graph",
     "save_plan",
+    "scan",
     "trace",
     "value_and_jacobian",
 ]
@@ -80,6 +82,7 @@ _LATER = {
     "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
     "map": "accumulus.frontends.numpy.mapping",
+    "scan": "accumulus.frontends.numpy.scanning",
 }
 
 

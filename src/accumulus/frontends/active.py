@@ -15,7 +15,7 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["ACTIVE", "TooLongError", "check_length", "recording_on", "refuse", "swallowed"]
+__all__ = ["ACTIVE", "TooLongError", "check_length", "check_steps", "recording_on", "refuse", "swallowed"]
 
 #: Operations on entries of arrays, at most, that are written onto a tape one by one, where arrays can be recorded as
 #: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
@@ -23,6 +23,10 @@ __all__ = ["ACTIVE", "TooLongError", "check_length", "recording_on", "refuse", "
 MOST_UNROLLED: Final = 50_000
 #: Entries of an array that is long. Many operations on short ones are a loop in Python, which blocks do not shorten.
 LONG: Final = 64
+
+
+#: Of operations of a recurrence that are told as such fewer are written out: one in so many. Loops lose little there.
+STEPS: Final = 25
 
 
 class TooLongError(BaseException):
@@ -76,6 +80,17 @@ def check_length(entries: int) -> None:
         if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
             ACTIVE.too_long = True
             raise TooLongError
+
+
+def check_steps(operations: int) -> None:
+    """End the recording if a recurrence of so many operations should not be written out step by step.
+
+    Raises:
+        TooLongError: if so.
+    """
+    if not ACTIVE.unrolls and operations > MOST_UNROLLED // STEPS:
+        ACTIVE.too_long = True
+        raise TooLongError
 
 
 def refuse(message: str) -> TraceError:

@@ -23,7 +23,7 @@ from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
+__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body", "writer"]
 
 _NOT_EQUAL = BY_NAME["not_equal"].code
 #: Shape of an array or a number of one instance, and whether it is of truth values.
@@ -154,13 +154,22 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
     """Each instance, operation by operation."""
-    numbers = [tape.constant(value) for value in body.constants]
-    rows = [(body.codes[k], body.arguments(k)) for k in range(body.inputs, len(body))]
+    write = writer(tape, body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
+        results[:, instance] = write(given)
+    return list(map(column, results))
+
+
+def writer(tape: Tape, body: Tape) -> Callable[[Sequence[int]], list[int]]:
+    """What writes one instance of a body onto a tape: from references of its inputs to those of its outputs."""
+    numbers = [tape.constant(value) for value in body.constants]
+    rows = [(body.codes[k], body.arguments(k)) for k in range(body.inputs, len(body))]
+
+    def write(given: Sequence[int]) -> list[int]:
         values = list(given)
 
-        def at(reference: int, values: list[int] = values) -> int:
+        def at(reference: int) -> int:
             return numbers[-1 - reference] if reference < 0 else values[reference]
 
         for code, arguments in rows:
@@ -169,8 +178,9 @@ def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int)
                 values.append(truth)
             else:
                 values.append(tape.apply_code(code, found))
-        results[:, instance] = [at(output) for output in body.outputs]
-    return list(map(column, results))
+        return [at(output) for output in body.outputs]
+
+    return write
 
 
 def _truth(tape: Tape, references: Sequence[int]) -> int | None:

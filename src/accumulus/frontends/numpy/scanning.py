@@ -1,0 +1,304 @@
+"""`accumulus.scan`: steps, each of which takes what the one before has left; recorded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE, LONG, check_steps
+from accumulus.frontends.kinds import StandIn
+from accumulus.frontends.location import name_of
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body, writer
+from accumulus.frontends.numpy.operands import depends, entries_of, references_of
+from accumulus.frontends.numpy.patching import patched, replaced
+from accumulus.frontends.numpy.scalars import Traced
+from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, unflatten
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.tape import Tape
+
+__all__ = ["scan"]
+
+#: Operations of one step, at most, for it to be a body; longer ones are recorded as operations on arrays.
+LONGEST_BODY: Final = 5_000
+
+
+def scan(
+    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Steps ``carry, y = f(carry, x)``, one after the other, for each entry along the first axis: ``jax.lax.scan``.
+
+    While a derivative is prepared, `f` is recorded once, however many steps there are, and becomes one loop; its
+    derivatives go through the steps forward or in reverse, whichever makes fewer products. It may use what is around
+    it, traced values included. It cannot use what it is given as an index.
+
+    Args:
+        f: a function of what the step before has left, and of one entry of `xs`; it returns the same for the next
+            step, and a result of its own, or None.
+        init: what the first step is given: a number, an array, or lists, tuples and dicts of those.
+        xs: arrays whose first axes have one length, a list, tuple or dict of them, or None.
+        length: of `xs`; has to be given without.
+        reverse: whether the last entry comes first; results are in the order of `xs` even so.
+
+    Returns:
+        What the last step has left, and the results of all, with one more axis in front.
+
+    Raises:
+        ArgumentError: for arguments that are no such arrays, and for steps that leave something of another structure
+            or shape than they were given.
+
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> def last(angle, strength):
+    ...     def step(state, _):
+    ...         angle, speed = state
+    ...         speed = speed - 0.01 * strength * np.sin(angle)
+    ...         return (angle + 0.01 * speed, speed), None
+    ...     (angle, speed), _ = acc.scan(step, (angle, 0.0), length=1_000)
+    ...     return angle
+    >>> acc.gradient(last, argnums=(0, 1))(0.5, 1.0)
+    (np.float64(-0.6953990148281538), np.float64(1.0935117853219434))
+    """
+    if not callable(f):
+        raise ArgumentError(f"f is {f!r:.60}; expected a function of what the step before has left, and of one entry")
+    steps = _Steps.of(f, init, xs, length, reverse)
+    tape = ACTIVE.tape
+    if tape is None or not steps.count or steps.entries > LONG:
+        return steps.one_by_one(f, tape)
+    body = steps.body(f, tape)
+    constant = not (depends(init) or depends(xs) or len(body.taken))
+    if constant or body.tape.operations > LONGEST_BODY:
+        return steps.one_by_one(f, tape)
+    if isinstance(tape, BlockTape):
+        return steps.results(tape, body, *_in_blocks(tape, steps, body))
+    check_steps(steps.count * max(body.tape.operations, 1))
+    return steps.results(tape, body, *_written_out(tape, steps, body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What steps begin with and take.
+
+    Attributes:
+        name: of the function.
+        carry, given: structures of what is handed on, and of an entry; None if there are no entries.
+        begin: leaves of what the first step is given, each with how to get there.
+        leaves: of the entries of all steps.
+        order: of the entries.
+    """
+
+    name: str
+    carry: Structure
+    given: Structure | None
+    begin: list[tuple[str, Any]]
+    leaves: list[Any]
+    order: range
+
+    @classmethod
+    def of(cls, f: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> _Steps:
+        name = name_of(f)
+        carry, begin = flatten(init)
+        for path, leaf in begin:
+            if not isinstance(leaf, StandIn) and (leaf is None or np.asarray(leaf).dtype.kind not in "fiubcO"):
+                raise ArgumentError(
+                    f"{name} begins with {type(leaf).__name__} {leaf!r:.60} at carry{path}; expected numbers, or "
+                    "arrays of them"
+                )
+        given, found = (None, []) if xs is None else flatten(xs)
+        lengths = {} if length is None else {"length": length}
+        leaves = []
+        for path, leaf in found:
+            array = leaf if isinstance(leaf, StandIn) else np.asarray(leaf)
+            if (not isinstance(array, StandIn) and array.dtype.kind not in "fiubcO") or not np.ndim(array):  # type: ignore[arg-type]
+                what = f"{type(leaf).__name__} {leaf!r:.60}"
+                raise ArgumentError(f"xs{path} is {what}; expected an array with an entry for each step")
+            lengths[f"xs{path}"] = len(array)  # type: ignore[arg-type]
+            leaves.append(array)
+        if not lengths:
+            raise ArgumentError(f"nothing says how many steps {name} makes; expected xs, or length")
+        if len(set(lengths.values())) > 1 or min(lengths.values()) < 0:
+            told = ", ".join(f"{key}: {value}" for key, value in lengths.items())
+            raise ArgumentError(f"steps of different number ({told}); expected one length for all")
+        count = int(next(iter(lengths.values())))
+        return cls(name, carry, given, begin, leaves, range(count)[::-1] if reverse else range(count))
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        return len(self.order)
+
+    @property
+    def entries(self) -> int:
+        """Numbers that a step takes."""
+        each = [np.size(leaf) // self.count for leaf in self.leaves]
+        return sum(each) + sum(int(np.size(leaf)) for _, leaf in self.begin)
+
+    def check(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Refuse what a step returns if it is no pair, or if it hands on something else than it is given."""
+        if not isinstance(structure, Branch) or len(structure.parts) != 2 or structure.kind not in (tuple, list):
+            raise ArgumentError(
+                f"{self.name} returned no pair; expected what the next step is given, and a result of its own, or None"
+            )
+        if structure.parts[0] != self.carry:
+            given = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
+            left = unflatten(structure.parts[0], list(shapes[: _size(structure.parts[0])]))
+            raise ArgumentError(
+                f"{self.name} was given {given} and hands on {left} (shapes); expected one structure at all steps"
+            )
+        for (path, leaf), shape in zip(self.begin, shapes, strict=False):
+            if np.shape(leaf) != shape:
+                raise ArgumentError(
+                    f"{self.name} was given carry{path} of shape {np.shape(leaf)}, and hands on one of shape {shape}; "
+                    "expected one shape at all steps"
+                )
+
+    # One after the other ---------------------------------------------------------------------------------------
+
+    def one_by_one(self, f: Callable[..., Any], tape: Any) -> tuple[Any, Any]:
+        """Call the function for each step: on numbers, or on traced values that are long."""
+        results: list[list[Any]] = []
+        shape: Structure = Leaf()
+        carry = unflatten(self.carry, [leaf for _, leaf in self.begin])
+        with patched(f):
+            for place in self.order:
+                x = None if self.given is None else unflatten(self.given, [leaf[place] for leaf in self.leaves])
+                found = replaced(f)(carry, x)
+                structure, leaves = flatten(_without_none(found))
+                self.check(structure, [np.shape(leaf) for _, leaf in leaves])
+                carry, shape = found[0], structure
+                results.append([leaf if isinstance(leaf, Traced) else as_numbers(leaf, path) for path, leaf in leaves])
+        if not results:
+            body = self.body(f, tape)
+            empty = [np.empty((0, *place), bool if boolean else float) for place, boolean in body.results]
+            return carry, self._own(body.structure, empty)
+        ordered = results if self.order.step > 0 else results[::-1]
+        stacked = [_stacked(tape, [each[k] for each in ordered]) for k in range(len(self.begin), len(results[0]))]
+        return carry, self._own(shape, [None] * len(self.begin) + stacked)
+
+    def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
+        """The results of all steps, from all leaves that they return."""
+        assert isinstance(structure, Branch)
+        own = structure.parts[1]
+        return None if own == _NOTHING else unflatten(own, leaves[len(self.begin) :])
+
+    # As a body ---------------------------------------------------------------------------------------------------
+
+    def body(self, f: Callable[..., Any], tape: Any) -> Body:
+        """One step."""
+        kinds = [(isinstance(leaf, Traced) and leaf.boolean) or _is_truth(leaf) for _, leaf in self.begin]
+        places = [(np.shape(leaf), kind) for (_, leaf), kind in zip(self.begin, kinds, strict=True)]
+        arguments = [(self.carry, places)]
+        if self.given is not None:
+            kinds = [(isinstance(leaf, Traced) and leaf.boolean) or _is_truth(leaf) for leaf in self.leaves]
+            entries = [(np.shape(leaf)[1:], kind) for leaf, kind in zip(self.leaves, kinds, strict=True)]
+            arguments.append((self.given, entries))
+
+        def step(*given: Any) -> Any:
+            return _without_none(replaced(f)(*given, *([None] if self.given is None else [])))
+
+        with patched(f):
+            body = recorded_body(step, arguments, tape)
+        self.check(body.structure, [shape for shape, _ in body.results])
+        for (path, _), (_, before), (_, after) in zip(self.begin, places, body.results, strict=False):
+            if before != after:
+                words = ("real numbers", "truth values")
+                raise ArgumentError(
+                    f"{self.name} was given {words[before]} at carry{path}, and hands on {words[after]}; expected one "
+                    "kind at all steps"
+                )
+        return body
+
+    def results(self, tape: Any, body: Body, last: NDArray[np.int64], own: NDArray[np.int64]) -> tuple[Any, Any]:
+        """What a body returns, from references.
+
+        Args:
+            last: entries of what the last step has left.
+            own: (entries, steps), of the results of each, in the order of the steps.
+        """
+        carry, first = [], 0
+        for shape, boolean in body.results[: len(self.begin)]:
+            size = int(np.prod(shape))
+            part = last[first : first + size].reshape(shape)
+            carry.append(make(tape, part if shape else int(part), boolean))
+            first += size
+        if self.order.step < 0:
+            own = own[:, ::-1]
+        found, first = [], 0
+        for shape, boolean in body.results[len(self.begin) :]:
+            size = int(np.prod(shape))
+            entries = own[first : first + size].T.reshape(self.count, *shape).copy()
+            found.append(TracedArray(tape, entries, boolean=boolean))
+            first += size
+        return unflatten(self.carry, carry), self._own(body.structure, [None] * len(self.begin) + found)
+
+    def references(self, tape: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """References of what the first step is given, and, (entries, steps), of the entries in the order of steps."""
+        first = [np.ravel(np.asarray(entries_of(tape, leaf)[0])) for _, leaf in self.begin]
+        tables = [np.asarray(entries_of(tape, leaf)[0]).reshape(self.count, -1).T for leaf in self.leaves]
+        table = np.concatenate([np.empty((0, self.count), np.int64), *tables])
+        if self.order.step < 0:
+            table = table[:, ::-1]
+        return np.concatenate([np.empty(0, np.int64), *first]), table
+
+
+#: Structure of what stands for no result.
+_NOTHING: Final = Branch(tuple, ())
+
+
+def _without_none(result: Any) -> Any:
+    """A pair whose second part is None, as structures of numbers have it."""
+    if isinstance(result, tuple | list) and len(result) == 2 and result[1] is None:
+        return result[0], ()
+    return result
+
+
+def _size(structure: Structure) -> int:
+    return 1 if isinstance(structure, Leaf) else sum(map(_size, structure.parts))
+
+
+def _is_truth(leaf: Any) -> bool:
+    return not isinstance(leaf, Traced) and np.asarray(leaf).dtype.kind == "b"
+
+
+def _stacked(tape: Any, values: Sequence[Any]) -> Any:
+    """Results of all steps as one array."""
+    if tape is None:
+        return np.stack(values)
+    boolean = all((isinstance(value, Traced) and value.boolean) or _is_truth(value) for value in values)
+    return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
+
+
+def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    begin, table = steps.references(tape)
+    carries, count = len(begin), steps.count
+
+    def operands(results: list[Range]) -> Iterator[Column]:
+        for reference, own in zip(begin.tolist(), results, strict=False):
+            yield column(np.append(reference, own.references[:-1]))
+        yield from (column(row.copy()) for row in table)
+        yield from (Range(reference, 0, count) for reference in body.taken.tolist())
+
+    results = tape.scan(body.tape, lambda found: list(operands(found)), np.arange(count + 1))
+    last = np.array([own.references[-1] for own in results[:carries]], np.int64)
+    return last, _rows([own.references for own in results[carries:]], count)
+
+
+def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    begin, table = steps.references(tape)
+    carries, carry, taken = len(begin), begin.tolist(), body.taken.tolist()
+    write, own = writer(tape, body.tape), []
+    for given in table.T.tolist() if len(table) else [[]] * steps.count:
+        found = write([*carry, *given, *taken])
+        carry = found[:carries]
+        own.append(found[carries:])
+    return np.array(carry, np.int64), np.array(own, np.int64).reshape(steps.count, -1).T
+
+
+def _rows(rows: Sequence[NDArray[np.int64]], count: int) -> NDArray[np.int64]:
+    return np.stack(rows) if rows else np.empty((0, count), np.int64)
