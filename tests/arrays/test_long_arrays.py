@@ -12,8 +12,11 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
+from accumulus.frontends import active
 from accumulus.frontends.record import record
 from accumulus.programs.array_program import ArrayProgram
+from accumulus.programs.program import Program
+from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
@@ -260,6 +263,18 @@ def test_what_has_no_loops_is_written_out(function):
     looped, found, expected = both(function, X)
     assert not isinstance(looped.compile(X), ArrayProgram)
     assert_same(found, expected)
+
+
+def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
+    x = np.linspace(0.5, 2.0, 100)
+    expected = acc.jacobian(stencil, cache=False)(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(active, "MOST_UNROLLED", 10)
+        recorded = record(stencil, [x], arrays=True).tape
+        patch.setattr(blocks, "MOST_BLOCKS", len(recorded.blocks) + 1)
+        jacobian = acc.jacobian(stencil, cache=False)
+        np.testing.assert_array_equal(jacobian(x), expected)
+    assert type(jacobian.compile(x)) is Program
 
 
 def test_user_code_does_not_catch_the_way_to_loops():

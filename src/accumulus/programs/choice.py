@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from accumulus.errors import SizeError
@@ -9,7 +10,7 @@ from accumulus.frontends.record import Recording
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.targets import Call
 
 __all__ = ["program_of"]
@@ -22,8 +23,12 @@ def program_of(
     preparation: Preparation,
     first: Call,
     shared: tuple[bool, ...],
+    unrolled: Callable[[], Recording],
 ) -> Program:
     """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
+
+    Args:
+        unrolled: records the function once more, entry by entry.
 
     What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
 
@@ -39,5 +44,9 @@ def program_of(
         except SizeError:
             if written_out is None:
                 raise
-        recording = replace(recording, tape=written_out, written_out=None)
+        except NotInBlocksError:  # the derivatives need too many blocks
+            if written_out is None:
+                recording = unrolled()
+        if written_out is not None:
+            recording = replace(recording, tape=written_out, written_out=None)
     return Program(recording, wanted, argnums, preparation, first=first, shared=shared)

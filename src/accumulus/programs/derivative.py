@@ -271,12 +271,13 @@ class Derivative:
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-            program = program_of(recording, self._wanted, positions, preparation, first, shared)
+            unrolled = partial(self._record, examples, arrays=False)
+            program = program_of(recording, self._wanted, positions, preparation, first, shared, unrolled)
         self._programs[key] = program
         self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program
 
-    def _record(self, examples: Sequence[Any]) -> Recording:
+    def _record(self, examples: Sequence[Any], *, arrays: bool = True) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
         captured = self._captured
@@ -285,7 +286,7 @@ class Derivative:
             captured = Captured((self._holder, *objects.values()))
         static = static_positions(self._static, len(examples))
         options = self._options
-        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=options.takes_arrays)
+        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays and options.takes_arrays)
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording
