@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -286,7 +287,8 @@ class Derivative:
             captured = Captured((self._holder, *objects.values()))
         static = static_positions(self._static, len(examples))
         options = self._options
-        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays and options.takes_arrays)
+        arrays = arrays and options.takes_arrays
+        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays)
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording
