@@ -100,20 +100,21 @@ class Products:
         if not len(left):
             return None
         self.count += len(left)
-        values = self._product(
+        values = self.product(
             None if outer.values is None else selected(outer.values, left),
             None if inner.values is None else selected(inner.values, right),
         )
         return Entries(selected(outer.heads, left), selected(inner.tails, right), values)
 
-    def _product(self, a: Column | None, b: Column | None) -> Column | None:
+    def product(self, a: Column | None, b: Column | None) -> Column | None:
+        """Derivatives times others, one by one; None are ones."""
         if a is None or b is None:
             return b if a is None else a
         for one, other in ((a, b), (b, a)):
-            guard = self._guard(one)
+            guard = self.guard(one)
             if guard is not None:  # what a branch that is not taken has is 0, whatever it is multiplied by
                 condition, inner, sense = guard
-                product = self._product(inner, other)
+                product = self.product(inner, other)
                 assert product is not None
 
                 return self.guarded(product, condition, sense)
@@ -125,6 +126,10 @@ class Products:
             zero = Range(self.tape.constant(0.0), 0, len(values))
             return self.tape.apply_code(_SELECT, [condition, *([values, zero] if sense else [zero, values])])
         return self.tape.compute(_where if sense else _where_not, [condition, values])
+
+    def sum(self, a: Column, b: Column) -> Column:
+        """Derivatives plus others, one by one."""
+        return self._combined("add", a, b)
 
     def _combined(self, name: str, a: Column, b: Column) -> Column:
         """An operation on two columns; of constants that are combined, what they stand for is known."""
@@ -158,7 +163,7 @@ class Products:
     def _exact(number: float) -> int:
         return int(of_numbers(np.array([number]))[0]) % PRIME
 
-    def _guard(self, values: Column) -> tuple[Column, Column, bool] | None:
+    def guard(self, values: Column) -> tuple[Column, Column, bool] | None:
         """Condition, value and sense of a derivative of which one branch is 0, if it is one."""
         first, last = _ends(values)
         if first < self.tape.inputs:
@@ -182,7 +187,7 @@ class Products:
             mark = fingerprint(each.heads), fingerprint(each.tails)
             for k, known in enumerate(left):
                 if marks[k] == mark and are_equal(known.heads, each.heads) and are_equal(known.tails, each.tails):
-                    values = self._combined("add", self.values(known), self.values(each))
+                    values = self.sum(self.values(known), self.values(each))
                     left[k] = Entries(known.heads, known.tails, values)
                     break
             else:

@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.dense import of_product
+from accumulus.arrays.dense import Dense, of_product, parted
 from accumulus.arrays.entries import Entries, Products, positions, selected
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.sorting import sorted_entries
+from accumulus.arrays.structured import Edge, Structured, written_out
 from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
@@ -79,6 +80,7 @@ class _Accumulating:
         self.owners = Owners(tape.starts)
         self.made = BlockTape(tape.inputs)
         self.products = Products(self.made)
+        self.structured = Structured(self.products)
         #: Reference in the program that is made of each in the given one, constants apart.
         self.moved = np.full(len(tape), np.iinfo(np.int64).min)
         self.moved[: tape.inputs] = np.arange(tape.inputs)
@@ -87,7 +89,7 @@ class _Accumulating:
         #: Whether derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(len(tape), bool)
         self.active[inputs] = True
-        self.edges: dict[tuple[int, int], list[Entries]] = {}
+        self.edges: dict[tuple[int, int], list[Edge]] = {}
         self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
         self.bodies: list[tuple[int, int]] = []
         #: Vertices whose results depend on earlier ones of their own, and the ways through them, as far as known.
@@ -154,8 +156,7 @@ class _Accumulating:
         results = block.results.references.reshape(m, n)
         self.moved[block.start : block.start + block.count] = self.made.matmul(*matrices).reshape(-1)
         for part in of_product(factors[0], factors[1], results, matrices):
-            entries = part.entries
-            self._add_edges(position, entries.heads, entries.tails, entries.values)
+            self._add_dense(position, part)
 
     def _add_body(self, each: Map) -> None:
         blocks = self.given.blocks
@@ -257,7 +258,7 @@ class _Accumulating:
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
         """The derivatives of arrays by those that they depend on, as they are now."""
-        of: dict[int, list[Entries]] = {}
+        of: dict[int, list[Edge]] = {}
         for (head, _), entries in self.edges.items():
             of.setdefault(head, []).extend(entries)
         blocks = self.given.blocks
@@ -305,13 +306,32 @@ class _Accumulating:
                 continue
             self.edges.setdefault((head, source), []).append(entries)
 
+    def _add_dense(self, head: int, dense: Dense) -> None:
+        """The same for a dense edge."""
+        if not self._is_active(column(dense.tails)):
+            return
+        parts = parted(dense, self._sources)
+        if parts is None:
+            entries = dense.entries
+            self._add_edges(head, entries.heads, entries.tails, entries.values)
+            return
+        for source, part in parts:
+            self.active[part.heads] = True
+            self.edges.setdefault((head, source), []).append(part)
+
+    def _sources(self, references: Integers) -> Integers:
+        """The arrays that references are in, and -3 where they depend on no input."""
+        inside = (references >= 0) & self.active[np.maximum(references, 0)]
+        return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, -3)
+
     def _eliminate(self, vertices: set[int]) -> None:
         while vertices:
             costs = {vertex: self._cost(vertex) for vertex in vertices}
-            vertex = min(vertices, key=lambda v: (costs[v], -v))
-            if costs[vertex] > MOST:
+            vertex = min(vertices, key=lambda v: (costs[v][0], -v))
+            products = costs[vertex][1]
+            if products > MOST:
                 raise SizeError(
-                    f"{costs[vertex]:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
+                    f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
                     "whose derivatives are sparse, or smaller ones"
                 )
             vertices.remove(vertex)
@@ -322,30 +342,36 @@ class _Accumulating:
         below = [ends for ends in self.edges if ends[0] == vertex]
         return above, below
 
-    def _cost(self, vertex: int) -> int:
+    def _cost(self, vertex: int) -> tuple[float, int]:
+        """What the elimination of an array costs, and how many products of it are written one by one."""
         block = self.given.blocks[vertex]
-        above, below = self._edges_at(vertex)
-        if vertex in self.recurrences and above and below:
+        keys = self._edges_at(vertex)
+        if vertex in self.recurrences and all(keys):
             if vertex not in self._ways:
-                way = self.recurrences[vertex].cheapest(self._entries_of(above), self._entries_of(below), MOST)
+                way = self.recurrences[vertex].cheapest(self._entries_of(keys[0]), self._entries_of(keys[1]), MOST)
                 if way is None:
-                    return MOST + 1
+                    return MOST + 1, MOST + 1
                 self._ways[vertex] = way
-            return self._ways[vertex].products
+            return self._ways[vertex].products, self._ways[vertex].products
+        above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
         into, out_of = np.zeros((2, block.size), np.int64)
-        for counts, keys, side in ((into, above, 1), (out_of, below, 0)):
-            for key in keys:
-                for entries in self.edges[key]:
-                    places = positions(entries.tails if side else entries.heads, block.start)
-                    if isinstance(places, Range) and abs(places.step) == 1:
-                        low = min(places.start, places.start + places.step * (places.count - 1))
-                        counts[low : low + places.count] += 1
-                    else:
-                        np.add(counts, np.bincount(references_in(places), minlength=block.size), out=counts)
-        return int(into @ out_of)
+        for counts, edges, side in ((into, above, 1), (out_of, below, 0)):
+            for entries in edges:
+                if isinstance(entries, Dense):
+                    continue
+                places = positions(entries.tails if side else entries.heads, block.start)
+                if isinstance(places, Range) and abs(places.step) == 1:
+                    low = min(places.start, places.start + places.step * (places.count - 1))
+                    counts[low : low + places.count] += 1
+                else:
+                    np.add(counts, np.bincount(references_in(places), minlength=block.size), out=counts)
+        single = int(into @ out_of)
+        pairs = [(outer, inner) for outer in above for inner in below]
+        dense = [self.structured.cost(*pair) for pair in pairs if any(isinstance(edge, Dense) for edge in pair)]
+        return single + sum(cost for cost, _ in dense), single + sum(count for _, count in dense)
 
     def _entries_of(self, keys: Sequence[tuple[int, int]]) -> list[Entries]:
-        return [entries for key in keys for entries in self.edges[key]]
+        return [written_out(each) for key in keys for each in self.edges[key]]
 
     def _pass_through(self, vertex: int) -> None:
         """Derivatives of a recurrence's results by what it takes from outside, or of what depends on it by its results,
@@ -382,21 +408,33 @@ class _Accumulating:
                 made = list(self.edges.get((head, tail), []))
                 for outer in self.edges[head, vertex]:
                     for inner in self.edges[vertex, tail]:
-                        product = self.products.chained(outer, inner, block.start, block.size)
-                        if product is not None:
-                            made.append(product)
+                        made += self.structured.chained(outer, inner, block.start, block.size)
                 if made:
                     # of what is no more multiplied, places may come twice: they are added in the end
                     final = head == _OUTPUTS and tail == _INPUTS
-                    self.edges[head, tail] = made if final else self.products.added(made)
+                    self.edges[head, tail] = made if final else self.structured.added(made)
         for ends in (*above, *below):
             del self.edges[ends]
 
     def _collected(self) -> tuple[Integers, Integers, Integers]:
         """Rows, columns and values of the nonzeros, row by row."""
-        entries = [each for ends, edges in self.edges.items() if ends == (_OUTPUTS, _INPUTS) for each in edges]
-        if not entries:
+        edges = self.edges.get((_OUTPUTS, _INPUTS), [])
+        if not edges:
             return (np.empty(0, np.int64),) * 3
+        if any(isinstance(each, Dense) for each in edges):
+            edges = self.structured.added(edges)
+            rectangle = self._collected_dense(edges)
+            if rectangle is not None:
+                return rectangle
+        entries = [written_out(each) for each in edges]
         given = [(each.heads, each.tails, self.products.values(each)) for each in entries]
         found = sorted_entries(given, len(self.given), len(self.given.outputs), self.products.sums)
         return found.rows(), found.columns, found.values
+
+    def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
+        """The same of what is one rectangle; None if it is not."""
+        found = self.structured.rectangle(edges)
+        if found is None:
+            return None
+        m, k = found.matrix.shape
+        return np.repeat(found.rows - len(self.given), k), np.tile(found.columns, m), found.matrix.reshape(-1)

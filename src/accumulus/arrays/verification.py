@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.entries import Entries
-from accumulus.arrays.residues import PRIME, Residues, at, chunks, reduced, residues
+from accumulus.arrays.dense import Dense
+from accumulus.arrays.residues import PRIME, Residues, at, chunks, matrix_product, reduced, residues
 from accumulus.arrays.scans import Recurrence
+from accumulus.arrays.structured import Edge
 from accumulus.errors import VerificationError
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 
@@ -26,7 +27,7 @@ __all__ = ["Heads", "verify"]
 Integers = NDArray[np.int64]
 #: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
 #: is if it has derivatives by itself, too.
-Heads = tuple[int, int, list[Entries], Recurrence | None]
+Heads = tuple[int, int, list[Edge], Recurrence | None]
 
 
 def verify(
@@ -90,10 +91,17 @@ def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) ->
             )
 
 
-def _tangents(begin: int, length: int, entries: Iterable[Entries], values: Residues, tangents: Residues) -> Residues:
+def _tangents(begin: int, length: int, entries: Iterable[Edge], values: Residues, tangents: Residues) -> Residues:
     """The tangents of an array by those of what it depends on."""
     total = np.zeros(length, np.uint64)
     for each in entries:
+        if isinstance(each, Dense):
+            m, k = each.matrix.shape
+            taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
+            products = matrix_product(values[each.matrix], taken)
+            total[each.heads.transpose(1, 0, 2).reshape(m, -1) - begin] += products
+            total = reduced(total)
+            continue
         for part in chunks(len(each)):
             products = at(tangents, each.tails, part)
             if each.values is not None:

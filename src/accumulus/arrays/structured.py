@@ -1,0 +1,291 @@
+"""Products and sums of derivatives between arrays, dense ones as products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.dense import Dense, beside, places, rectangle
+from accumulus.arrays.entries import Entries, Products
+from accumulus.tape.blocks import MATMUL, SUM, BlockTape, Column, column, references_in
+from accumulus.tape.fusion import Owners
+from accumulus.tape.operations import BY_NAME
+
+__all__ = ["Edge", "Structured", "written_out"]
+
+Integers = NDArray[np.int64]
+#: Derivatives of one array by another.
+Edge = Entries | Dense
+
+#: What one product inside of a product of matrices costs, and one that scales a row, by what it costs one by one.
+IN_MATRICES: Final = 0.05
+IN_ROWS: Final = 0.5
+#: Results by so many rows are products of matrices of their own, where their parts would have to be moved for one.
+FEW_ROWS: Final = 8
+#: Lengths of sums, at most, that are told apart.
+MOST_LENGTHS: Final = 16
+#: Dense derivatives of one array by another, at most, before they are written out and added.
+MOST_PARTS: Final = 24
+#: Operations that give finite numbers for finite ones, overflow apart.
+_FINITE: Final = frozenset(
+    [BY_NAME[name].code for name in (
+        "add", "subtract", "multiply", "negative", "abs", "minimum", "maximum", "select", "sin", "cos", "tanh", "less",
+        "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "floor", "sign",
+    )] + [SUM, MATMUL]
+)  # fmt: skip
+_DIVIDE: Final = BY_NAME["divide"].code
+
+
+class Structured:
+    """Products and sums of derivatives, written onto a program.
+
+    Args:
+        products: of what is not dense.
+    """
+
+    def __init__(self, products: Products) -> None:
+        self.products = products
+        self.tape: BlockTape = products.tape
+        self._finite: list[bool] = []
+        self._rectangles: dict[int, tuple[Entries, Dense | None]] = {}
+
+    # Costs -------------------------------------------------------------------------------------------------------
+
+    def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
+        """What the product of two edges costs, of which one is dense, and how many products are written one by one."""
+        if isinstance(outer, Entries) and isinstance(inner, Dense):
+            return self._cost_of_entries(outer, inner)
+        if isinstance(outer, Dense) and isinstance(inner, Entries):
+            return self._cost_of_entries(_transposed(inner), outer.transposed)
+        assert isinstance(outer, Dense)
+        assert isinstance(inner, Dense)
+        if outer.is_rectangle:
+            return IN_MATRICES * outer.matrix.shape[0] * len(inner), 0
+        if inner.is_rectangle:
+            return IN_MATRICES * inner.matrix.shape[1] * len(outer), 0
+        if _is_aligned(outer, inner):
+            return IN_MATRICES * outer.matrix.size * inner.matrix.shape[1], 0
+        count = len(outer) * inner.matrix.shape[1]
+        return float(count), count
+
+    def _cost_of_entries(self, outer: Entries, inner: Dense) -> tuple[float, int]:
+        known = self._rectangle(outer)
+        if known is not None:
+            return self.cost(known, inner)
+        count = len(outer) * inner.matrix.shape[1]
+        if inner.is_rectangle:
+            return IN_ROWS * count, 0
+        if _renames(outer, inner):
+            return 0.0, 0
+        return float(count), count
+
+    def _rectangle(self, entries: Entries) -> Dense | None:
+        known = self._rectangles.get(id(entries))
+        if known is None:
+            known = self._rectangles[id(entries)] = entries, rectangle(entries, self.products.values)
+        return known[1]
+
+    # Products ----------------------------------------------------------------------------------------------------
+
+    def chained(self, outer: Edge, inner: Edge, first: int, size: int) -> list[Edge]:
+        """Derivatives through an array, see `Products.chained`."""
+        found: Edge | None
+        if isinstance(outer, Entries) and isinstance(inner, Entries):
+            found = self.products.chained(outer, inner, first, size)
+            return [] if found is None else [found]
+        if isinstance(outer, Dense) and isinstance(inner, Dense):
+            found = self._of_dense(outer, inner)
+        elif isinstance(inner, Dense):
+            assert isinstance(outer, Entries)
+            found = self._of_entries(outer, inner)
+        else:
+            assert isinstance(outer, Dense)
+            found = self._of_entries(_transposed(inner), outer.transposed)
+            found = None if found is None else found.transposed
+        if found is not None:
+            return [found] if len(found) else []
+        return self.chained(written_out(outer), written_out(inner), first, size)
+
+    def _of_dense(self, outer: Dense, inner: Dense) -> Dense | None:
+        if outer.is_rectangle:
+            return self._by_rectangle(outer, inner)
+        if inner.is_rectangle:
+            found = self._by_rectangle(inner.transposed, outer.transposed)
+            return None if found is None else found.transposed
+        if _is_aligned(outer, inner) and not self._is_guarded(outer, inner):
+            return Dense(outer.heads, inner.tails, self._multiplied(outer.matrix, inner.matrix))
+        return None
+
+    def _of_entries(self, outer: Entries, inner: Dense) -> Dense | None:
+        known = self._rectangle(outer)
+        if known is not None:
+            return self._by_rectangle(known, inner)
+        if inner.is_rectangle:
+            return self._by_rows(outer, inner)
+        if _renames(outer, inner):
+            heads, tails = references_in(outer.heads), references_in(outer.tails)
+            at, _ = places(inner.heads.reshape(-1), tails)
+            return Dense(heads[at].reshape(inner.heads.shape), inner.tails, inner.matrix, inner.is_factor)
+        return None
+
+    def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
+        """A rectangle times anything dense: a product of matrices."""
+        p, m, q = inner.heads.shape
+        rows, k = len(outer.rows), inner.matrix.shape[1]
+        at, known = places(inner.heads.reshape(-1), outer.columns)
+        if not known.any():
+            return Dense(outer.heads, inner.tails.reshape(1, -1, 1)[:, :0], outer.matrix[:, :0])
+        if self._is_guarded(outer, inner):
+            return None
+        factor = outer.matrix[:, at]
+        if not known.all():
+            factor[:, ~known] = self.tape.constant(0.0)
+        factor = factor.reshape(rows, p, m, q)
+        tails = inner.tails
+        if p == 1 and q > 1 and rows <= FEW_ROWS:
+            parts = [self._multiplied(inner.matrix.T, each[0]).reshape(-1) for each in factor]
+            return Dense.of(outer.rows, tails.reshape(-1), np.stack(parts))
+        if q > 1:
+            factor, tails = factor.transpose(0, 1, 3, 2), tails.transpose(0, 2, 1)
+        found = self._multiplied(factor.reshape(rows * p * q, m), inner.matrix)
+        return Dense.of(outer.rows, tails.reshape(-1), found.reshape(rows, p * q * k))
+
+    def _by_rows(self, outer: Entries, inner: Dense) -> Dense | None:
+        """Single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
+        at, known = places(references_in(outer.tails), inner.rows)
+        heads = references_in(outer.heads)[known]
+        matrix = inner.matrix[at[known]]
+        count, width = matrix.shape
+        order = np.argsort(heads, kind="stable")
+        rows, first, lengths = np.unique(heads[order], return_index=True, return_counts=True)
+        if len(np.unique(lengths)) > MOST_LENGTHS:
+            return None
+        if outer.values is not None and count:
+            self.products.count += count * width
+            scales = np.repeat(references_in(outer.values)[known], width)
+            matrix = self._scaled(scales.reshape(count, width), matrix)
+        if len(rows) == count:
+            return Dense.of(heads, inner.columns, matrix)
+        found = np.empty((len(rows), width), np.int64)
+        for length in np.unique(lengths).tolist():
+            chosen = np.flatnonzero(lengths == length)
+            terms = matrix[order[first[chosen, np.newaxis] + np.arange(length)]].transpose(0, 2, 1)
+            if length == 1:
+                found[chosen] = terms[:, :, 0]
+            else:
+                offsets = np.arange(0, terms.size + 1, length)
+                found[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
+        return Dense.of(rows, inner.columns, found)
+
+    def _multiplied(self, left: Integers, right: Integers) -> Integers:
+        """The product of two matrices of references."""
+        (m, k), n = left.shape, right.shape[1]
+        self.products.count += m * k * n
+        if k > 1:
+            return self.tape.matmul(left, right)
+        return self._scaled(np.broadcast_to(left, (m, n)), np.broadcast_to(right, (m, n)))
+
+    def _scaled(self, left: Integers, right: Integers) -> Integers:
+        """The products of entries of two matrices."""
+        found = self.products.product(column(left.copy()), column(right.copy()))
+        assert found is not None
+        return references_in(found).reshape(left.shape)
+
+    # What branches that are not taken have -----------------------------------------------------------------------
+
+    def _is_guarded(self, one: Dense, other: Dense) -> bool:
+        """Whether a branch that is not taken has 0 in one matrix, while in the other there may be no number.
+
+        What is multiplied one by one is 0 there; in a sum of products it would be NaN.
+        """
+        for guarded, factor in ((one, other), (other, one)):
+            values = guarded.values
+            if not guarded.is_factor and self.products.guard(values) is not None and not self._is_finite(factor.values):
+                return True
+        return False
+
+    def _is_finite(self, values: Column) -> bool:
+        """Whether values are finite for finite inputs, as far as their operations tell."""
+        owners = Owners(self.tape.starts)
+        for block in self.tape.blocks[len(self._finite) :]:
+            finite = block.code in _FINITE
+            operands = block.operands
+            if block.code == _DIVIDE:
+                divisor = references_in(operands[1])
+                finite = bool((divisor < 0).all()) and bool(self.tape.constants[-1 - divisor].all())
+            finite = finite and all(self._finite[source] for each in operands for source in owners.of_column(each))
+            self._finite.append(finite)
+        return all(self._finite[source] for source in owners.of_column(values))
+
+    # Sums --------------------------------------------------------------------------------------------------------
+
+    def added(self, edges: Sequence[Edge]) -> list[Edge]:
+        """The same derivatives, those of equal places added."""
+        dense: list[Dense] = []
+        single: list[Entries] = []
+        for each in edges:
+            known: Dense | None = None
+            if isinstance(each, Dense):
+                known = each
+            elif any(len(part) == len(each) for part in dense):
+                known = self._rectangle(each)
+            if known is None:
+                single.append(written_out(each))
+                continue
+            for k, part in enumerate(dense):
+                matrix = _aligned_matrix(known, part)
+                if matrix is not None:
+                    total = self.products.sum(part.values, column(matrix))
+                    dense[k] = Dense(part.heads, part.tails, references_in(total).reshape(part.matrix.shape))
+                    break
+            else:
+                dense.append(known)
+        if len(dense) > MOST_PARTS:
+            single, dense = [*single, *(each.entries for each in dense)], []
+        return [*dense, *(self.products.added(single) if single else [])]
+
+    def rectangle(self, edges: Sequence[Edge]) -> Dense | None:
+        """Derivatives as one rectangle, rows and columns in order; None if they are something else."""
+        parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
+        known = [part for part in parts if part is not None]
+        return beside(known) if len(known) == len(parts) else None
+
+
+def written_out(edge: Edge) -> Entries:
+    """The same, one by one."""
+    return edge.entries if isinstance(edge, Dense) else edge
+
+
+def _transposed(entries: Entries) -> Entries:
+    return Entries(entries.tails, entries.heads, entries.values)
+
+
+def _is_aligned(outer: Dense, inner: Dense) -> bool:
+    """Whether one depends on what the other is of, with the same copies."""
+    return outer.tails.shape == inner.heads.shape and np.array_equal(outer.tails, inner.heads)
+
+
+def _renames(outer: Entries, inner: Dense) -> bool:
+    """Whether entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
+    if outer.values is not None:
+        return False
+    heads, tails = references_in(outer.heads), references_in(outer.tails)
+    if len(np.unique(heads)) < len(heads) or len(np.unique(tails)) < len(tails):
+        return False
+    return bool(places(inner.heads.reshape(-1), tails)[1].all())
+
+
+def _aligned_matrix(edge: Dense, other: Dense) -> Integers | None:
+    """The matrix of an edge in the order of another of the same places; None if their places differ."""
+    if edge.heads.shape != other.heads.shape or edge.tails.shape != other.tails.shape:
+        return None
+    if np.array_equal(edge.heads, other.heads) and np.array_equal(edge.tails, other.tails):
+        return edge.matrix
+    if not (edge.is_rectangle and other.is_rectangle):
+        return None
+    down, known = places(other.rows, edge.rows)
+    along, there = places(other.columns, edge.columns)
+    return edge.matrix[down[:, np.newaxis], along] if known.all() and there.all() else None
