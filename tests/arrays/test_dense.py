@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
+from accumulus.arrays.dense import Dense
+from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import PRIME, matrix_product
+from accumulus.arrays.structured import Structured, written_out
 from accumulus.frontends.numpy import contractions
 from accumulus.frontends.record import record
-from accumulus.tape.blocks import MATMUL, BlockTape
+from accumulus.tape.blocks import MATMUL, BlockTape, references_in
 from accumulus.tape.error_bounds import blocks_with_bounds
 from accumulus.targets import targets
 
@@ -212,3 +215,111 @@ def test_any_contraction(terms, lengths, random):
 
     _, found, expected = both(f, np.random.default_rng(random.randint(0, 99)).uniform(-1, 1, count), effort="fast")
     assert_same(found, expected)
+
+
+# What is kept as matrices ----------------------------------------------------------------------------------------
+
+
+def untaken(x):
+    """Reciprocals of zeros, in a branch that is not taken."""
+    h = (1.0 / x[:12].reshape(3, 4)) @ x[12:16]
+    return np.where(x[16:19] > 0.0, h, 0.0)
+
+
+GUARDED = [
+    untaken,
+    lambda x: np.sum(untaken(x)),
+    lambda x: np.sum(np.sin(B[:, :3] @ untaken(x)) ** 2),
+    lambda x: np.cos(A[:, :3] @ untaken(x)) @ A,
+    lambda x: np.sum(np.where(x[16:19] > 0.0, np.log(x[:12].reshape(3, 4)) @ (x[12:28].reshape(4, 4) @ x[28:32]), 1.0)),
+]
+
+
+@pytest.mark.parametrize("function", GUARDED)
+def test_derivatives_of_what_is_not_chosen_are_nothing(function):
+    x = np.abs(X) + 0.1
+    x[:4], x[16] = 0.0, -1.0
+    with np.errstate(all="ignore"):
+        _, found, expected = both(function, x, check=False)
+    assert np.isfinite(expected[1]).all()
+    assert_same(found, expected)
+
+
+def test_a_gradient_is_one_product_back_for_each_forward():
+    with unrolled(0):
+        program = acc.gradient(net, cache=False).compile(X)
+    sizes = sorted(each.shape for each in program.maps if each.shape is not None)
+    # two forward, two for weights, one for the layer between
+    assert sizes == [(3, 4, 4), (4, 2, 4), (4, 3, 4), (4, 4, 2), (4, 4, 2)]
+    assert program.products < 200
+
+
+def test_a_jacobian_of_layers_is_one_product_of_matrices():
+    with unrolled(0):
+        program = acc.jacobian(layers, cache=False).compile(X)
+    assert [each.shape for each in program.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
+
+
+def test_few_inputs_go_forward_and_few_outputs_go_back():
+    W = RNG.normal(size=(6, 30, 30)) / 6.0
+
+    def deep(x, rows):
+        h = np.sum(x) + np.linspace(0.0, 1.0, 30) if len(x) == 2 else x
+        for each in W:
+            h = np.tanh(each @ h)
+        return h[:rows]
+
+    with unrolled(0):
+        forward = acc.jacobian(lambda x: deep(x, 30), cache=False).compile(np.ones(2))
+        reverse = acc.jacobian(lambda x: deep(x, 1), cache=False).compile(np.ones(30))
+    assert forward.products < 6 * 4 * 900
+    assert reverse.products < 6 * 4 * 900
+
+
+def random_dense(rng, vertex, references, p, q):
+    """A dense derivative of new references by some of a vertex's."""
+    m, k = rng.integers(1, 4, 2)
+    tails = rng.permutation(vertex)[: p * k * q].reshape(p, k, q)
+    heads = rng.permutation(references)[: p * m * q].reshape(p, m, q)
+    return Dense(heads, tails, rng.integers(0, 9, (m, k)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_products_of_dense_edges_are_those_of_their_entries(seed):
+    """Any two edges through an array, and their sum with another, as matrices of numbers."""
+    rng = np.random.default_rng(seed)
+    tape = BlockTape(9)
+    vertex, above, below = np.arange(100, 124), np.arange(200, 230), np.arange(0, 40)
+    edges = []
+    for other, is_above in ((above, True), (below, False)):
+        p, q = rng.integers(1, 3, 2) if rng.random() < 0.5 else (1, 1)
+        edge = random_dense(rng, vertex, other, p, q)
+        edge = edge if is_above else edge.transposed
+        if rng.random() < 0.5:
+            entries = edge.entries
+            chosen = rng.random(len(entries)) < rng.choice([0.4, 1.1])
+            chosen[0] = True
+            values = entries.values if rng.random() < 0.7 else None
+            edge = Entries(
+                *(None if part is None else selected(part, chosen) for part in (entries.heads, entries.tails, values))
+            )
+        edges.append(edge)
+    structured = Structured(Products(tape))
+    outer, inner = edges
+    made = structured.chained(outer, inner, 100, 24)
+    cost, single = (0, 0) if all(isinstance(edge, Entries) for edge in edges) else structured.cost(outer, inner)
+    assert cost >= single >= 0
+    numbers = rng.normal(size=9)
+
+    def matrix(edges, heads, tails):
+        found = np.zeros((300, 300))
+        for edge in map(written_out, edges):
+            tape.outputs = references_in(structured.products.values(edge))
+            np.add.at(found, (references_in(edge.heads), references_in(edge.tails)), tape.evaluate(numbers))
+        return found[np.ix_(heads, tails)]
+
+    expected = matrix([outer], above, vertex) @ matrix([inner], vertex, below)
+    np.testing.assert_allclose(matrix(made, above, below), expected, atol=1e-12)
+    doubled = structured.added([*made, *made, *structured.chained(written_out(outer), written_out(inner), 100, 24)])
+    np.testing.assert_allclose(matrix(doubled, above, below), 3.0 * expected, atol=1e-12)
