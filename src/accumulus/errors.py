@@ -17,6 +17,7 @@ __all__ = [
     "ExecutorWarning",
     "ExpressionError",
     "GraphError",
+    "LongProgramWarning",
     "MismatchError",
     "OrderError",
     "PlanError",
@@ -87,6 +88,10 @@ class RewritingWarning(UserWarning):
 
 class TimeLimitWarning(UserWarning):
     """The method that was asked for did not finish within the time limit; the plan is that of another."""
+
+
+class LongProgramWarning(UserWarning):
+    """A long program was written out operation by operation; says why, and how to write it so that it is not."""
 
 
 class SizeError(AccumulusError, ValueError, MemoryError):

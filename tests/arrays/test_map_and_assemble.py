@@ -286,6 +286,29 @@ def test_what_a_mapped_function_catches_is_not_lost():
         acc.jacobian(f)(2.0 * np.ones(3))
 
 
+def test_functions_of_long_arrays_are_operations_on_arrays():
+    def f(x):
+        return acc.map(lambda row, k: (np.sum(np.sin(row) * x[0]) * k, row[:2] > 0.5), x.reshape(4, -1), np.arange(4.0))
+
+    x = np.random.default_rng(5).uniform(0.0, 1.0, 4 * 6_000)
+    jac = acc.value_and_jacobian(lambda x: f(x)[0], cache=False)
+    values, jacobian = jac(x)
+    assert isinstance(jac.compile(x), ArrayProgram)
+    assert len(jac.report().bodies) < 20
+    rows = x.reshape(4, -1)
+    np.testing.assert_allclose(values, np.arange(4) * np.sum(np.sin(rows), axis=1) * x[0])
+    expected = np.zeros((4, 4, 6_000))
+    for k in range(4):
+        expected[k, k] = k * np.cos(rows[k]) * x[0]
+    expected[:, 0, 0] += np.arange(4) * np.sum(np.sin(rows), axis=1)
+    np.testing.assert_allclose(jacobian, expected.reshape(4, -1), atol=1e-12)
+    found, above = f(x)
+    np.testing.assert_allclose(found, values)
+    assert above.shape == (4, 2)
+    with unrolled(10**9):
+        np.testing.assert_allclose(acc.trace(f, x, check=False).tape.operations, 4 * 18_000, rtol=0.1)
+
+
 # Assembly --------------------------------------------------------------------------------------------------------
 
 EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [1, 3], [4, 4]])

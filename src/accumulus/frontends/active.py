@@ -23,6 +23,8 @@ __all__ = ["ACTIVE", "TooLongError", "check_length", "check_steps", "recording_o
 MOST_UNROLLED: Final = 50_000
 #: Entries of an array that is long. Many operations on short ones are a loop in Python, which blocks do not shorten.
 LONG: Final = 64
+#: The same of one instance of what is repeated: one that works on long arrays is no body, but a program over arrays.
+MOST_IN_BODY: Final = 5_000
 
 
 #: Of operations of a recurrence that are told as such fewer are written out: one in so many. Loops lose little there.
@@ -38,6 +40,8 @@ class _Active(threading.local):
     #: Whether arrays of any length are written out entry by entry, and how many entries have been so far.
     unrolls: bool = True
     unrolled: int = 0
+    #: Whether it is one instance of what is repeated that is recorded.
+    in_body: bool = False
     #: Whether they became too many: the recording counts for nothing then, whoever caught the error.
     too_long: bool = False
     #: Where the code stands that is being recorded.
@@ -52,16 +56,19 @@ ACTIVE: Final = _Active()
 
 @contextmanager
 def recording_on(
-    tape: Tape | None, place: Callable[[], Place | None] = user_place, *, unrolls: bool = True
+    tape: Tape | None, place: Callable[[], Place | None] = user_place, *, unrolls: bool = True, in_body: bool = False
 ) -> Iterator[None]:
     """Let this thread record on `tape`, or not record if it is None.
 
     Args:
         place: says where the recorded code stands.
         unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
+        in_body: whether it is one instance of what is repeated, which `TooLongError` ends if its arrays are long.
     """
     before = vars(ACTIVE).copy()
-    vars(ACTIVE).update(tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0, too_long=False)
+    vars(ACTIVE).update(
+        tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body
+    )
     try:
         yield
     finally:
@@ -77,7 +84,8 @@ def check_length(entries: int) -> None:
     """
     if entries >= LONG:
         ACTIVE.unrolled += entries
-        if not ACTIVE.unrolls and ACTIVE.unrolled > MOST_UNROLLED:
+        most = MOST_IN_BODY if ACTIVE.in_body else MOST_UNROLLED
+        if ACTIVE.unrolled > most and (ACTIVE.in_body or not ACTIVE.unrolls):
             ACTIVE.too_long = True
             raise TooLongError
 

@@ -20,13 +20,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from accumulus.errors import ArgumentError, TraceError
+from accumulus.errors import ArgumentError, SizeError, TraceError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_traceback
 from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
+from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of, tell
 from accumulus.repetition.roll import rolled
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.live import seeing_zero_signs, settled
@@ -133,6 +134,7 @@ def record(
         size = 0 if shape is None else int(np.prod(shape))
         slices.append(slice(count, count + size))
         count += size
+    refused = None
     recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices))
     try:
         recording, refusal = recorded(Tape(count), unrolls=not arrays)
@@ -141,7 +143,8 @@ def record(
             recording, refusal = recorded(BlockTape(count))
             if isinstance(recording.tape, BlockTape) and recording.tape.sees_zero_signs:
                 recording, refusal = recorded(BlockTape(count, signed_zeros=True))
-        except NotInBlocksError:
+        except NotInBlocksError as error:
+            refused = place_of(error.__traceback__)
             recording, refusal = recorded(Tape(count))
     if (
         refusal is None
@@ -156,13 +159,17 @@ def record(
         blocks = rolled(recording.tape)
         if blocks is not None:
             recording = replace(recording, tape=blocks, written_out=recording.tape)
-    agrees = check and verify(function, arguments, recording, refusal)
+    is_long = arrays and is_long_tape(recording.tape)
+    with BusiestLine(is_long and check and refused is None) as busiest:
+        agrees = check and verify(function, arguments, recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(
             f"{described(function)} caught this error while it was recorded, and went on. On numbers there is none, so "
             "what it did then may not be what it does."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
+    if is_long:
+        tell(name_of(function), recording.tape.operations, refused, busiest.found)
     return recording
 
 
@@ -188,6 +195,11 @@ def _recorded(
         except Exception as error:
             _check_not_abandoned(tape)
             refusal = swallowed(error)
+            if refusal is None and isinstance(error, MemoryError) and not isinstance(error, SizeError):
+                raise SizeError(
+                    f"memory ran out while {described(function)} was recorded with {_examples(arguments, shapes)}: "
+                    f"{error}. Recorded arrays take 8 bytes an entry; expected smaller ones"
+                ) from error
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.record import Recording, record
 from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.signature import positional
+from accumulus.memory import check_fits
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
@@ -25,6 +27,7 @@ from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_pa
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
+from accumulus.tape.blocks import BlockTape
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -166,7 +169,8 @@ class Derivative:
         axes = axes_of_points(in_axes, shapes, known, transposed, name)
         point = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
         shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-        program = self._compiled(point, "transposed" if transposed else "batch", shared)
+        points = 1 if out is not None else _points_of(arguments, axes)
+        program = self._compiled(point, "transposed" if transposed else "batch", shared, points)
         result = program.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
         if None not in shapes and not isinstance(in_axes, list):
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
@@ -190,14 +194,16 @@ class Derivative:
     def _positional(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         return positional(self.__wrapped__, arguments, keywords, self._name)
 
-    def _compiled(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = ()) -> Program:
+    def _compiled(
+        self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
+    ) -> Program:
         self._renew()
         static, name = static_positions(self._static, len(examples)), self._name
         key = tuple(_signature(example, f"argument {k} of {name}", k in static) for k, example in enumerate(examples))
         program = self._programs.get(key)
         if program is None:
             with self._lock:
-                program = self._programs.get(key) or self._build(examples, key, first, shared)
+                program = self._programs.get(key) or self._build(examples, key, first, shared, points)
         self._last = program
         return program
 
@@ -260,7 +266,9 @@ class Derivative:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         return self._last
 
-    def _build(self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...]) -> Program:
+    def _build(
+        self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...], points: int
+    ) -> Program:
         name = self._name
         with Preparation(name, self._options) as preparation:
             with preparation.stage("trace"):
@@ -272,11 +280,32 @@ class Derivative:
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
+            self._check_size(recording, argnums, points)
             unrolled = partial(self._record, examples, arrays=False)
             program = program_of(recording, self._wanted, positions, preparation, first, shared, unrolled)
         self._programs[key] = program
         self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program
+
+    def _check_size(self, recording: Recording, argnums: Sequence[int], points: int) -> None:
+        """Refuse what does not fit into memory before anything long begins."""
+        rows = sum(map(math.prod, recording.result_shapes))
+        columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in argnums)
+        size = np.dtype(self._options.dtype).itemsize
+        if self._options.sparse is None:
+            check_fits(
+                points * rows * columns * size,
+                f"the Jacobian of {self._name}, {rows:,} × {columns:,} entries"
+                + (f" at {points:,} points," if points > 1 else ","),
+                'ask for its nonzeros only: sparse="csr"' + (", or give out=, arrays on disk" if points > 1 else ""),
+            )
+        if isinstance(recording.tape, BlockTape):
+            results = len(recording.tape)
+            check_fits(
+                2 * size * results,
+                f"the {results:,} results of the operations of {self._name}",
+                "expected smaller arrays, or a call for each part of them",
+            )
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
@@ -334,6 +363,11 @@ def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
             "with np.array), or a hashable object that is passed on as it is"
         ) from None
     return identity(argument)
+
+
+def _points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
+    """How many points a batch has."""
+    return next((np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None), 1)
 
 
 def _first_point(argument: Any, axis: int | None) -> Any:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from accumulus.deadline import Deadline
+from accumulus.errors import SizeError
 from accumulus.options import Options
 from accumulus.progress import ProgressLine
 
@@ -52,5 +53,13 @@ class Preparation:
         self.options.tell(self.deadline, name)
         start = time.perf_counter()
         with nullcontext() if name in _SEARCHES else self.deadline.paused():
-            yield
+            try:
+                yield
+            except MemoryError as error:
+                if isinstance(error, SizeError):
+                    raise
+                raise SizeError(
+                    f"memory ran out in stage {name!r} of preparing the derivative of {self.name}: {error}; expected "
+                    "smaller arrays, or derivatives that are sparse"
+                ) from error
         self.seconds[name] = time.perf_counter() - start

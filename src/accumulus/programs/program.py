@@ -14,6 +14,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.memory import check_fits
 from accumulus.native.machine import prepare
 from accumulus.options import check_threads
 from accumulus.programs.arguments import Arguments
@@ -270,6 +271,13 @@ class Program:
         count = self.options.threads if threads is None else check_threads(threads)
         X, points = self._arguments.batch(arguments, axes, transposed)
         shared = [axes[k] is None for k in self._arguments.numeric]
+        if out is None:
+            entries = points * sum(segment.length for segment in self.kernel.segments)
+            check_fits(
+                entries * self.kernel.dtype.itemsize,
+                f"{entries:,} entries of the results of {points:,} points",
+                "give out=, an array on disk as np.lib.format.open_memmap makes it, or fewer points at a time",
+            )
         given = None if out is None else self._results.check_out(out, points, transposed)
         arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
         return self._results.rebuild(arrays, points, transposed)

@@ -10,6 +10,7 @@ first and constants have negative references. A million instances cost what a fe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -18,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.memory import check_fits
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import (
     Column,
@@ -56,6 +58,8 @@ SCAN: Final = 254
 #: The code of blocks that are products of two matrices.
 MATMUL: Final = 253
 
+#: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
+LARGE: Final = 1 << 24
 #: Blocks, at most: more are loops over numbers rather than operations on arrays.
 MOST_BLOCKS: Final = 20_000
 
@@ -284,6 +288,13 @@ class BlockTape:
     def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
         """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
         shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
+        count = math.prod(shape)
+        if count > LARGE:
+            check_fits(
+                8 * count * (len(operands) + 1),
+                f"an operation on arrays of shape {' × '.join(map(str, shape))} that is recorded",
+                "expected smaller arrays, or sums that are written as products of matrices",
+            )
         columns = [own(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
         return references_in(self.compute(build, columns)).reshape(shape)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, check_length, recording_on
+from accumulus.frontends.active import ACTIVE, TooLongError, check_length, recording_on
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import references_of
@@ -58,6 +58,7 @@ def recorded_body(
         outer: the tape that is being recorded on, whose values the function may use, too.
 
     Raises:
+        TooLongError: if the function works on long arrays.
         ArgumentError: for results that are not real numbers, arrays of them, or containers of those.
         TraceError: for what cannot be recorded.
         Exception: what the function itself raises.
@@ -78,10 +79,12 @@ def recorded_body(
             references.flags.writeable = False
             parts.append(make(inner, references if shape else int(references), boolean))
         traced.append(unflatten(structure, parts))
-    with recording_on(inner, ACTIVE.place):
+    with recording_on(inner, ACTIVE.place, in_body=True):
         try:
             with patched(function):
                 result = replaced(function)(*traced)
+            if ACTIVE.too_long:
+                raise TooLongError
         finally:
             refusal = ACTIVE.refusal
     if refusal is not None:

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.active import ACTIVE, TooLongError
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
-from accumulus.frontends.numpy.arrays import as_constant
+from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
 from accumulus.frontends.numpy.bodies import Body, Place, as_numbers, instances, recorded_body
-from accumulus.frontends.numpy.operands import concrete, depends, entries_of
+from accumulus.frontends.numpy.operands import concrete, depends, entries_of, references_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import column
 from accumulus.tape.evaluate import evaluate
 
@@ -66,7 +67,13 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has
         (structure, [(np.shape(references)[1:], boolean) for references, boolean in each])
         for structure, each in zip(structures, entries, strict=True)
     ]
-    body = recorded_body(f, arguments, tape)
+    try:
+        body = recorded_body(f, arguments, tape)
+    except TooLongError:
+        if not isinstance(tape, BlockTape) and not ACTIVE.unrolls:
+            ACTIVE.too_long = True
+            raise
+        return _one_by_one(tape, f, structures, entries, count)
     if not depends(leaves) and not len(body.taken):
         numbers = [[np.asarray(concrete(leaf)) for leaf in each] for each in leaves]
         return as_constant(tape, _evaluated(body, numbers, count))
@@ -104,6 +111,32 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
     return structures, leaves, next(iter(lengths.values()))
 
 
+def _one_by_one(
+    tape: Any, f: Callable[..., Any], structures: Sequence[Structure], entries: Sequence[Sequence[Any]], count: int
+) -> Any:
+    """The entries recorded one after the other, as a loop in Python: for a function that works on long arrays."""
+    results = []
+    for instance in range(count):
+        given = [
+            unflatten(structure, [make(tape, _entry(references, instance), boolean) for references, boolean in each])
+            for structure, each in zip(structures, entries, strict=True)
+        ]
+        results.append(f(*given))
+    structure, first = flatten(results[0])
+    leaves = [[leaf for _, leaf in flatten(result)[1]] for result in results]
+    kinds = [bool(getattr(leaf, "boolean", False)) for _, leaf in first]
+    columns = [np.stack([references_of(tape, each[k], boolean) for each in leaves]) for k, boolean in enumerate(kinds)]
+    return unflatten(
+        structure,
+        [TracedArray(tape, found, boolean=boolean) for found, boolean in zip(columns, kinds, strict=True)],
+    )
+
+
+def _entry(references: Any, instance: int) -> Any:
+    found = np.asarray(references)[instance]
+    return found if isinstance(found, np.ndarray) else int(found)
+
+
 def _of_numbers(
     f: Callable[..., Any], structures: Sequence[Structure], leaves: Sequence[Sequence[NDArray[Any]]], count: int
 ) -> Any:
@@ -116,7 +149,7 @@ def _of_numbers(
         ]
         try:
             body = recorded_body(f, arguments, None)
-        except TraceError:  # it decides by numbers: it cannot be recorded, but it can be run
+        except (TraceError, TooLongError):  # it decides by numbers: it cannot be recorded, but it can be run
             if not count:
                 raise
         else:

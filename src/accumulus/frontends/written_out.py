@@ -1,0 +1,114 @@
+"""What is told of long programs that were written out operation by operation: why, how long, and where from."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+import warnings
+from collections import Counter
+from types import FrameType, TracebackType
+from typing import Final
+
+from accumulus.errors import LongProgramWarning
+from accumulus.frontends.location import in_library, user_entries
+from accumulus.tape.tape import Tape
+
+__all__ = ["BusiestLine", "is_long_tape", "place_of", "tell"]
+
+#: Operations, from which on it is told that they were written out: a program of so many is prepared in half a minute.
+LONG: Final = 100_000
+#: Seconds between two looks at where a function is.
+INTERVAL: Final = 0.001
+
+#: File, line and function.
+Line = tuple[str, int, str]
+
+
+class BusiestLine:
+    """In its block, finds the line of the user's code at which functions that are called there spend most time.
+
+    Args:
+        looks: whether it does; it takes a thread.
+    """
+
+    def __init__(self, looks: bool) -> None:
+        self._looks = looks
+        self._counts: Counter[Line] = Counter()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> BusiestLine:
+        if self._looks:
+            arguments = threading.get_ident(), sys._getframe(1)
+            self._thread = threading.Thread(target=self._look, args=arguments, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def found(self) -> Line | None:
+        """The line; None if none was seen."""
+        return self._counts.most_common(1)[0][0] if self._counts else None
+
+    def _look(self, thread: int, outer: FrameType) -> None:
+        while not self._ended.wait(INTERVAL):
+            frame = sys._current_frames().get(thread)
+            while frame is not None and frame is not outer:
+                if not in_library(frame):
+                    self._counts[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name] += 1
+                    break
+                frame = frame.f_back
+
+
+def is_long_tape(tape: object) -> bool:
+    """Whether a tape is a program that was written out, and long."""
+    return isinstance(tape, Tape) and tape.operations > LONG
+
+
+def place_of(traceback: TracebackType | None) -> Line | None:
+    """The innermost line of the user's code that an error came through."""
+    entries = list(user_entries(traceback))
+    if not entries:
+        return None
+    code = entries[-1].tb_frame.f_code
+    return code.co_filename, entries[-1].tb_lineno, code.co_name
+
+
+def tell(name: str, operations: int, refused: Line | None, busiest: Line | None) -> None:
+    """Warn of so many operations.
+
+    Args:
+        refused: the line that has no form as operations on arrays, if that is why.
+        busiest: the line at which the function spends most time.
+    """
+    if refused is not None:
+        why = f"since {_quoted(refused)} has no form as an operation on long arrays"
+    else:
+        why = "since nothing was found to repeat"
+        if busiest is not None:
+            why += f"; most time is spent at {_quoted(busiest)}"
+    warnings.warn(
+        f"{operations:,} operations of {name} were written out one by one, {why}. What is written as operations on "
+        "whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment",
+        LongProgramWarning,
+        stacklevel=_outside(),
+    )
+
+
+def _quoted(line: Line) -> str:
+    file, number, function = line
+    source = linecache.getline(file, number).strip()
+    return f"{file}, line {number}, in {function}" + (f" ({source:.100})" if source else "")
+
+
+def _outside() -> int:
+    """How far up the stack the code is that called this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and in_library(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level

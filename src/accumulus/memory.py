@@ -1,0 +1,83 @@
+"""Whether arrays fit into memory, asked before they are made: systems that promise too much end processes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from accumulus.errors import SizeError
+
+__all__ = ["available", "check_fits", "of_bytes"]
+
+#: Bytes, up to which nobody asks.
+SMALL: Final = 1 << 28
+_MEMINFO: Final = Path("/proc/meminfo")
+_GROUP: Final = Path("/sys/fs/cgroup")
+
+
+def available() -> int | None:
+    """Bytes that this process can still have; None where the system does not say."""
+    found = [room for room in (_of_machine(), _of_group(), _of_process()) if room is not None]
+    return max(min(found), 0) if found else None
+
+
+def check_fits(size: int, what: str, instead: str) -> None:
+    """Refuse arrays of more bytes than there are.
+
+    Args:
+        what: they are for, and how many entries.
+        instead: what to do.
+
+    Raises:
+        SizeError: if so.
+    """
+    if size <= SMALL:
+        return
+    room = available()
+    if room is not None and size > room:
+        raise SizeError(f"{what} would take {of_bytes(size)}, and {of_bytes(room)} of memory are free; {instead}")
+
+
+def of_bytes(size: int) -> str:
+    """A number of bytes as people read it.
+
+    >>> of_bytes(3 * 2**40), of_bytes(2**30 + 2**29)
+    ('3 TiB', '1.5 GiB')
+    """
+    for unit, power in (("PiB", 50), ("TiB", 40), ("GiB", 30)):
+        if size >= 1 << power:
+            return f"{size / 2**power:.3g} {unit}"
+    return f"{size / 2**20:.3g} MiB"
+
+
+def _of_machine() -> int | None:
+    with suppress(OSError, ValueError):
+        for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    with suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def _of_group() -> int | None:
+    """What the control group of a container leaves; files in its cache can be had back."""
+    with suppress(OSError, ValueError):
+        limit, used = (int((_GROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+        statistics = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
+        return limit - used + int(statistics.get("inactive_file", 0))
+    return None
+
+
+def _of_process() -> int | None:
+    """What a limit of the address space leaves."""
+    with suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            return limit - pages * resource.getpagesize()
+    return None

@@ -1,0 +1,173 @@
+"""What does not fit into memory is an error before anything long begins, and long programs say that they are."""
+
+import linecache
+import warnings
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus import memory
+from accumulus.errors import LongProgramWarning, SizeError
+from accumulus.frontends import active, written_out
+from accumulus.programs import preparation
+from accumulus.tape import blocks
+
+
+@pytest.fixture
+def one_gibibyte(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 2**30)
+
+
+def squares(x):
+    return np.roll(x, 1) * x
+
+
+def never(*_, **__):
+    raise AssertionError("something long has begun")
+
+
+def test_dense_jacobians_that_do_not_fit_are_refused(one_gibibyte, monkeypatch):
+    monkeypatch.setattr("accumulus.arrays.jacobian.differentiate", never)
+    with pytest.raises(SizeError, match=r"100,000 × 100,000 entries, would take 74\.5 GiB.*sparse=\"csr\""):
+        acc.jacobian(squares, cache=False)(np.ones(100_000))
+
+
+def test_dense_jacobians_of_short_programs_that_do_not_fit_are_refused(one_gibibyte):
+    with pytest.raises(SizeError, match="13,000 × 13,000"):
+        acc.jacobian(squares, cache=False)(np.ones(13_000))
+
+
+def test_batches_that_do_not_fit_are_refused(one_gibibyte):
+    X = np.broadcast_to(np.ones(1000), (200, 1000))
+    jac = acc.jacobian(squares, cache=False)
+    with pytest.raises(SizeError, match=r"at 200 points, would take 1\.49 GiB.*out="):
+        jac.batch(X)
+    jac(X[0])
+    with pytest.raises(SizeError, match=r"200,000,000 entries of the results of 200 points"):
+        jac.batch(X)
+
+
+def test_functions_whose_arrays_do_not_fit_are_refused(one_gibibyte):
+    def pairs(x):
+        return np.sum(np.sin(x[:, None] - x[None, :]), axis=1)
+
+    with pytest.raises(SizeError, match=r"arrays of shape 8000 × 8000 that is recorded would take 1\.43 GiB"):
+        acc.jacobian(pairs, cache=False)(np.ones(8_000))
+
+
+def test_programs_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "SMALL", 2**20)
+    monkeypatch.setattr(memory, "available", lambda: 2**21)
+    with pytest.raises(SizeError, match=r"results of the operations of <lambda> would take 3\.05 MiB"):
+        acc.jacobian(lambda x: np.sum(x * x), cache=False, sparse=True)(np.ones(100_000))
+
+
+def test_memory_that_runs_out_is_told(monkeypatch):
+    def f(x):
+        raise MemoryError("no more")
+
+    with pytest.raises(SizeError, match=r"while .*f.* was recorded with a traced array of shape \(3,\): no more"):
+        acc.jacobian(f)(np.ones(3))
+
+    def differentiate(*_):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr("accumulus.programs.array_program.differentiate", differentiate)
+    with pytest.raises(SizeError, match="stage 'plan' of preparing the derivative of squares: no more"):
+        acc.jacobian(squares, sparse=True, cache=False)(np.ones(100_000))
+
+
+def test_size_errors_stay_as_they_are():
+    made = preparation.Preparation("f", acc.jacobian(squares)._options)
+    with pytest.raises(SizeError, match=r"^mine$"), made.stage("plan"):
+        raise SizeError("mine")
+
+
+def test_memory_is_known():
+    room = memory.available()
+    assert room is None or room > 2**20
+    assert blocks.LARGE * 8 < memory.SMALL
+    memory.check_fits(10, "nothing", "")
+
+
+@pytest.mark.parametrize("wrong", ["", "nonsense", "MemAvailable: x kB"])
+def test_memory_that_the_system_does_not_tell_is_unlimited(wrong, monkeypatch, tmp_path):
+    path = tmp_path / "meminfo"
+    path.write_text(wrong)
+    monkeypatch.setattr(memory, "_MEMINFO", path)
+    monkeypatch.setattr(memory, "_GROUP", tmp_path)
+    assert memory._of_machine() is None or memory._of_machine() > 0
+    assert memory._of_group() is None
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("700\n")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200\n")
+    assert memory._of_group() == 500
+
+
+# Programs that were written out ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(written_out, "LONG", 1000)
+    monkeypatch.setattr(active, "MOST_UNROLLED", 100)
+
+
+def tangled(x):
+    generator = np.random.default_rng(0)
+    values = list(x)
+    for k in range(3_000):
+        a, b = generator.integers(0, len(values), 2)
+        values.append(values[a] * values[b] if k % 3 else np.sin(values[a]) + values[b])
+    return values[-1] + sum(values)
+
+
+def test_long_programs_say_where_they_come_from(short, monkeypatch):
+    monkeypatch.setattr(written_out, "INTERVAL", 1e-4)
+    with pytest.warns(LongProgramWarning, match="one by one, since nothing was found to repeat") as told:
+        acc.gradient(tangled, cache=False, effort="fast", time_limit=0)(np.linspace(0.1, 0.2, 5))
+    (warning,) = [each for each in told if each.category is LongProgramWarning]
+    message = str(warning.message)
+    assert "\n" not in message
+    assert "operations of tangled" in message
+    assert "acc.map" in message
+    assert warning.filename == __file__
+    if "most time" in message:
+        assert __file__ in message
+
+
+def test_long_programs_say_which_line_has_no_form(short):
+    def f(x):
+        y = np.sin(x) * x
+        np.multiply.at(y, np.arange(1_200) // 2, x)
+        return y
+
+    with pytest.warns(LongProgramWarning, match=r"np\.multiply\.at\(y, .*\) has no form"):
+        acc.jacobian(f, sparse=True, cache=False, effort="fast", time_limit=0)(np.linspace(0.1, 1.0, 1_200))
+
+
+def test_what_was_asked_to_be_written_out_is_not_told(short):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        acc.trace(tangled, np.linspace(0.1, 0.2, 5))
+        acc.jacobian(squares, sparse=True, cache=False)(np.ones(5_000))
+
+
+def test_the_busiest_line_is_one_of_the_function(monkeypatch):
+    monkeypatch.setattr(written_out, "INTERVAL", 1e-4)
+
+    def work():
+        total = 0.0
+        for k in range(300_000):
+            total += k * 0.5
+        return total
+
+    with written_out.BusiestLine(True) as busiest:
+        work()
+    file, line, function = busiest.found
+    assert (file, function) == (__file__, "work")
+    assert "total" in linecache.getline(file, line) or "range" in linecache.getline(file, line)
+    with written_out.BusiestLine(False) as nothing:
+        work()
+    assert nothing.found is None
