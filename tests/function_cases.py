@@ -61,6 +61,7 @@ CASES: Final[dict[str, list[str]]] = {
     "np.cumsum": ["np.cumsum(A)", "A.cumsum(axis=1)", "np.cumsum(v > 0)"],
     "np.cumprod": ["np.cumprod(v)", "np.cumprod(A, axis=0)"],
     "np.diff": ["np.diff(v)", "np.diff(M, axis=0)", "np.diff(M, n=2)", "np.diff(v, prepend=0.0, append=[s, s])"],
+    "np.ediff1d": ["np.ediff1d(v)", "np.ediff1d(M, to_end=[s, 1.0], to_begin=s)"],
     "np.gradient": ["np.gradient(v)", "np.gradient(v, 0.5)", "np.gradient(v, [0.0, 1.0, 3.0])",
                     "np.gradient(A, axis=1)", "np.gradient(v, s * s + 1)"],
     "np.trapezoid": ["np.trapezoid(v)", "np.trapezoid(A, dx=0.5, axis=0)", "np.trapezoid(v, c)", "np.trapezoid(c, v)"],

@@ -253,8 +253,7 @@ def test_loops_over_short_arrays_are_written_out():
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: np.cumsum(x * x),
-        lambda x: np.max(x * x) * x,
+        lambda x: np.max(np.stack([x[0], x[1], x[0]])) * x,
         lambda x: np.linalg.solve(np.eye(3) + np.outer(x[:3], x[3:6]), x[:3]),
         _multiplied_at,
     ],
@@ -306,7 +305,7 @@ def _raised_another(x):
 def _caught_what_has_no_blocks(x):
     y = np.cos(x)
     try:
-        y = y + np.cumsum(x * x)
+        y = y + np.linalg.det(np.outer(x[:3], x[:3]) + np.eye(3))
     except:  # noqa: E722
         y = y + x
     return y
@@ -384,6 +383,9 @@ OPERATIONS = [
     lambda a, b: np.maximum(np.abs(a), b),
     lambda a, b: a[np.arange(12) * 5 % 12] + b[3],
     lambda a, b: np.concatenate([np.zeros(3), np.diff(a, n=3)]) + b,
+    lambda a, b: np.cumsum(np.sin(a)) * b,
+    lambda a, b: np.cumprod(np.cos(a).reshape(3, 4), axis=0).ravel() + np.maximum.accumulate(b),
+    lambda a, b: np.max(np.sin(a).reshape(3, 4), axis=1)[np.arange(12) % 3] * b,
 ]  # fmt: skip
 
 

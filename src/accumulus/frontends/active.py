@@ -28,7 +28,7 @@ MOST_IN_BODY: Final = 5_000
 
 
 #: Of operations of a recurrence that are told as such fewer are written out: one in so many. Loops lose little there.
-STEPS: Final = 25
+STEPS: Final = 100
 
 
 class TooLongError(BaseException):

@@ -126,6 +126,15 @@ def diff(tape: Tape, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, ap
     return np.moveaxis(array, -1, axis)
 
 
+@implements(np.ediff1d)
+def ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours, whatever the shape, between entries that are given."""
+    entries = np.ravel(as_array(tape, ary))
+    ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
+    parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
+    return np.concatenate([part for part in parts if part is not None])
+
+
 def _end(tape: Tape, end: Any, shape: tuple[int, ...], axis: int) -> Any:
     references = references_of(tape, end)
     if not references.ndim:

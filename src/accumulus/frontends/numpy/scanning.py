@@ -62,8 +62,9 @@ def scan(
     ...         return (angle + 0.01 * speed, speed), None
     ...     (angle, speed), _ = acc.scan(step, (angle, 0.0), length=1_000)
     ...     return angle
-    >>> acc.gradient(last, argnums=(0, 1))(0.5, 1.0)
-    (np.float64(-0.6953990148281538), np.float64(1.0935117853219434))
+    >>> by_angle, by_strength = acc.gradient(last, argnums=(0, 1))(0.5, 1.0)
+    >>> print(f"{by_angle:.6f} {by_strength:.6f}")
+    -1.041202 1.005316
     """
     if not callable(f):
         raise ArgumentError(f"f is {f!r:.60}; expected a function of what the step before has left, and of one entry")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.active import LONG, check_length, check_steps, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.refusals import FILLING, check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, unsupported
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import BlockTape, Column, Range, column
 from accumulus.tape.tape import Tape
 
 __all__ = ["accumulate", "fold"]
@@ -178,14 +178,33 @@ def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial:
             raise ValueError(f"zero-size array to reduction operation {row.name} which has no identity")
         return np.full(len(lines), tape.constant(row.identity))
     if row.name in ("maximum", "minimum") and count > 2:
-        raise tape.abandon()
+        return _extremes(tape, row, lines)
     if row.name == "add" and count > 2:
         return tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
+    return _by_halves(tape, row, lines)
+
+
+def _by_halves(tape: BlockTape, row: Elementwise, lines: References) -> References:
     while (count := lines.shape[1]) > 1:
         half = count // 2
         joined = tape.map(row.bind, [lines[:, :half], lines[:, half : 2 * half]])
         lines = np.concatenate([joined, lines[:, 2 * half :]], axis=1)
     return lines[:, 0]
+
+
+def _extremes(tape: BlockTape, row: Elementwise, lines: References) -> References:
+    """As `_shared_evenly`, for each line of a table."""
+    different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
+    if (different < 3).any():  # those few are joined from left to right
+        raise tape.abandon()
+    extremes = _by_halves(tape, row, lines)
+    ends = np.arange(0, lines.size + 1, lines.shape[1])
+    one, zero = tape.constant(1.0), tape.constant(0.0)
+    chosen = tape.apply("equal", extremes[:, np.newaxis], lines)
+    counts = tape.sums(tape.apply("select", chosen, one, zero).reshape(-1), ends)
+    shares = tape.apply("divide", one, counts)[:, np.newaxis]
+    parts = tape.apply("multiply", tape.apply("select", chosen, shares, zero), lines)
+    return np.asarray(tape.apply("attach", extremes, tape.sums(parts.reshape(-1), ends)))
 
 
 def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
@@ -204,14 +223,37 @@ def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
 def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
     """The running fold along one axis."""
     references, row = _operand_of_fold(tape, row, operand)
-    join = row.bind(tape)
     moved = np.moveaxis(references, axis, -1)
+    length = moved.shape[-1]
     if isinstance(tape, BlockTape):
-        raise tape.abandon()
-    check_length(moved.size)
-    lines = [list(running(line, join)) for line in moved.reshape(-1, moved.shape[-1]).tolist()] if moved.size else []
-    result = np.array(lines, np.int64).reshape(moved.shape)
+        result = _running_lines(tape, row, moved.reshape(-1, length)).reshape(moved.shape) if moved.size else moved
+    else:
+        if length >= LONG:
+            check_steps(moved.size)
+        check_length(moved.size)
+        join = row.bind(tape)
+        lines = [list(running(line, join)) for line in moved.reshape(-1, length).tolist()] if moved.size else []
+        result = np.array(lines, np.int64).reshape(moved.shape)
     return TracedArray(tape, np.moveaxis(result, -1, axis).copy(), boolean=row.gives_boolean)
+
+
+def _running_lines(tape: BlockTape, row: Elementwise, lines: References) -> References:
+    """The running fold of each line of a table: a recurrence, in which a step takes an entry of every line."""
+    count, steps = lines.shape[0], lines.shape[1] - 1
+    if not steps:
+        return lines
+    body = Tape(2, signed_zeros=tape.signed_zeros)
+    entries = [0, 1]
+    if row.takes_boolean:  # in memory, truth values are numbers
+        entries = [body.apply("not_equal", entry, body.constant(0.0)) for entry in entries]
+    body.outputs = [row.bind(body)(*entries)]
+
+    def operands(results: list[Range]) -> list[Column]:
+        before = np.concatenate([lines[:, 0], results[0].references[: (steps - 1) * count]])
+        return [column(before), column(lines[:, 1:].T.copy())]
+
+    (found,) = tape.scan(body, operands, np.arange(0, steps * count + 1, count))
+    return np.concatenate([lines[:, :1], found.references.reshape(steps, count).T], axis=1)
 
 
 def _operand_of_fold(tape: Tape, row: Elementwise, operand: Any) -> tuple[References, Elementwise]:
