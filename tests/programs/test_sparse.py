@@ -28,7 +28,7 @@ def test_patterns_are_those_of_scipy(fmt, given_places):
     rows, columns = [row for row, _ in cells], [column for _, column in cells]
     pattern, order = SparsePattern.ordered(rows, columns, shape, fmt)
     values = np.arange(1.0, len(cells) + 1.0)
-    matrix = pattern.matrix(values[order])
+    matrix = pattern.matrix(values if order is None else values[order])
     wanted = coo_array((values, (rows, columns)), shape=shape).asformat(fmt)
     assert matrix.shape == shape
     assert matrix.format == fmt

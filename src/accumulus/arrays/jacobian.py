@@ -29,7 +29,8 @@ from accumulus.options import Options
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
 from accumulus.tape.bytes import to_bytes
-from accumulus.tape.fusion import Map, Owners, fuse
+from accumulus.tape.columns import owners_in
+from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.tape import Tape
 
 __all__ = ["ArrayJacobian", "differentiate"]
@@ -77,7 +78,6 @@ def differentiate(
 class _Accumulating:
     def __init__(self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline) -> None:
         self.given, self.options, self.deadline = tape, options, deadline
-        self.owners = Owners(tape.starts)
         self.made = BlockTape(tape.inputs)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
@@ -283,9 +283,7 @@ class _Accumulating:
             return
         if head >= 0:
             self.active[references_in(heads)[active]] = True
-        sources = self.owners.of_column(tails)
-        if int(references.min()) < self.given.inputs:
-            sources = [_INPUTS, *sources]
+        sources = owners_in(self.given.starts, tails)  # the first, -1, are inputs and constants
         for source in sources:
             if len(sources) == 1:
                 inside = active

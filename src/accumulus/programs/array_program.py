@@ -19,7 +19,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
-from accumulus.targets.block_kernel import BlockKernel, LongSegment
+from accumulus.targets.block_kernel import BlockKernel, LongSegment, as_slice
 from accumulus.targets.target import target_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ class _LongResults(Results):
 
     def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> LongSegment:
         return LongSegment(length, outputs, places)
+
+    def _in_order(self, outputs: NDArray[np.intp], first: int) -> LongSegment:
+        found = as_slice(outputs)
+        chosen = slice(found.start + first, found.stop + first) if isinstance(found, slice) else found + first
+        return LongSegment(len(outputs), chosen, slice(0, len(outputs)))
 
 
 class ArrayProgram(Program):

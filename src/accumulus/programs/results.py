@@ -54,10 +54,14 @@ class Nonzeros:
         """Those of a block, whose own rows and columns count from 0."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         chosen = slice(first, last)
-        inside = (self.columns[chosen] >= columns.start) & (self.columns[chosen] < columns.stop)
+        given = self.columns[chosen]
+        if not len(given) or (columns.start <= int(given.min()) and int(given.max()) < columns.stop):
+            own = self.rows[chosen] - rows.start if rows.start else self.rows[chosen]
+            return Nonzeros(own, given - columns.start if columns.start else given, self.outputs[chosen])
+        inside = (given >= columns.start) & (given < columns.stop)
         return Nonzeros(
             self.rows[chosen][inside] - rows.start,
-            self.columns[chosen][inside] - columns.start,
+            given[inside] - columns.start,
             self.outputs[chosen][inside],
         )
 
@@ -111,6 +115,10 @@ class Results:
     def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
         return Segment(length, tuple(outputs.tolist()), tuple(places.tolist()))
 
+    def _in_order(self, outputs: NDArray[np.intp], first: int) -> Segment:
+        """An array of some outputs, counted from the first that is a derivative."""
+        return self._segment(len(outputs), outputs + first, np.arange(len(outputs)))
+
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
         self.shapes.append(shape)
@@ -123,9 +131,9 @@ class Results:
             self._add(self._segment(size[0] * size[1], outputs, places), shape)
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
-        outputs = nonzeros.outputs[order] + first
+        outputs = nonzeros.outputs if order is None else nonzeros.outputs[order]
         self._patterns.append(pattern)
-        self._add(self._segment(len(outputs), outputs, np.arange(len(outputs))), (len(outputs),))
+        self._add(self._in_order(outputs, first), (len(outputs),))
 
     @property
     def is_single(self) -> bool:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from scipy.sparse import coo_array, csc_array, csr_array
 
 __all__ = ["SparseBatch", "SparsePattern"]
+
+#: Places that are looked at at once; they stay in the processor's cache.
+PART: Final = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +50,15 @@ class SparsePattern:
     @classmethod
     def ordered(
         cls, rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int], fmt: SparseFormat
-    ) -> tuple[SparsePattern, NDArray[np.intp]]:
-        """Pattern of the given places, and which of them comes first, second, … in the order of the format."""
-        rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
+    ) -> tuple[SparsePattern, NDArray[np.intp] | None]:
+        """Pattern of the given places, and which of them comes first, second, … in the order of the format.
+
+        The order is None if that is the one in which they are given.
+        """
+        rows, columns = np.array(rows, np.int32), np.array(columns, np.int32)
         major, minor = (columns, rows) if fmt == "csc" else (rows, columns)
-        step = np.diff(major)
-        if ((step > 0) | ((step == 0) & (np.diff(minor) > 0))).all():  # as they are
-            return cls(shape, rows.copy(), columns.copy(), fmt), np.arange(len(rows))
+        if _is_increasing(major, minor):
+            return cls(shape, rows, columns, fmt), None
         order = np.lexsort((minor, major))
         return cls(shape, rows[order], columns[order], fmt), order
 
@@ -65,7 +70,7 @@ class SparsePattern:
     def indptr(self) -> NDArray[np.int32]:
         """Where the nonzeros of each row begin, for csc of each column; one entry more at the end."""
         major, size = (self.columns, self.shape[1]) if self.format == "csc" else (self.rows, self.shape[0])
-        pointers = np.searchsorted(major, np.arange(size + 1)).astype(np.int32)
+        pointers = np.searchsorted(major, np.arange(size + 1, dtype=np.int32)).astype(np.int32)
         pointers.flags.writeable = False
         return pointers
 
@@ -104,6 +109,16 @@ class SparsePattern:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SparsePattern, (self.shape, self.rows, self.columns, self.format)
+
+
+def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
+    """Whether each place is behind the one before, row by row, say."""
+    for first in range(0, len(major) - 1, PART):
+        reach = slice(first, first + PART + 1)
+        step = np.diff(major[reach])
+        if not ((step > 0) | ((step == 0) & (np.diff(minor[reach]) > 0))).all():
+            return False
+    return True
 
 
 @dataclass(slots=True, eq=False)  # frozen would take three times as long to make, once a batch

@@ -29,6 +29,7 @@ from accumulus.tape.columns import (
     column,
     fingerprint,
     own,
+    owners_in,
     references_in,
 )
 from accumulus.tape.matrices import matrix_product
@@ -158,6 +159,9 @@ class BlockTape:
         self._references: dict[bytes, int] = {}
         #: Blocks by what equal ones have in common.
         self._known: dict[Hashable, list[Block]] = {}
+        self._starts: NDArray[np.int64] = np.empty(0, np.int64)
+        #: Columns by their identity, and which blocks they have references of.
+        self._owners: dict[int, tuple[References, list[int]]] = {}
 
     def abandon(self) -> NotInBlocksError:
         """The error for what has no form in blocks; the tape remembers it, should somebody catch everything."""
@@ -181,7 +185,9 @@ class BlockTape:
     @property
     def starts(self) -> NDArray[np.int64]:
         """Reference of the first result of each block."""
-        return np.array([block.start for block in self.blocks], np.int64)
+        if len(self._starts) < len(self.blocks):
+            self._starts = np.array([block.start for block in self.blocks], np.int64)
+        return self._starts
 
     # Constants ---------------------------------------------------------------------------------------------------
 
@@ -376,38 +382,35 @@ class BlockTape:
 
     def reached(self, wanted: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
         """Which blocks the references that are wanted need results of, as far as blocks of certain codes need them."""
-        starts, found = self.starts, np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
         for operands in wanted:
-            if len(operands):
-                self._mark(found, starts, operands)
+            found[owners_in(self.starts, operands)] = True
         for position in reversed(range(len(self.blocks))):
             if found[position] and (through is None or self.blocks[position].code in through):
                 for operands in self.blocks[position].operands:
-                    self._mark(found, starts, operands)
+                    found[self.owners(operands)] = True
         return found[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
         """Which blocks have results that reach a jump, or what sees zeros' signs: they are computed as recorded."""
         found = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
-        starts = self.starts
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
             sees = any(row.jumps or row.zero_signs == "seen" for row in rows)
             if sees or found[position]:
                 for operands in block.operands:
-                    self._mark(found, starts, operands)
+                    found[self.owners(operands)] = True
         return found[:-1]
 
-    @staticmethod
-    def _mark(found: NDArray[np.bool_], starts: NDArray[np.int64], operands: Column) -> None:
-        """Mark the blocks that a column has references of."""
+    def owners(self, operands: Column) -> list[int]:
+        """Which blocks an operand of a block has references of; -1 for inputs and constants."""
         if isinstance(operands, Range):
-            ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
-            low, high = np.searchsorted(starts, ends, side="right") - 1
-            found[max(low, 0) : high + 1] = True
-        else:
-            found[np.searchsorted(starts, operands, side="right") - 1] = True
+            return owners_in(self.starts, operands)
+        known = self._owners.get(id(operands))
+        if known is None or known[0] is not operands:
+            known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
+        return known[1]
 
     def evaluate(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of the outputs by NumPy, block by block: the slow, obvious reference.

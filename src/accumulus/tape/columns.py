@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "Range", "References", "are_equal", "column", "fingerprint", "own", "references_in"]
+__all__ = ["Column", "Range", "References", "are_equal", "column", "fingerprint", "own", "owners_in", "references_in"]
 
 References = NDArray[np.int64]
+#: References that are looked at at once.
+CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,15 @@ def column(references: References) -> Column:
     if count < 2:
         return Range(start, 0, count)
     step = int(flat[1]) - start
-    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and (np.diff(flat) == step).all():
+    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and _has_step(flat, step):
         return Range(start, step, count)
     return np.ascontiguousarray(flat)
+
+
+def _has_step(references: References, step: int) -> bool:
+    """Whether each reference is the one before and a step."""
+    parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
+    return all((part[1:] - part[:-1] == step).all() for part in parts)
 
 
 def references_in(operands: Column) -> References:
@@ -61,6 +70,26 @@ def own(references: References) -> Column:
     """A column that stays what it is when the array changes: users' arrays are filled item by item."""
     found = column(references)
     return found if isinstance(found, Range) else found.copy()
+
+
+def owners_in(starts: References, operands: Column) -> list[int]:
+    """Which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
+    if not len(operands):
+        return []
+    if isinstance(operands, Range):
+        ends = operands.start, operands.start + operands.step * (operands.count - 1)
+        low, high = np.searchsorted(starts, (min(ends), max(ends)), side="right") - 1
+        return list(range(int(low), int(high) + 1))
+    found: set[int] = set()
+    for first in range(0, len(operands), CHUNK):  # the references of a part are mostly those of one block
+        part = operands[first : first + CHUNK]
+        low, high = np.searchsorted(starts, (part.min(), part.max()), side="right") - 1
+        if low == high:
+            found.add(int(low))
+        else:
+            counts = np.bincount(np.searchsorted(starts, part, side="right"))
+            found.update((np.flatnonzero(counts) - 1).tolist())
+    return sorted(found)
 
 
 def fingerprint(operands: Column) -> Hashable:

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, Range, are_equal, fingerprint
+from accumulus.tape.columns import owners_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Map", "Owners", "fuse"]
+__all__ = ["Map", "fuse"]
 
 
 _EQUAL: Final = BY_NAME["equal"].code
@@ -66,34 +67,8 @@ class Map:
         return not self.is_sum and self.shape is None
 
 
-class Owners:
-    """Which block, or array, references belong to, given the first reference of each."""
-
-    def __init__(self, starts: NDArray[np.int64]) -> None:
-        self._starts = starts
-
-    def of(self, reference: int) -> int:
-        """The block, -1 for what is before all, inputs and constants."""
-        return int(np.searchsorted(self._starts, reference, side="right")) - 1
-
-    def of_column(self, operands: Column) -> list[int]:
-        """All blocks that a column has references of."""
-        if not len(operands):
-            return []
-        if isinstance(operands, Range):
-            ends = operands.start, operands.start + operands.step * (operands.count - 1)
-            low, high = self.of(min(ends)), self.of(max(ends))
-            return [block for block in range(low, high + 1) if block >= 0]
-        first, last = self.of(int(operands.min())), self.of(int(operands.max()))
-        if first == last:
-            return [first] if first >= 0 else []
-        found = np.searchsorted(self._starts, operands, side="right")
-        return (np.flatnonzero(np.bincount(found, minlength=1)[1:])).tolist()
-
-
 def fuse(tape: BlockTape) -> list[Map]:
     """The maps of a program, in an order in which they can be computed; what no output needs is in none."""
-    owners = Owners(tape.starts)
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)
@@ -112,11 +87,11 @@ def fuse(tape: BlockTape) -> list[Map]:
         level = 0
         columns: list[tuple[Column, int | None]] = []
         for operands in block.operands:
-            same = _entry_by_entry(block, operands, blocks, owners)
+            same = _entry_by_entry(tape, block, operands)
             if same is not None:
                 level = max(level, levels[same])
             else:
-                sources = [source for source in owners.of_column(operands) if source != position]
+                sources = [source for source in tape.owners(operands) if source not in (position, -1)]
                 level = max([level, *(levels[source] + 1 for source in sources)])
             columns.append((operands, same))
         levels.append(level)
@@ -130,15 +105,16 @@ def fuse(tape: BlockTape) -> list[Map]:
     for position, columns in enumerate(taken):
         for operands, same in columns:
             if same is None:
-                for source in owners.of_column(operands):
-                    if source != position:
+                for source in tape.owners(operands):
+                    if source not in (position, -1):
                         used[source] = True
                         _note(blocks[source], operands, outputs, source)
             elif home[same] is not home[position]:
                 used[same] = True
-    for source in owners.of_column(tape.outputs):
-        used[source] = True
-        _note(blocks[source], tape.outputs, outputs, source)
+    for source in owners_in(tape.starts, tape.outputs):
+        if source >= 0:
+            used[source] = True
+            _note(blocks[source], tape.outputs, outputs, source)
     ordered = [maps[key] for key in sorted(maps)]
     sensitive, signed = tape.sensitive(), tape.sees_zero_signs
     for each in ordered:
@@ -160,12 +136,12 @@ def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 
 
-def _entry_by_entry(block: Block, operands: Column, blocks: list[Block], owners: Owners) -> int | None:
+def _entry_by_entry(tape: BlockTape, block: Block, operands: Column) -> int | None:
     """The block whose results a column is, one for each instance in their order; None if it is anything else."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
-    source = owners.of(operands.start)
-    if source < 0 or blocks[source].code in _ALONE or operands != blocks[source].results:
+    source = int(np.searchsorted(tape.starts, operands.start, side="right")) - 1
+    if source < 0 or tape.blocks[source].code in _ALONE or operands != tape.blocks[source].results:
         return None
     return source
 

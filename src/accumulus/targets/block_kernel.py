@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 
-__all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops"]
+__all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops", "as_slice"]
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +25,8 @@ class LongSegment(Segment):
     positions: NDArray[np.intp] | slice  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", _as_slice(self.outputs))
-        object.__setattr__(self, "positions", _as_slice(self.positions))
+        object.__setattr__(self, "outputs", as_slice(self.outputs))
+        object.__setattr__(self, "positions", as_slice(self.positions))
 
     @property
     def is_filled(self) -> bool:
@@ -34,14 +34,13 @@ class LongSegment(Segment):
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
 
-def _as_slice(positions: NDArray[np.intp] | slice) -> slice | NDArray[np.intp]:
+def as_slice(positions: NDArray[np.intp] | slice) -> slice | NDArray[np.intp]:
     """Positions that follow each other as a slice."""
     if isinstance(positions, slice):
         return positions
-    count = len(positions)
-    first = int(positions[0]) if count else 0
-    if not count or (positions[-1] - first == count - 1 and (np.diff(positions) == 1).all()):
-        return slice(first, first + count)
+    found = column(positions)
+    if isinstance(found, Range) and (found.step == 1 or found.count < 2):
+        return slice(found.start, found.start + found.count)
     return positions
 
 

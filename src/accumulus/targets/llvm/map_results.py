@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, Range, column
-from accumulus.tape.fusion import Owners
+from accumulus.tape.columns import owners_in
 from accumulus.targets.block_kernel import LongSegment
 
 __all__ = ["Copy", "Place", "Returned"]
@@ -75,10 +75,12 @@ class Returned:
         self.copies: list[Copy] = []
         self.cleared: list[bool] = []
         self._arrays, self._starts = arrays, sorted(arrays)
-        self._owners = Owners(np.array(self._starts, np.int64))
+        self._firsts = np.array(self._starts, np.int64)
         zero = -1 - len(tape.constants)
         stretches: list[tuple[Place, Range]] = []
-        taken = {array for each in operands for array in self._owners.of_column(each)}
+        blocks = {block for each in operands for block in tape.owners(each)}
+        homes = np.searchsorted(tape.starts, self._firsts, side="right") - 1
+        taken = {array for array, block in enumerate(homes.tolist()) if block in blocks}
         for k, segment in enumerate(segments):
             references = tape.outputs[segment.outputs]
             self.cleared.append(False)
@@ -88,7 +90,7 @@ class Returned:
                     self.cleared[k] = True
                     into = np.arange(segment.length, dtype=np.int32)[positions]
                     self.copies.append(Copy(column(references), Place(k, 0), into))
-                    taken.update(self._owners.of_column(column(references)))
+                    taken.update(self._arrays_in(column(references)))
                     continue
                 every = np.full(segment.length, zero, np.int64)
                 every[positions] = references
@@ -96,23 +98,26 @@ class Returned:
             found = _stretches(references)
             if found is None:
                 self.copies.append(Copy(references, Place(k, 0), None))
-                taken.update(self._owners.of_column(references))
+                taken.update(self._arrays_in(references))
             else:
                 stretches += [(Place(k, at), stretch) for at, stretch in found]
         self._place(stretches, taken)
 
     def _place(self, stretches: Sequence[tuple[Place, Range]], taken: set[int]) -> None:
-        touched = Counter(array for _, stretch in stretches for array in self._owners.of_column(stretch))
+        touched = Counter(array for _, stretch in stretches for array in self._arrays_in(stretch))
         once = {array for array, times in touched.items() if times == 1 and array not in taken}
         for place, stretch in stretches:
             at, end = stretch.start, stretch.start + stretch.count
-            for array in self._owners.of_column(stretch):
+            for array in self._arrays_in(stretch):
                 start = self._starts[array]
                 if array in once and at <= start and start + self._arrays[start] <= end:
                     self._copy(place, stretch.start, at, start)
                     self.places[start] = Place(place.segment, place.offset + start - stretch.start)
                     at = start + self._arrays[start]
             self._copy(place, stretch.start, at, end)
+
+    def _arrays_in(self, references: Column) -> list[int]:
+        return [array for array in owners_in(self._firsts, references) if array >= 0]
 
     def _copy(self, place: Place, start: int, first: int, end: int) -> None:
         if first < end:
