@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accumulus.arrays.dense import Dense, beside, places, rectangle
 from accumulus.arrays.entries import Entries, Products
 from accumulus.tape.blocks import MATMUL, SUM, BlockTape, Column, column, references_in
-from accumulus.tape.fusion import Owners
+from accumulus.tape.columns import owners_in
 from accumulus.tape.operations import BY_NAME
 
 __all__ = ["Edge", "Structured", "written_out"]
@@ -209,16 +209,18 @@ class Structured:
 
     def _is_finite(self, values: Column) -> bool:
         """Whether values are finite for finite inputs, as far as their operations tell."""
-        owners = Owners(self.tape.starts)
         for block in self.tape.blocks[len(self._finite) :]:
             finite = block.code in _FINITE
             operands = block.operands
             if block.code == _DIVIDE:
                 divisor = references_in(operands[1])
                 finite = bool((divisor < 0).all()) and bool(self.tape.constants[-1 - divisor].all())
-            finite = finite and all(self._finite[source] for each in operands for source in owners.of_column(each))
+            finite = finite and all(self._are_finite(self.tape.owners(each)) for each in operands)
             self._finite.append(finite)
-        return all(self._finite[source] for source in owners.of_column(values))
+        return self._are_finite(owners_in(self.tape.starts, values))
+
+    def _are_finite(self, blocks: Sequence[int]) -> bool:
+        return all(self._finite[block] for block in blocks if block >= 0)
 
     # Sums --------------------------------------------------------------------------------------------------------
 
