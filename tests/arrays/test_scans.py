@@ -267,3 +267,14 @@ def test_what_goes_wrong_inside_is_found(way, monkeypatch):
     tape.outputs = tape.blocks[-1].results.references[-1:]
     with pytest.raises(acc.errors.VerificationError):
         jacobian_of(tape, np.ones(4))
+
+
+def test_long_running_sums_of_long_arrays_cost_what_they_are():
+    """Neither way is looked for further than it may be the cheapest: before the sum is, both take n² products."""
+    x = np.linspace(0.0, 1.0, 100_000)
+    gradient = acc.gradient(lambda x: np.sum(np.cumsum(x * x) ** 2) * np.max(x[:1_000]), cache=False)
+    totals = np.cumsum(x * x)
+    expected = 2.0 * x * np.cumsum(2.0 * totals[::-1])[::-1] * x[999]
+    expected[999] += np.sum(totals**2)
+    np.testing.assert_allclose(gradient(x), expected, rtol=1e-9)
+    assert gradient.report().products < 20 * len(x)

@@ -41,6 +41,8 @@ _INPUTS: Final = -1
 _OUTPUTS: Final = -2
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
+#: Products up to which ways through recurrences are looked for at first, where nothing else is left.
+FIRST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class _Accumulating:
         #: Vertices whose results depend on earlier ones of their own, and the ways through them, as far as known.
         self.recurrences: dict[int, Recurrence] = {}
         self._ways: dict[int, Way] = {}
+        #: What eliminations cost, and the products up to which ways through a recurrence were looked for.
+        self._costs: dict[int, tuple[float, int]] = {}
+        self._tried: dict[int, int] = {}
 
     def result(self) -> ArrayJacobian:
         maps = fuse(self.given)
@@ -324,9 +329,7 @@ class _Accumulating:
 
     def _eliminate(self, vertices: set[int]) -> None:
         while vertices:
-            costs = {vertex: self._cost(vertex) for vertex in vertices}
-            vertex = min(vertices, key=lambda v: (costs[v][0], -v))
-            products = costs[vertex][1]
+            vertex, products = self._cheapest(vertices)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
@@ -334,6 +337,34 @@ class _Accumulating:
                 )
             vertices.remove(vertex)
             self._eliminate_vertex(vertex)
+
+    def _cheapest(self, vertices: set[int]) -> tuple[int, int]:
+        """The array whose elimination costs least, and its products.
+
+        What a recurrence costs takes long to find where it is much; so it is looked for as far as it may be the least.
+        """
+        recurrent = {v for v in vertices if v in self.recurrences and all(self._edges_at(v))}
+        for vertex in vertices - recurrent - self._costs.keys():
+            self._costs[vertex] = self._cost(vertex)
+        costs = {vertex: self._costs[vertex] for vertex in vertices - recurrent}
+        limit = min([MOST, *(int(cost) for cost, _ in costs.values())]) if costs else min(FIRST, MOST)
+        while True:
+            for vertex in recurrent - self._ways.keys():
+                if self._tried.get(vertex, -1) < limit:
+                    above, below = map(self._entries_of, self._edges_at(vertex))
+                    way = self.recurrences[vertex].cheapest(above, below, limit)
+                    self._tried[vertex] = limit
+                    if way is not None:
+                        self._ways[vertex] = way
+            known = {vertex: self._ways[vertex].products for vertex in recurrent & self._ways.keys()}
+            costs.update({vertex: (products, products) for vertex, products in known.items()})
+            if costs or limit == MOST:
+                break
+            limit = min(8 * limit, MOST)
+        if not costs:
+            return min(recurrent), MOST + 1
+        vertex = min(costs, key=lambda v: (costs[v][0], -v))
+        return vertex, costs[vertex][1]
 
     def _edges_at(self, vertex: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         above = [ends for ends in self.edges if ends[1] == vertex]
@@ -344,13 +375,6 @@ class _Accumulating:
         """What the elimination of an array costs, and how many products of it are written one by one."""
         block = self.given.blocks[vertex]
         keys = self._edges_at(vertex)
-        if vertex in self.recurrences and all(keys):
-            if vertex not in self._ways:
-                way = self.recurrences[vertex].cheapest(self._entries_of(keys[0]), self._entries_of(keys[1]), MOST)
-                if way is None:
-                    return MOST + 1, MOST + 1
-                self._ways[vertex] = way
-            return self._ways[vertex].products, self._ways[vertex].products
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
         into, out_of = np.zeros((2, block.size), np.int64)
         for counts, edges, side in ((into, above, 1), (out_of, below, 0)):
@@ -398,9 +422,9 @@ class _Accumulating:
         if vertex in self.recurrences:
             self._pass_through(vertex)
         above, below = self._edges_at(vertex)
-        for ends in (*above, *below):
-            self._ways.pop(ends[0], None)
-            self._ways.pop(ends[1], None)
+        for neighbour in {vertex for ends in (*above, *below) for vertex in ends}:
+            for known in (self._ways, self._tried, self._costs):
+                known.pop(neighbour, None)
         for head, _ in above:
             for _, tail in below:
                 made = list(self.edges.get((head, tail), []))
