@@ -22,14 +22,16 @@ class Progress:
     """How far a preparation is.
 
     Attributes:
-        stage: "trace", "linearize", "plan", "emit", "optimise" or "compile".
+        stage: "trace", "linearize", "plan", "emit", "optimise" or "compile"; "batch" of a batch in parts.
         seconds: since the call began.
         cost: of the best plan so far, under the objective; None where nothing is known.
+        points: of a batch that are done; None in a preparation.
     """
 
     stage: str
     seconds: float
     cost: int | None = None
+    points: int | None = None
 
 
 class ProgressLine:

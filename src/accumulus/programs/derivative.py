@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,16 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.record import Recording, record
 from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.signature import positional
-from accumulus.memory import check_fits
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import checked_argnums, static_positions
 from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.choice import program_of
+from accumulus.programs.dask_batches import first_point, is_lazy, stand_in
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
-from accumulus.tape.blocks import BlockTape
+from accumulus.programs.sizes import check_size
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -135,12 +134,18 @@ class Derivative:
                 a row of one number a point is as long as the last axis of another argument at one point.
             out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
                 order in which they would be returned.
+                If this or an argument is on disk, a `numpy.memmap`, a quarter of a gigabyte at a time is in memory.
             threads: how many threads share the points; by default as given to `jacobian`.
             transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
                 otherwise; along the first one if not.
 
+        Returns:
+            Results with an axis of points; Dask arrays, chunk by chunk computed when they are asked for, if an argument
+            is one.
+
         Raises:
             ArgumentError: for a wrong shape or dtype, of an argument or of `out`, or if `in_axes` is needed.
+            SizeError: if the results do not fit into memory.
 
         >>> import numpy as np, accumulus as acc
         >>> jac = acc.jacobian(lambda a, x: a * x**2, argnums=1)
@@ -161,6 +166,8 @@ class Derivative:
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
     ) -> Any:
         """The slow path of `batch`: a function of its own, so that a call that does not take it need not set it up."""
+        if any(map(is_lazy, arguments)):
+            return self._lazy_batch(arguments, in_axes, out, transposed)
         self._renew()
         name = self._name
         static = static_positions(self._static, len(arguments))
@@ -181,6 +188,25 @@ class Derivative:
                     fast = self._while_current(program.fast_batch(axes, transposed))
                     self._fast_batch = in_axes, transposed, fast
         return result
+
+    def _lazy_batch(self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, transposed: bool) -> Any:
+        """The batch of Dask arrays; the first point is computed now, to record the function there."""
+        name = self._name
+        if out is not None or transposed:
+            raise ArgumentError(
+                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
+                "the result is a Dask array, which its own store() writes, and transpose() turns"
+            )
+        given = [stand_in(x, f"argument {k} of {name}") if is_lazy(x) else x for k, x in enumerate(arguments)]
+        static = static_positions(self._static, len(given))
+        shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(given)]
+        known = [program.recording.argument_shapes for program in [*self._programs.values()]]
+        axes = axes_of_points(in_axes, shapes, known, False, name)
+        point = [(first_point if is_lazy(x) else _first_point)(x, a) for x, a in zip(arguments, axes, strict=True)]
+        shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
+        program = self._compiled(point, "batch", shared)
+        same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
+        return program.lazy_batch(axes, same)
 
     def compile(self, *examples: Any, **keywords: Any) -> Program:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
@@ -280,32 +306,12 @@ class Derivative:
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-            self._check_size(recording, argnums, points)
+            check_size(recording, argnums, points, self._options, name)
             unrolled = partial(self._record, examples, arrays=False)
             program = program_of(recording, self._wanted, positions, preparation, first, shared, unrolled)
         self._programs[key] = program
         self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program
-
-    def _check_size(self, recording: Recording, argnums: Sequence[int], points: int) -> None:
-        """Refuse what does not fit into memory before anything long begins."""
-        rows = sum(map(math.prod, recording.result_shapes))
-        columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in argnums)
-        size = np.dtype(self._options.dtype).itemsize
-        if self._options.sparse is None:
-            check_fits(
-                points * rows * columns * size,
-                f"the Jacobian of {self._name}, {rows:,} × {columns:,} entries"
-                + (f" at {points:,} points," if points > 1 else ","),
-                'ask for its nonzeros only: sparse="csr"' + (", or give out=, arrays on disk" if points > 1 else ""),
-            )
-        if isinstance(recording.tape, BlockTape):
-            results = len(recording.tape)
-            check_fits(
-                2 * size * results,
-                f"the {results:,} results of the operations of {self._name}",
-                "expected smaller arrays, or a call for each part of them",
-            )
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
@@ -19,7 +20,9 @@ from accumulus.native.machine import prepare
 from accumulus.options import check_threads
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
+from accumulus.programs.dask_batches import lazy_batch
 from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
+from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Nonzeros, Results, Wanted
@@ -269,8 +272,23 @@ class Program:
     ) -> Any:
         """As `batch`, with an axis of points, or None, for each argument."""
         count = self.options.threads if threads is None else check_threads(threads)
+        if not transposed and on_disk(arguments, out):
+            points = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+            self._check_room(points, out)
+            given = None if out is None else self._results.check_out(out, points, False)
+            arrays = in_parts(
+                self.kernel, self._arguments, axes, arguments, points, given, count, self.options.progress
+            )
+            return self._results.rebuild(arrays, points)
         X, points = self._arguments.batch(arguments, axes, transposed)
         shared = [axes[k] is None for k in self._arguments.numeric]
+        self._check_room(points, out)
+        given = None if out is None else self._results.check_out(out, points, transposed)
+        arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
+        return self._results.rebuild(arrays, points, transposed)
+
+    def _check_room(self, points: int, out: Any) -> None:
+        """Refuse results that do not fit into memory."""
         if out is None:
             entries = points * sum(segment.length for segment in self.kernel.segments)
             check_fits(
@@ -278,9 +296,15 @@ class Program:
                 f"{entries:,} entries of the results of {points:,} points",
                 "give out=, an array on disk as np.lib.format.open_memmap makes it, or fewer points at a time",
             )
-        given = None if out is None else self._results.check_out(out, points, transposed)
-        arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
-        return self._results.rebuild(arrays, points, transposed)
+
+    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+        """The arrays that the kernel writes for a batch, of shape (points, length), before they are results."""
+        return arrays_of_points(self.kernel, self._arguments, axes, arguments)
+
+    def lazy_batch(self, axes: Axes, arguments: Sequence[Any]) -> Any:
+        """As `batch_along`, of Dask arrays."""
+        arrays: Any = lazy_batch(self, axes, arguments)
+        return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
     def report(self) -> Report:
         """What was won and why: counts by method, operations by kind, time of each stage. Printable."""

@@ -128,7 +128,7 @@ class SparseBatch(Sequence[Any]):
     ``len(batch)`` is the number of points, ``batch[k]`` the SciPy matrix of point k.
 
     Attributes:
-        data: (points, nonzeros), or (nonzeros, points) if the batch was transposed.
+        data: (points, nonzeros), or (nonzeros, points) if the batch was transposed; a Dask array if the points were.
         pattern: where the values belong; ``pattern.rows`` and ``pattern.columns`` have one entry a nonzero.
     """
 
@@ -144,7 +144,7 @@ class SparseBatch(Sequence[Any]):
             chosen = self.data[:, point] if self.transposed else self.data[point]
             return SparseBatch(chosen, self.pattern, self.transposed)
         values = self.data[:, point] if self.transposed else self.data[point]
-        return self.pattern.matrix(values.copy())  # what is done to one matrix leaves the others alone
+        return self.pattern.matrix(np.array(values))  # what is done to one matrix leaves the others alone
 
     def __iter__(self) -> Iterator[Any]:
         return (self[point] for point in range(len(self)))
