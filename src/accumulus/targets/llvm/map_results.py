@@ -88,8 +88,9 @@ class Returned:
             if not segment.is_filled:
                 if SPARSE * len(references) < segment.length:
                     self.cleared[k] = True
-                    into = np.arange(segment.length, dtype=np.int32)[positions]
-                    self.copies.append(Copy(column(references), Place(k, 0), into))
+                    if isinstance(positions, slice):
+                        positions = np.arange(positions.start, positions.stop)
+                    self.copies.append(Copy(column(references), Place(k, 0), positions.astype(np.int32)))
                     taken.update(self._arrays_in(column(references)))
                     continue
                 every = np.full(segment.length, zero, np.int64)
