@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import assert_same, both, unrolled
+from matrices import small_matrices
 
 import accumulus as acc
 from accumulus.arrays.dense import Dense
 from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import PRIME, matrix_product
 from accumulus.arrays.structured import Structured, written_out
-from accumulus.frontends.numpy import contractions
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import MATMUL, BlockTape, references_in
 from accumulus.tape.error_bounds import blocks_with_bounds
@@ -25,10 +25,10 @@ A, B = RNG.uniform(-1.0, 1.0, (5, 6)), RNG.uniform(-1.0, 1.0, (4, 5))
 
 
 @pytest.fixture(autouse=True)
-def every_product(monkeypatch):
+def every_product():
     """Small products are kept, too."""
-    monkeypatch.setattr(contractions, "SMALLEST_MATRICES", 1)
-    monkeypatch.setattr(contractions, "SHORTEST_TERMS", 1)
+    with small_matrices():
+        yield
 
 
 def layers(x):
@@ -140,9 +140,8 @@ def test_batches_copies_and_reports():
         assert acc.check(net, X).passed
 
 
-def test_small_products_are_multiplications_and_sums(monkeypatch):
-    monkeypatch.setattr(contractions, "SMALLEST_MATRICES", 31)
-    with unrolled(0):
+def test_small_products_are_multiplications_and_sums():
+    with unrolled(0), small_matrices(31):
         assert not products(record(layers, [X], arrays=True).tape)
         assert products(record(lambda x: A @ x[:12].reshape(6, 2), [X], arrays=True).tape) == [(5, 6, 2)]
 

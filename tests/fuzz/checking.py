@@ -13,6 +13,7 @@ import numpy as np
 from arrays import Arrays, along, flat, random_arrays
 from calls import Call, Disagreement, Results, called, function, on_other_target, own, random_call
 from exact import mp, mpf
+from matrices import small_matrices
 from rolling import rolling
 from scalars import EXACT_POINTS, ORDINARY, Scalars, Truth, Undecided, random_scalars, truth
 from with_jax import MISSING, Unavailable, jacobian
@@ -96,7 +97,8 @@ def check(seed: int) -> Outcome:
     ask_jax = MISSING is None and rng.random() < JAX
     loops = isinstance(program, Arrays) and rng.random() < LOOPS
     rolls = rng.random() < ROLLED
-    remarks = f"{' with loops' if loops else ''}{' rolled' if rolls else ''}"
+    matrices = loops and seed % 2 == 1  # small ones multiplied as such
+    remarks = f"{' with loops' if loops else ''}{' and matrices' if matrices else ''}{' rolled' if rolls else ''}"
     source = f"{program.source}# {call}{remarks}\n# at {points}\n"
     with_jax = False
     try:
@@ -104,6 +106,7 @@ def check(seed: int) -> Outcome:
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
             _written_out(0 if loops else active.MOST_UNROLLED),
+            small_matrices() if matrices else nullcontext(),
             rolling() if rolls else nullcontext(),
         ):
             # not that time was short, nor that a program which is infinite everywhere cannot be compared
