@@ -92,6 +92,9 @@ class _Accumulating:
         self.active = np.zeros(len(tape), bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
+        #: Arrays that depend on each, and those that each depends on, while arrays are eliminated.
+        self._heads_of: dict[int, set[int]] = {}
+        self._tails_of: dict[int, set[int]] = {}
         self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
         self.bodies: list[tuple[int, int]] = []
         #: Vertices whose results depend on earlier ones of their own, and the ways through them, as far as known.
@@ -328,6 +331,9 @@ class _Accumulating:
         return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, -3)
 
     def _eliminate(self, vertices: set[int]) -> None:
+        for head, tail in self.edges:
+            self._heads_of.setdefault(tail, set()).add(head)
+            self._tails_of.setdefault(head, set()).add(tail)
         while vertices:
             vertex, products = self._cheapest(vertices)
             if products > MOST:
@@ -367,8 +373,8 @@ class _Accumulating:
         return vertex, costs[vertex][1]
 
     def _edges_at(self, vertex: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        above = [ends for ends in self.edges if ends[1] == vertex]
-        below = [ends for ends in self.edges if ends[0] == vertex]
+        above = [(head, vertex) for head in sorted(self._heads_of.get(vertex, ()))]
+        below = [(vertex, tail) for tail in sorted(self._tails_of.get(vertex, ()))]
         return above, below
 
     def _cost(self, vertex: int) -> tuple[float, int]:
@@ -434,9 +440,15 @@ class _Accumulating:
                 if made:
                     # of what is no more multiplied, places may come twice: they are added in the end
                     final = head == _OUTPUTS and tail == _INPUTS
+                    self._heads_of[tail].add(head)
+                    self._tails_of[head].add(tail)
                     self.edges[head, tail] = made if final else self.structured.added(made)
         for ends in (*above, *below):
             del self.edges[ends]
+        for head, _ in above:
+            self._tails_of[head].discard(vertex)
+        for _, tail in below:
+            self._heads_of[tail].discard(vertex)
 
     def _collected(self) -> tuple[Integers, Integers, Integers]:
         """Rows, columns and values of the nonzeros, row by row."""

@@ -15,7 +15,16 @@ from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["ACTIVE", "TooLongError", "check_length", "check_steps", "recording_on", "refuse", "swallowed"]
+__all__ = [
+    "ACTIVE",
+    "TooLongError",
+    "check_constants",
+    "check_length",
+    "check_steps",
+    "recording_on",
+    "refuse",
+    "swallowed",
+]
 
 #: Operations on entries of arrays, at most, that are written onto a tape one by one, where arrays can be recorded as
 #: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
@@ -99,6 +108,12 @@ def check_steps(operations: int) -> None:
     if not ACTIVE.unrolls and operations > MOST_UNROLLED // STEPS:
         ACTIVE.too_long = True
         raise TooLongError
+
+
+def check_constants(count: int) -> None:
+    """The same for constants of one array: they are written one by one, too, though they are no operations."""
+    if count > MOST_UNROLLED:
+        check_length(count)
 
 
 def refuse(message: str) -> TraceError:

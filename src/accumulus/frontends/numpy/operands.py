@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.active import check_constants, check_length, refuse
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.recorder import References
@@ -102,6 +102,7 @@ def constants(tape: Tape, values: NDArray[Any]) -> References:
     bits = numbers.view(np.int64)
     if (bits == bits.flat[0]).all():  # zeros, ones: looked up once
         return np.full(numbers.shape, tape.constant(numbers.flat[0]), np.int64)
+    check_constants(numbers.size)
     return np.array([tape.constant(number) for number in numbers.ravel().tolist()], np.int64).reshape(numbers.shape)
 
 
