@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.dense import Dense, of_product, parted
 from accumulus.arrays.entries import Entries, Products, positions, selected
-from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
+from accumulus.arrays.factors import Factor, dependences, opened_labels
+from accumulus.arrays.scans import Recurrence, Way
 from accumulus.arrays.sorting import sorted_entries
 from accumulus.arrays.structured import Edge, Structured, written_out
+from accumulus.arrays.through import through
 from accumulus.arrays.verification import Heads, verify
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
@@ -410,7 +412,7 @@ class _Accumulating:
             return
         way = self._ways[vertex]
         keys = above if way.is_reverse else below
-        passed = self.recurrences[vertex].entries(way, self._entries_of(keys), self.products)
+        passed = through(self.recurrences[vertex], way, self._entries_of(keys), self.products)
         ends = references_in(passed.heads if way.is_reverse else passed.tails)
         for key in keys:
             other = key[0] if way.is_reverse else key[1]

@@ -1,0 +1,97 @@
+"""Local derivatives inside of recurrences: numbers or columns, with the conditions but for which they are 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from accumulus.arrays.entries import Products
+from accumulus.elimination.guards import guarded
+from accumulus.tape.blocks import BlockTape, Column, Range
+from accumulus.tape.tape import Tape
+
+__all__ = ["Factor", "Label", "dependences", "opened_labels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Local derivatives of one result by one operand, in the program that is made.
+
+    Attributes:
+        number: what they all are, if they are constant.
+        values: of all instances.
+        conditions: under which they count; else they are 0, whatever they are multiplied by.
+    """
+
+    number: float | None
+    values: Column | None = None
+    conditions: tuple[Column, ...] = ()
+
+    def closed(self, products: Products, count: int) -> Column | None:
+        """The derivatives as entries have them: None if they are all 1."""
+        if self.number is not None:
+            return None if self.number == 1.0 else Range(products.tape.constant(self.number), 0, count)
+        assert self.values is not None
+        return reduce(lambda values, condition: products.guarded(values, condition, True), self.conditions, self.values)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a product with it is none."""
+        return self.number in (1.0, -1.0)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What a product with it takes."""
+        return () if self.values is None else (self.values, *self.conditions)
+
+    def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
+        """The product, on the tape of a body; `inputs` are those of `columns`."""
+        if self.number is not None:
+            return body.multiply(body.constant(self.number), other)
+        product, zero = body.multiply(inputs[0], other), body.constant(0.0)
+        for condition in inputs[1:]:  # in memory, truth values are numbers
+            product = body.select(body.apply("not_equal", condition, zero), product, zero)
+        return product
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A derivative on the tape of a body: its value, and conditions but for which it is 0."""
+
+    value: int
+    number: float | None
+    conditions: tuple[int, ...]
+
+    @property
+    def references(self) -> tuple[int, ...]:
+        """Of what it is made of."""
+        return (self.value, *self.conditions) if self.number is None or self.conditions else ()
+
+    def factor(self, made: BlockTape, places: Mapping[int, Column], count: int) -> Factor:
+        """The same for all instances, of which `places` are the columns."""
+        if self.number is not None and not self.conditions:
+            return Factor(self.number)
+        one_for_all = None if self.number is None else Range(made.constant(self.number), 0, count)
+        conditions = tuple(places[reference] for reference in self.conditions)
+        return Factor(None, one_for_all or places[self.value], conditions)
+
+
+def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[Label]]:
+    """A copy of a body's tape, and some of its outputs, taken apart where they are choices between a value and 0."""
+    body, labels = tape.copy(), []
+    for output in [tape.outputs[place] for place in places]:
+        found = guarded(body, output)
+        value, conditions = (found, frozenset[int]()) if isinstance(found, int) else (found.value, found.on)
+        labels.append(Label(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
+    return body, labels
+
+
+def dependences(body: Tape) -> list[set[int]]:
+    """Which inputs each output depends on."""
+    found: list[int] = [1 << k for k in range(body.inputs)]
+    for reference in range(body.inputs, len(body)):
+        found.append(reduce(or_, (found[a] for a in body.arguments(reference) if a >= 0), 0))
+    sets = [found[output] if output >= 0 else 0 for output in body.outputs]
+    return [{k for k in range(body.inputs) if on >> k & 1} for on in sets]
