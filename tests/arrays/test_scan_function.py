@@ -245,6 +245,33 @@ def test_what_is_no_recurrence_is_refused(make, match):
         acc.jacobian(make, cache=False, check=False)(X)
 
 
+def test_results_that_change_their_shape_are_refused():
+    sizes = iter([1, 2] * 20)
+
+    def f(x):
+        return acc.scan(lambda c, x: (c, np.zeros(next(sizes)) + x), x[0], x)
+
+    with pytest.raises(acc.errors.ArgumentError, match="one shape at all steps"):
+        f(X)
+    kinds = iter([0.0, (0.0,)] * 20)
+    with pytest.raises(acc.errors.ArgumentError, match="different structures"):
+        acc.scan(lambda c, x: (c, next(kinds)), X[0], X)
+    with pytest.raises(acc.errors.ArgumentError, match="returned str"):
+        acc.scan(lambda c, x: (c, "no"), X[0], X)
+
+
+def test_on_numbers_it_is_the_loop():
+    carry, results = acc.scan(lambda c, x: (c + x, {"before": c, "pair": (x, [c * x])}), 0, np.arange(4), reverse=True)
+    assert carry == 6
+    assert results["before"].tolist() == [6, 5, 3, 0]
+    assert results["pair"][1][0].tolist() == [0, 5, 6, 0]
+    assert acc.scan(lambda c, _: (2 * c, None), 1, length=5) == (32, None)
+    assert acc.scan(lambda c, x: ({"c": c["c"] + x[0]}, x[1]), {"c": 0.0}, (np.ones(2), np.ones((2, 3))))[1].shape == (
+        2,
+        3,
+    )
+
+
 def test_decisions_are_refused_as_elsewhere():
     def f(x):
         return acc.scan(lambda c, x: (c if c > 1 else x, None), x[0], x)[0]

@@ -163,24 +163,46 @@ class _Steps:
 
     def one_by_one(self, f: Callable[..., Any], tape: Any) -> tuple[Any, Any]:
         """Call the function for each step: on numbers, or on traced values that are long."""
-        results: list[list[Any]] = []
-        shape: Structure = Leaf()
-        carry = unflatten(self.carry, [leaf for _, leaf in self.begin])
-        with patched(f):
-            for place in self.order:
-                x = None if self.given is None else unflatten(self.given, [leaf[place] for leaf in self.leaves])
-                found = replaced(f)(carry, x)
-                structure, leaves = flatten(_without_none(found))
-                self.check(structure, [np.shape(leaf) for _, leaf in leaves])
-                carry, shape = found[0], structure
-                results.append([leaf if isinstance(leaf, Traced) else as_numbers(leaf, path) for path, leaf in leaves])
-        if not results:
+        if not self.count:
             body = self.body(f, tape)
             empty = [np.empty((0, *place), bool if boolean else float) for place, boolean in body.results]
-            return carry, self._own(body.structure, empty)
-        ordered = results if self.order.step > 0 else results[::-1]
-        stacked = [_stacked(tape, [each[k] for each in ordered]) for k in range(len(self.begin), len(results[0]))]
+            return self._tree(self.carry, [leaf for _, leaf in self.begin]), self._own(body.structure, empty)
+        found: list[Any] = []
+        carry, form, shape = self._tree(self.carry, [leaf for _, leaf in self.begin]), None, None
+        with patched(f):
+            step = replaced(f)
+            for place in self.order:
+                result = step(carry, self._tree(self.given, [leaf[place] for leaf in self.leaves]))
+                if _form(result) != form:
+                    form, shape = _form(result), self._checked(result, shape)
+                carry = result[0]
+                found.append(result[1])
+        if self.order.step < 0:
+            found.reverse()
+        assert shape is not None
+        if isinstance(shape.parts[1], Leaf):
+            return carry, _stacked(tape, found)
+        rows = [[leaf for _, leaf in flatten(each)[1]] for each in found] if found[0] is not None else []
+        stacked = [_stacked(tape, each) for each in zip(*rows, strict=True)]
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
+
+    def _tree(self, structure: Structure | None, leaves: Sequence[Any]) -> Any:
+        """What a function is given."""
+        if structure is None:
+            return None
+        return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
+
+    def _checked(self, result: Any, before: Branch | None) -> Branch:
+        """The structure of what a step returns, the same as that of steps before."""
+        structure, leaves = flatten(_without_none(result))
+        self.check(structure, [np.shape(leaf) for _, leaf in leaves])
+        assert isinstance(structure, Branch)
+        if before is not None and structure.parts[1] != before.parts[1]:
+            raise ArgumentError(f"{self.name} returned results of different structures; expected one at all steps")
+        for path, leaf in leaves:
+            if not isinstance(leaf, Traced):
+                as_numbers(leaf, path)
+        return structure
 
     def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
         """The results of all steps, from all leaves that they return."""
@@ -259,6 +281,19 @@ def _without_none(result: Any) -> Any:
     return result
 
 
+def _form(value: Any) -> Any:
+    """What is compared at each step, since it is quick: equal forms are of one structure, of equal shapes and types."""
+    if type(value) is tuple or type(value) is list:
+        return (type(value), *map(_form, value))
+    if type(value) is dict:
+        return (*value, *map(_form, value.values()))
+    return (
+        type(value)
+        if type(value) in (float, np.float64)
+        else (type(value), np.shape(value), getattr(value, "dtype", None))
+    )
+
+
 def _size(structure: Structure) -> int:
     return 1 if isinstance(structure, Leaf) else sum(map(_size, structure.parts))
 
@@ -270,7 +305,10 @@ def _is_truth(leaf: Any) -> bool:
 def _stacked(tape: Any, values: Sequence[Any]) -> Any:
     """Results of all steps as one array."""
     if tape is None:
-        return np.stack(values)
+        shapes = {np.shape(value) for value in values}
+        if len(shapes) > 1:
+            raise ArgumentError(f"steps returned results of shapes {sorted(shapes)}; expected one shape at all steps")
+        return np.array(values)
     boolean = all((isinstance(value, Traced) and value.boolean) or _is_truth(value) for value in values)
     return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
 
