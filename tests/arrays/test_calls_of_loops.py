@@ -46,7 +46,15 @@ def constants(u):
     return np.concatenate([u, 2.0 * u[::-1], np.ones(9)])
 
 
-FUNCTIONS = [stencil, sums, in_order, few, constants]
+def short_sums(u):
+    """Sums of two, three and seven, of one length or of several, returned and taken by others."""
+    pairs, threes = np.sum(u.reshape(150, 2), axis=1), np.sum(u[::-1].reshape(100, 3) ** 2, axis=1)
+    several = np.zeros(90)
+    np.add.at(several, np.arange(240) * 7 % 90 * (np.arange(240) % 3 > 0), np.sin(u[:240]))
+    return {"returned": threes, "taken": np.sqrt(pairs), "several": several, "both": (several, several[::-1] * u[:90])}
+
+
+FUNCTIONS = [stencil, sums, in_order, few, constants, short_sums]
 
 
 def leaves(results):
@@ -130,3 +138,14 @@ def test_batches_are_stored_where_they_are_returned(transposed, threads):
     found = jac.batch(given, out=out, threads=threads, transposed=transposed)
     np.testing.assert_array_equal(np.moveaxis(found, axis, 0), expected)
     np.testing.assert_array_equal(np.moveaxis(jac.batch(given, transposed=transposed), axis, 0), expected)
+
+
+def test_quick_calls_take_what_slow_ones_do():
+    jac = acc.jacobian(stencil, sparse="csr", cache=False)
+    expected = jac(X).toarray()
+    read_only, strided = X.copy(), np.repeat(X, 2)[::2]
+    read_only.flags.writeable = False
+    for given in (X, read_only, strided, X.astype(np.longdouble)):
+        np.testing.assert_array_equal(jac(given).toarray(), expected)
+    with pytest.raises(acc.errors.ArgumentError):
+        jac.compile(X)(X[:-1])
