@@ -6,16 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from accumulus.repetition import cones, roll
+from accumulus.repetition import classes, cones, roll
 
 
 @contextmanager
-def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4) -> Iterator[None]:
-    """Let programs of so many operations be rolled, if each is repeated so often; sums have so many terms at least."""
+def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4, levels: int = 16, deep: int = 16) -> Iterator[None]:
+    """Let programs of so many operations be rolled, if each is repeated so often.
+
+    Args:
+        fewest, repeated: operations, and how often they are repeated on average, at least.
+        terms: of sums, at least.
+        levels: of classes that take their own results, at most; more are recurrences.
+        deep: operations on the longest way down of cones that are not cut.
+    """
     with (
         mock.patch.object(roll, "FEWEST", fewest),
         mock.patch.object(roll, "REPEATED", repeated),
         mock.patch.object(roll, "MOST_DISTINCT", 10**6),
         mock.patch.object(cones, "LEAST_TERMS", terms),
+        mock.patch.object(cones, "DEEPEST", deep),
+        mock.patch.object(classes, "FEW_LEVELS", levels),
     ):
         yield

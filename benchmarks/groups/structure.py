@@ -122,6 +122,80 @@ def regression(m: int, n: int) -> Case:
     return Case(lambda w: np.mean(np.log1p(np.exp(-y * (X @ w)))) + 0.5 * (w @ w), np.zeros(n), False, 0.5)
 
 
+def brusselator_in_loops(n: int) -> Case:
+    """The same as two loops over the cells."""
+
+    def laplacian(a: Any, i: int, j: int) -> Any:
+        return a[(i - 1) % n, j] + a[(i + 1) % n, j] + a[i, (j - 1) % n] + a[i, (j + 1) % n] - 4.0 * a[i, j]
+
+    def f(w: Any) -> Any:
+        u, v = w[0], w[1]
+        du, dv = np.zeros((n, n)), np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                reaction = u[i, j] ** 2 * v[i, j]
+                du[i, j] = 1.0 + reaction - 4.4 * u[i, j] + 0.1 * laplacian(u, i, j)
+                dv[i, j] = 3.4 * u[i, j] - reaction + 0.1 * laplacian(v, i, j)
+        return np.stack([du, dv])
+
+    return Case(f, np.random.default_rng(0).random((2, n, n)), True, {128: 2.7}[n])
+
+
+def volumes_in_loops(n: int) -> Case:
+    """Finite volumes on a line, whose fluxes neighbours share."""
+
+    def flux(a: Any, b: Any) -> Any:
+        return 0.5 * (a**2 + b**2) - 0.3 * (b - a) * np.sqrt(1.0 + a**2 + b**2)
+
+    def f(u: Any) -> Any:
+        du = np.zeros(n)
+        for i in range(n):
+            left = flux(u[i - 1], u[i]) if i > 0 else 0.5 * u[0]
+            right = flux(u[i], u[i + 1]) if i < n - 1 else u[n - 1] ** 2
+            du[i] = n * (left - right) + u[i] * (1.0 - u[i])
+        return du
+
+    return Case(f, np.linspace(0.1, 1.0, n), True, {20_000: 2.5}[n])
+
+
+def bodies_in_loops(n: int) -> Case:
+    """Accelerations of n bodies, each pair once."""
+    masses = np.linspace(1.0, 2.0, n)
+
+    def f(x: Any) -> Any:
+        a = np.zeros((n, 3))
+        for i in range(n):
+            for j in range(i):
+                d = x[j] - x[i]
+                force = d / (d @ d + 1e-3) ** 1.5
+                a[i] += masses[j] * force
+                a[j] -= masses[i] * force
+        return a
+
+    return Case(f, np.random.default_rng(1).random((n, 3)), False, {60: 1.0}[n])
+
+
+def pendulum(steps: int, loss: bool = False) -> Case:
+    """Runge–Kutta steps of a pendulum in a loop: its last state, or how far it is from what was measured."""
+    measured = np.linspace(1.0, 0.0, steps)
+
+    def slope(y: Any, p: Any) -> Any:
+        return y[1], -p[0] * np.sin(y[0]) - p[1] * y[1]
+
+    def f(z: Any) -> Any:
+        y, p, h, total = (z[0], z[1]), (z[2], z[3]), 0.01, 0.0
+        for k in range(steps):
+            k1 = slope(y, p)
+            k2 = slope((y[0] + h / 2 * k1[0], y[1] + h / 2 * k1[1]), p)
+            k3 = slope((y[0] + h / 2 * k2[0], y[1] + h / 2 * k2[1]), p)
+            k4 = slope((y[0] + h * k3[0], y[1] + h * k3[1]), p)
+            y = tuple(y[i] + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]) for i in range(2))
+            total = total + (y[0] - measured[k]) ** 2
+        return total if loss else np.array(y)
+
+    return Case(f, np.array([1.0, 0.0, 9.81, 0.1]), False, 1.0)
+
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[int, ...]]]] = {
     "Brusselator 128²": (brusselator, (128,)),
     "Brusselator 300²": (brusselator, (300,)),
@@ -138,6 +212,11 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[int, ...]]]] = {
     "observations 6,000": (observations, (6_000,)),
     "observations 10⁶": (observations, (1_000_000,)),
     "regression 2,000 × 50": (regression, (2_000, 50)),
+    "Brusselator 128², loops": (brusselator_in_loops, (128,)),
+    "volumes 20,000, loops": (volumes_in_loops, (20_000,)),
+    "60 bodies, loops": (bodies_in_loops, (60,)),
+    "pendulum 1,000 steps": (pendulum, (1_000,)),
+    "pendulum 1,000 steps, loss": (pendulum, (1_000, True)),
 }
 
 

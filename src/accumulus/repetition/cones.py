@@ -1,8 +1,8 @@
 """A tape cut into cones: trees of operations of which nothing but the root is used elsewhere.
 
-A cone ends in an output, in a value that is used more than once, or in a term of a sum. Sums of many terms are no trees
-of additions, but cones of a kind of their own, whose terms are one column; those that reach a jump, or what sees the
-signs of zeros, are computed as they were recorded, and stay trees.
+A cone ends in an output, in a value that is used more than once, or in a term of a sum; deep ones are cut. Sums of
+many terms are no trees of additions, but cones of a kind of their own, whose terms are one column; those that reach a
+jump, or what sees the signs of zeros, are computed as they were recorded, and stay trees.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from accumulus.native.state import Integers
 from accumulus.repetition.compiled.cones_state import (
     ABSENT,
     COMPARE,
+    CUT,
     FORMS,
     INSIDE,
     LEVELS,
     ROOT,
+    STEPS,
     SUMS,
     USERS,
     WIDTH,
     ConesState,
 )
 from accumulus.tape.blocks import SUM
-from accumulus.tape.live import as_written, needed, signed_zeros
+from accumulus.tape.live import as_written, needed, seeing_zero_signs, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["Cones"]
 
+#: Operations on the longest way down a cone: deeper ones, in which nothing is used twice, are recurrences themselves.
+DEEPEST: Final = 256
 #: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.
 LEAST_TERMS: Final = 16
 _ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
@@ -47,6 +51,7 @@ class Cones:
     Attributes:
         live: how many operations outputs need.
         count: of cones.
+        sees_zero_signs: whether an operation tells zeros of different signs apart.
         roots: reference of each cone's root, in an order in which they can be computed: that of the program. Beyond the
             tape's own are negatives of terms that were subtracted in sums.
         cone_of: by reference, the place of a root among them, else -1.
@@ -56,6 +61,7 @@ class Cones:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.constants = list(tape.constants)
+        self.sees_zero_signs = len(seeing_zero_signs(tape)) > 0
         rows = rows_of(tape)
         live = np.frombuffer(needed(tape), bool) & (np.arange(len(tape)) >= tape.inputs)
         self.live = int(np.count_nonzero(live))
@@ -142,8 +148,10 @@ class Cones:
         self.length = state.count = len(codes)
         state.codes, state.arguments = codes, arguments
         state.roles = np.where(live, np.where(is_root, ROOT, INSIDE), ABSENT)
-        roots = np.flatnonzero(live & is_root)
-        self.roots = state.roots = roots[np.argsort(places[roots])]
+        state.levels, state.often, state.deepest = np.zeros(self.length, np.int64), np.zeros(256, np.int64), DEEPEST
+        _perform(state, CUT)
+        roots = np.flatnonzero(state.roles == ROOT)
+        self.roots = state.roots = roots[np.argsort(places[roots], kind="stable")]
         self.count = state.root_count = len(roots)
         self.cone_of = np.full(self.length + 1, -1)  # the last stands for constants
         self.cone_of[self.roots] = np.arange(len(roots))
@@ -189,6 +197,19 @@ class Cones:
         state.representatives, state.different = representatives, 0
         _perform(state, COMPARE)
         return state.different == 0
+
+    def steps(self, instances: Integers) -> Integers:
+        """For each instance of a recurrence how many come one after the other before it; after `forms`.
+
+        Args:
+            instances: for each cone the instance that it is part of, or -1.
+        """
+        state = self._state
+        state.instances = np.full(self.length, -1)
+        state.instances[self.roots] = instances
+        state.steps = np.zeros(int(instances.max(initial=-1)) + 1, np.int64)
+        _perform(state, STEPS)
+        return state.steps
 
     def levels(self) -> Integers:
         """For each cone the longest way down to the inputs; after `forms`."""

@@ -10,10 +10,14 @@ from typing import Final
 from accumulus.native.decorators import compiled
 from accumulus.native.words import bit, scattered, shifted_right, wrapped
 from accumulus.repetition.compiled.cones_state import (
+    ABSENT,
+    CUT,
     FORMS,
     INSIDE,
     LEVELS,
     LITERAL,
+    ROOT,
+    STEPS,
     SUMS,
     USERS,
     WIDTH,
@@ -91,6 +95,63 @@ def find_sums(state: ConesState) -> None:
         sign = state.signs[r]
         take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
         take(state, arguments[r, 0], r, sign)
+
+
+# Deep cones --------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def height_of(state: ConesState, x: int) -> int:
+    """Operations on the longest way down from an argument, inside of its cone."""
+    if x < 0 or state.roles[x] != INSIDE:
+        return 0
+    height: int = state.levels[x]
+    return height
+
+
+@compiled
+def below(state: ConesState, r: int) -> int:
+    """The argument with the longest way down; -1 if there is none inside of the cone."""
+    best, found = 0, -1
+    for k in range(state.arity[state.codes[r]]):
+        x = state.arguments[r, k]
+        height = height_of(state, x)
+        if height > best:
+            best, found = height, x
+    return found
+
+
+@compiled
+def cut_deep(state: ConesState) -> None:
+    """Make roots of what comes again and again on the longest way down a deep cone: its rarest operation."""
+    codes, roles, often = state.codes, state.roles, state.often
+    for r in range(state.inputs, state.count):
+        if roles[r] == ABSENT or codes[r] == SUM:
+            continue
+        height = 0
+        for k in range(state.arity[codes[r]]):
+            height = max(height, height_of(state, state.arguments[r, k]))
+        state.levels[r] = height + 1
+    for r in range(state.inputs, state.count):
+        if roles[r] != ROOT or codes[r] == SUM or state.levels[r] <= state.deepest:
+            continue
+        x, length = below(state, r), 0
+        while x >= 0:
+            often[codes[x]] += 1
+            length += 1
+            x = below(state, x)
+        chosen = -1
+        for code in range(256):
+            # what is hardly ever there is no part of what comes again
+            if 8 * often[code] >= length and (chosen < 0 or often[code] < often[chosen]):
+                chosen = code
+        x = below(state, r)
+        while x >= 0:
+            following = below(state, x)
+            often[codes[x]] = 0
+            if codes[x] == chosen:
+                roles[x] = ROOT
+            x = following
 
 
 # Forms -------------------------------------------------------------------------------------------------------------
@@ -287,16 +348,36 @@ def compare(state: ConesState) -> None:
                 break
 
 
+@compiled
+def find_steps(state: ConesState) -> None:
+    """The longest way from each instance of a recurrence back to the first, by results of others that it takes."""
+    offsets, instances, steps = state.leaf_offsets, state.instances, state.steps
+    for cone in range(state.root_count):
+        own = instances[state.roots[cone]]
+        if own < 0:
+            continue
+        for t in range(offsets[cone], offsets[cone + 1]):
+            x = state.leaves[t]
+            if x >= 0:
+                other = instances[x]
+                if other >= 0 and other != own:
+                    steps[own] = max(steps[own], steps[other] + 1)
+
+
 def perform(state: ConesState) -> int:
     """Do what `mode` says."""
     if state.mode == SUMS:
         find_sums(state)
+    elif state.mode == CUT:
+        cut_deep(state)
     elif state.mode == FORMS:
         write_forms(state)
     elif state.mode == USERS:
         find_users(state)
     elif state.mode == LEVELS:
         find_levels(state)
+    elif state.mode == STEPS:
+        find_steps(state)
     else:
         compare(state)
     return 0

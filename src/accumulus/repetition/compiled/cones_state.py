@@ -9,19 +9,22 @@ from accumulus.native.state import NOTHING, Axes, Integers, State
 __all__ = [
     "ABSENT",
     "COMPARE",
+    "CUT",
     "FORMS",
     "INSIDE",
     "LEVELS",
     "LITERAL",
     "ROOT",
+    "STEPS",
     "SUMS",
     "USERS",
     "WIDTH",
     "ConesState",
 ]
 
-#: What to do: take sums apart, write forms of cones down, gather who takes what, levels, compare forms.
-SUMS, FORMS, USERS, LEVELS, COMPARE = range(5)
+#: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
+#: forms, steps.
+SUMS, CUT, FORMS, USERS, LEVELS, COMPARE, STEPS = range(7)
 #: What a value is: dead or an input or a part of a sum; inside of a cone; the root of one.
 ABSENT, INSIDE, ROOT = range(3)
 #: Words of an operation in a form: its code, and where its three arguments come from: from 0 on operations of the form,
@@ -49,6 +52,8 @@ class ConesState(State):
         term_owners, terms, term_signs, term_places: of SUMS, for each term its sum, its reference, whether it is
             subtracted, and by which operation.
         roles: what each value is.
+        deepest: of CUT, operations on the longest way down a cone, at most; others are cut.
+        often: of CUT, by code, how often each operation is on such a way; zeros in the beginning.
         literal: by code, bits of arguments that are no leaves where they are constants, but belong to the form.
         commutative: by code, 1 if the first two arguments may be exchanged.
         arity: by code.
@@ -67,6 +72,8 @@ class ConesState(State):
         levels: by reference, of the roots.
         representatives: of COMPARE, a cone of the same class for each.
         different: of COMPARE, how many cones are not of the form of their representative.
+        instances: of STEPS, by reference, the instance of a recurrence that a root is part of, or -1.
+        steps: of STEPS, the step of each instance.
     """
 
     mode: int = 0
@@ -87,6 +94,8 @@ class ConesState(State):
     term_signs: Integers = NOTHING
     term_places: Integers = NOTHING
     roles: Integers = NOTHING
+    deepest: int = 0
+    often: Integers = NOTHING
     literal: Integers = NOTHING
     commutative: Integers = NOTHING
     arity: Integers = NOTHING
@@ -106,3 +115,5 @@ class ConesState(State):
     levels: Integers = NOTHING
     representatives: Integers = NOTHING
     different: int = 0
+    instances: Integers = NOTHING
+    steps: Integers = NOTHING
