@@ -112,6 +112,15 @@ def truths(x):
     return acc.scan(lambda c, x: ((c[0] | (x > 0.9), np.where(c[0], c[1], c[1] + x)), c[1]), (False, x[0]), x)[1]
 
 
+def angles(x):
+    """π or -π, by the signs of zeros."""
+
+    def step(c, x):
+        return 0.5 * c + np.arctan2(0.0 * c, -1.0 - x), np.arctan2(0.0 - c * 0.0, -1.0 - x)
+
+    return acc.scan(step, x[0], -x)
+
+
 def constants(x):
     return acc.scan(lambda c, n: (c + n, c), 0.0, np.arange(4.0))[1] * x[:4]
 
@@ -134,8 +143,8 @@ def uneven(x):
 
 
 FUNCTIONS = [
-    pendulum, running, backwards, fibonacci, several, handed_on, one_of_another, nested, branches, truths, constants,
-    closure_only, wide, uneven,
+    pendulum, running, backwards, fibonacci, several, handed_on, one_of_another, nested, branches, truths, angles,
+    constants, closure_only, wide, uneven,
     lambda x: pendulum(x)[0],
     lambda x: np.sum(pendulum(x)[1]["both"] ** 2),
     lambda x: acc.scan(lambda c, x: (x, c), x[0], x)[1],
@@ -162,6 +171,21 @@ def test_each_way_computes_what_is_written_out(function, is_reverse, monkeypatch
         lambda self, *given: one(self, *given) if given[2] == is_reverse or not self._reverse else None,
     )
     both(function, X)
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_what_is_not_chosen_has_no_derivative(is_reverse, monkeypatch):
+    one = Recurrence._way
+    monkeypatch.setattr(Recurrence, "_way", lambda self, *given: one(self, *given) if given[2] == is_reverse else None)
+
+    def f(x):
+        def step(c, x):
+            root = np.sqrt(np.where(c > 0.5, c - 0.5, 0.0) * x)  # of 0, where it is not chosen
+            return np.where(c > 0.5, root, 0.5 * c + x), None
+
+        return acc.scan(step, x[0], x[1:])[0]
+
+    both(f, np.array([0.5, 0.125, 0.125, 0.2, 0.3, 0.4]))
 
 
 def test_steps_are_rolled_up():
@@ -211,6 +235,14 @@ def test_gradients_by_many_inputs_take_as_many_products():
     for k in (0, 500, 998):
         up, down = (last(u + sign * step * (np.arange(1_000) == k)) for sign in (1.0, -1.0))
         assert found[k] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+def test_report_tells_steps():
+    jacobian = acc.jacobian(lambda x: pendulum(x, 1_000)[0], cache=False)
+    jacobian(X)
+    report = jacobian.report()
+    assert 1_000 in [body.steps for body in report.bodies]
+    assert "body in 1,000 steps" in str(report)
 
 
 def test_running_sums_are_references():

@@ -46,8 +46,8 @@ class Reached:
 
     instances: Integers
     columns: Integers
-    operands: Integers
-    lists: Integers
+    operands: NDArray[np.int32]
+    lists: NDArray[np.int32]
     marks: Integers
 
     def __len__(self) -> int:
@@ -101,12 +101,14 @@ def reach(
         if needed:
             _make_room(state, min(2 * needed, most + 1))
     found = state.found
+    tables = ((state.operands, slots), (state.lists, directs))
+    operands, own = (table[: found * width].reshape(found, width).astype(np.int32) for table, width in tables)
     return Reached(
         np.repeat(np.arange(count), np.diff(state.begins)),
-        state.columns[:found],
-        state.operands[: found * slots].reshape(found, slots),
-        state.lists[: found * directs].reshape(found, directs),
-        state.marks[: found * words].reshape(found, words),
+        state.columns[:found].copy(),
+        operands,
+        own,
+        state.marks[: found * words].reshape(found, words).copy(),
     )
 
 

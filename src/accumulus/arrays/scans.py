@@ -160,10 +160,13 @@ class Recurrence:
         """
         limit = min(4 * (self.count + sum(map(len, above)) + sum(map(len, below))) + 1000, most)
         while True:
-            found = [self._way(above, below, is_reverse, limit) for is_reverse in (False, True)]
-            ways = [way for way in found if way is not None]
-            if ways or limit == most:
-                return min(ways, key=lambda way: way.products, default=None)
+            best: Way | None = None
+            for is_reverse in (False, True):
+                way = self._way(above, below, is_reverse, limit)
+                if way is not None and (best is None or way.products < best.products):
+                    best = way
+            if best is not None or limit == most:
+                return best
             limit = min(8 * limit, most)
 
     def _way(self, above: Sequence[Entries], below: Sequence[Entries], is_reverse: bool, limit: int) -> Way | None:

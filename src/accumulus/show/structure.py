@@ -27,6 +27,7 @@ class BodyFacts:
         results: of an instance.
         by_kind: operations of an instance, by kind; empty for sums.
         shape: of products of matrices, (m, k, n), of m × k and k × n entries; operations are those of all entries then.
+        steps: of recurrences, whose instances take results of earlier ones: how many there are one after the other.
     """
 
     instances: int
@@ -35,6 +36,7 @@ class BodyFacts:
     results: int
     by_kind: dict[str, int]
     shape: tuple[int, int, int] | None = None
+    steps: int = 0
 
     @property
     def is_sum(self) -> bool:
@@ -46,6 +48,8 @@ class BodyFacts:
         """In a word, and a product of matrices by its sizes."""
         if self.shape is not None:
             return "product of {}×{} and {}×{}".format(*self.shape[:2], *self.shape[1:])
+        if self.steps:
+            return f"body in {self.steps:,} steps"
         return "sums" if self.is_sum else "body"
 
 
@@ -92,9 +96,10 @@ class StructureReport:
             elif each.shape is not None:
                 bodies.append(BodyFacts(each.count, block.operations, 2, 1, {}, each.shape))
             elif each.results:
-                body = each.body
+                body, steps = each.body, 0 if each.steps is None else len(each.steps) - 1
+                kinds = operations_by_kind(body)
                 bodies.append(
-                    BodyFacts(each.count, body.operations, body.inputs, len(body.outputs), operations_by_kind(body))
+                    BodyFacts(each.count, body.operations, body.inputs, len(body.outputs), kinds, steps=steps)
                 )
         return cls(
             name=program.name,
