@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from accumulus.frontends import active
 from accumulus.frontends.record import record
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
+from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
@@ -225,6 +227,31 @@ def test_report_tells_the_loops():
     assert report.nonzeros == len(jac.pattern)
     assert "24" in str(report)
     assert report.to_dict()["bodies"][0]["results"] == report.bodies[0].results
+
+
+def test_report_tells_where_loops_come_from():
+    def f(x):
+        y = np.sin(x) * np.roll(x, 1)
+        y[1:] += acc.map(lambda a: a * a, x[1:])
+        return y[np.arange(48) // 2] * np.sum(y)
+
+    with unrolled(0):
+        jac = acc.jacobian(f, sparse=True, cache=False)
+        jac(X)
+    first = f.__code__.co_firstlineno
+    file = Path(__file__).name
+    sources = [body.source for body in jac.report().bodies]
+    assert any(source.startswith(f"{file}:{first + 1}") for source in sources)
+    assert {source for source in sources if source} <= {lines_text(lines) for lines in _parts(__file__, first)}
+    assert f"{file}:{first + 3}" in sources
+    assert f"{file}:{first + 1}" in str(jac.report())
+    assert pickle.loads(pickle.dumps(jac.compile(X))).report().bodies == jac.report().bodies
+
+
+def _parts(file, first):
+    """All sets of the three lines after the first."""
+    lines = [(file, first + k) for k in (1, 2, 3)]
+    return [[line for k, line in enumerate(lines) if chosen >> k & 1] for chosen in range(1, 8)]
 
 
 def test_check_compares_loops_with_the_function():

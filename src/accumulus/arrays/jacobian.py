@@ -110,14 +110,8 @@ class _Accumulating:
         maps = fuse(self.given)
         for each in maps:
             self.options.tell(self.deadline, "plan")
-            if each.is_sum:
-                self._add_sums(each)
-            elif each.shape is not None:
-                self._add_product(each)
-            elif each.steps is not None:
-                self._add_recurrence(each)
-            else:
-                self._add_body(each)
+            with self.made.located(self.given.lines_of(each.blocks)):
+                self._add(each)
         outputs = self.given.outputs
         ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
@@ -144,6 +138,16 @@ class _Accumulating:
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self._at(np.array([operands.start]))[0]), 0, operands.count)
         return column(self._at(references_in(operands)))
+
+    def _add(self, each: Map) -> None:
+        if each.is_sum:
+            self._add_sums(each)
+        elif each.shape is not None:
+            self._add_product(each)
+        elif each.steps is not None:
+            self._add_recurrence(each)
+        else:
+            self._add_body(each)
 
     def _add_sums(self, each: Map) -> None:
         (position,) = each.blocks

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.frontends.location import user_line
 from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import moved, rows_of
 from accumulus.tape.tape import Tape
@@ -25,12 +26,18 @@ class InnerTape(Tape):
         outer: the tape around it, if there is one; values of it may be used.
     """
 
-    __slots__ = ("_taken", "outer", "own")
+    __slots__ = ("_taken", "lines", "outer", "own")
 
     def __init__(self, own: int, outer: Any = None) -> None:
         super().__init__(own, signed_zeros=outer is not None and outer.signed_zeros)
         self.own, self.outer = own, outer
         self._taken: dict[int, int] = {}
+        #: Lines of the user's source that its operations come from.
+        self.lines: set[tuple[str, int]] = set()
+
+    def _append(self, key: int, code: int, a: int, b: int) -> int:
+        self.lines |= user_line()
+        return super()._append(key, code, a, b)
 
     def is_within(self, tape: object) -> bool:
         """Whether this is the body of something that is recorded on `tape`, however deep inside."""

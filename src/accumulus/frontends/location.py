@@ -35,6 +35,7 @@ __all__ = [
     "is_library_code",
     "name_of",
     "user_entries",
+    "user_line",
     "user_place",
     "user_traceback",
 ]
@@ -135,6 +136,14 @@ def user_place() -> Place | None:
         library = str(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
     return None if frame is None else _place(frame, "" if library.startswith("accumulus") else library)
+
+
+def user_line() -> frozenset[tuple[str, int]]:
+    """File and line of that place, quickly; none if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and in_library(frame):
+        frame = frame.f_back
+    return frozenset() if frame is None else frozenset({(frame.f_code.co_filename, frame.f_lineno)})
 
 
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:

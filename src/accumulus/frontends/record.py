@@ -24,7 +24,7 @@ from accumulus.errors import ArgumentError, SizeError, TraceError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
 from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import argument_name, described, name_of, user_traceback
+from accumulus.frontends.location import argument_name, described, name_of, user_line, user_traceback
 from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of, tell
@@ -186,6 +186,8 @@ def _recorded(
     """The function on an empty tape, and the last error of the recorder that it caught, if any."""
     inputs = [None if shape is None else _inputs(place, shape) for shape, place in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
+    if isinstance(tape, BlockTape):
+        tape.locate = user_line
     with recording_on(tape, recorder.place, unrolls=unrolls):
         try:
             result = recorder.run(function, tape, arguments, inputs)
@@ -211,6 +213,7 @@ def _recorded(
     structure, leaves = flatten(result)
     outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]
     if isinstance(tape, BlockTape):
+        tape.locate = None
         tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
     else:
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]

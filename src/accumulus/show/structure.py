@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from accumulus.show.report import operations_by_kind
@@ -26,6 +28,7 @@ class BodyFacts:
         takes: operands of an instance.
         results: of an instance.
         by_kind: operations of an instance, by kind; empty for sums.
+        source: files and lines that it comes from, as ``model.py:12-15``; empty for products of derivatives.
         shape: of products of matrices, (m, k, n), of m × k and k × n entries; operations are those of all entries then.
         steps: of recurrences, whose instances take results of earlier ones: how many there are one after the other.
     """
@@ -35,6 +38,7 @@ class BodyFacts:
     takes: int
     results: int
     by_kind: dict[str, int]
+    source: str = ""
     shape: tuple[int, int, int] | None = None
     steps: int = 0
 
@@ -51,6 +55,27 @@ class BodyFacts:
         if self.steps:
             return f"body in {self.steps:,} steps"
         return "sums" if self.is_sum else "body"
+
+
+def lines_text(lines: Iterable[tuple[str, int]]) -> str:
+    """Lines of source as text, those that follow each other together.
+
+    >>> lines_text({("/home/me/model.py", 12), ("/home/me/model.py", 13), ("/home/me/model.py", 20), ("/a/b.py", 3)})
+    'b.py:3, model.py:12-13,20'
+    """
+    by_file: dict[str, list[int]] = {}
+    for file, line in sorted(lines):
+        by_file.setdefault(PurePath(file).name, []).append(line)
+    found = []
+    for file, numbers in sorted(by_file.items()):
+        runs: list[list[int]] = []
+        for number in sorted(set(numbers)):
+            if runs and number == runs[-1][1] + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        found.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
+    return ", ".join(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +116,16 @@ class StructureReport:
         bodies = []
         for each in program.maps:
             block = program.tape.blocks[each.blocks[0]]
+            source = lines_text(program.tape.lines_of(each.blocks))
             if each.is_sum:
-                bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}))
+                bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}, source))
             elif each.shape is not None:
-                bodies.append(BodyFacts(each.count, block.operations, 2, 1, {}, each.shape))
+                bodies.append(BodyFacts(each.count, block.operations, 2, 1, {}, source, each.shape))
             elif each.results:
                 body, steps = each.body, 0 if each.steps is None else len(each.steps) - 1
                 kinds = operations_by_kind(body)
                 bodies.append(
-                    BodyFacts(each.count, body.operations, body.inputs, len(body.outputs), kinds, steps=steps)
+                    BodyFacts(each.count, body.operations, body.inputs, len(body.outputs), kinds, source, steps=steps)
                 )
         return cls(
             name=program.name,
@@ -138,6 +164,7 @@ class StructureReport:
                 amount(body.operations) if body.by_kind else f"{body.operations / max(body.instances, 1):.3g}",
                 "" if body.is_sum else str(body.takes),
                 "1" if body.is_sum else str(body.results),
+                body.source,
             )
             for k, body in enumerate(self.bodies, 1)
         ]
@@ -149,7 +176,7 @@ class StructureReport:
             ("code", f"{self.target}, float64, a loop for each body"),
             ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
         ]
-        headings = ("loop", "instances", "operations each", "operands", "results")
+        headings = ("loop", "instances", "operations each", "operands", "results", "from")
         return Group(
             text(f"{what} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
             key_values(program),

@@ -11,7 +11,8 @@ first and constants have negative references. A million instances cost what a fe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Final
@@ -44,6 +45,7 @@ __all__ = [
     "Block",
     "BlockTape",
     "Column",
+    "Lines",
     "NotInBlocksError",
     "Range",
     "are_equal",
@@ -59,6 +61,9 @@ SCAN: Final = 254
 #: The code of blocks that are products of two matrices.
 MATMUL: Final = 253
 
+#: Lines of source: files and numbers.
+Lines = frozenset[tuple[str, int]]
+NOWHERE: Final[Lines] = frozenset()
 #: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
 LARGE: Final = 1 << 24
 #: Blocks, at most: more are loops over numbers rather than operations on arrays.
@@ -152,6 +157,9 @@ class BlockTape:
         self.outputs: References = np.empty(0, np.int64)
         #: Whether something was asked of it that has no form in blocks: what it holds is not the whole function then.
         self.abandoned = False
+        #: Says which lines of source what is appended comes from, if anything does; and those of each block.
+        self.locate: Callable[[], Lines] | None = None
+        self.lines: list[Lines] = []
         self._size = inputs
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
@@ -167,6 +175,19 @@ class BlockTape:
         """The error for what has no form in blocks; the tape remembers it, should somebody catch everything."""
         self.abandoned = True
         return NotInBlocksError()
+
+    @contextmanager
+    def located(self, lines: Lines) -> Iterator[None]:
+        """In its block, what is appended comes from these lines."""
+        before, self.locate = self.locate, lambda: lines
+        try:
+            yield
+        finally:
+            self.locate = before
+
+    def lines_of(self, blocks: Iterable[int]) -> Lines:
+        """The lines that some blocks come from."""
+        return frozenset().union(*(self.lines[block] for block in blocks))
 
     def __len__(self) -> int:
         """Number of inputs and results; references below it are valid."""
@@ -353,6 +374,7 @@ class BlockTape:
                 return known.results
         self._known[key].append(block)
         self.blocks.append(block)
+        self.lines.append(NOWHERE if self.locate is None else self.locate())
         self._size += block.size
         return block.results
 

@@ -18,7 +18,7 @@ from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import BlockTape, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
@@ -40,12 +40,14 @@ class Body:
         taken: references that it takes from there.
         structure: of the result.
         results: its leaves.
+        lines: of the source that its operations come from.
     """
 
     tape: Tape
     taken: NDArray[np.int64]
     structure: Structure
     results: tuple[Place, ...]
+    lines: Lines
 
 
 def recorded_body(
@@ -103,7 +105,7 @@ def recorded_body(
     if outer is not None and not isinstance(outer, BlockTape):
         outer.folded_zero_signs |= inner.folded_zero_signs
     tape, taken = inner.closed()
-    return Body(tape, taken, structure, tuple(places))
+    return Body(tape, taken, structure, tuple(places), frozenset(inner.lines))
 
 
 def _is_boolean(leaf: Any, path: str) -> bool:
@@ -140,9 +142,12 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
         return unflatten(body.structure, empty)
     operands = [*columns, *(Range(reference, 0, count) for reference in body.taken.tolist())]
     if isinstance(tape, BlockTape):
-        found = _in_blocks(tape, body.tape, operands, count)
+        with tape.located(body.lines):
+            found = _in_blocks(tape, body.tape, operands, count)
     else:
         check_length(count * max(body.tape.operations, 1))
+        if isinstance(tape, InnerTape):
+            tape.lines |= body.lines
         found = _written_out(tape, body.tape, operands, count)
     leaves, first = [], 0
     for shape, boolean in body.results:

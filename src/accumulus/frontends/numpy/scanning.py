@@ -323,7 +323,8 @@ def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.i
         yield from (column(row.copy()) for row in table)
         yield from (Range(reference, 0, count) for reference in body.taken.tolist())
 
-    results = tape.scan(body.tape, lambda found: list(operands(found)), np.arange(count + 1))
+    with tape.located(body.lines):
+        results = tape.scan(body.tape, lambda found: list(operands(found)), np.arange(count + 1))
     last = np.array([own.references[-1] for own in results[:carries]], np.int64)
     return last, _rows([own.references for own in results[carries:]], count)
 
