@@ -268,13 +268,15 @@ def test_short_arrays_are_written_out():
     assert isinstance(record(stencil, [np.ones(20_000)]).tape, Tape)
 
 
-def test_loops_over_short_arrays_are_written_out():
+def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
     def f(x):
         for _ in range(3_000):
             x = x + 0.001 * np.sin(x[::-1])
         return x
 
-    assert isinstance(record(f, [np.ones(20)], arrays=True).tape, Tape)
+    recording = record(f, [np.ones(20)], arrays=True)
+    assert isinstance(recording.written_out, Tape)
+    assert isinstance(recording.tape, BlockTape)
 
 
 @pytest.mark.parametrize(
