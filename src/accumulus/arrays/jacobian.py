@@ -38,6 +38,8 @@ from accumulus.tape.tape import Tape
 __all__ = ["ArrayJacobian", "differentiate"]
 
 Integers = NDArray[np.int64]
+#: Reference in the program that is made of what is not in it.
+_NOWHERE: Final = np.iinfo(np.int64).min
 #: Owner of entries by inputs, and of those of the results that are asked for.
 _INPUTS: Final = -1
 _OUTPUTS: Final = -2
@@ -86,8 +88,9 @@ class _Accumulating:
         self.products = Products(self.made)
         self.structured = Structured(self.products)
         #: Reference in the program that is made of each in the given one, constants apart.
-        self.moved = np.full(len(tape), np.iinfo(np.int64).min)
-        self.moved[: tape.inputs] = np.arange(tape.inputs)
+        # counted from `_NOWHERE`, so that what is never moved takes no memory
+        self.moved = np.zeros(len(tape), np.int64)
+        self._move(0, np.arange(tape.inputs))
         #: References of the constants there by those here, as indices.
         self.constants = self.made.constant_array(tape.constants[::-1]) if len(tape.constants) else tape.outputs[:0]
         #: Whether derivatives by each input are wanted, and then which results depend on any.
@@ -126,10 +129,15 @@ class _Accumulating:
 
     # What bodies compute, and their derivatives ------------------------------------------------------------------
 
+    def _move(self, start: int, references: Integers) -> None:
+        """Note where results of the given program are in the one that is made."""
+        self.moved[start : start + len(references)] = references - _NOWHERE
+
     def _at(self, references: Integers) -> Integers:
         """References to the program that is made."""
         constant = references < 0
         found = self.moved[np.maximum(references, 0)]
+        found += _NOWHERE
         if constant.any():
             found[constant] = self.constants[references[constant]]
         return found
@@ -154,8 +162,7 @@ class _Accumulating:
         block = self.given.blocks[position]
         assert block.offsets is not None
         terms = block.operands[0]
-        place = slice(block.start, block.start + block.size)
-        self.moved[place] = self.made.sums(self._at(references_in(terms)), block.offsets)
+        self._move(block.start, self.made.sums(self._at(references_in(terms)), block.offsets))
         heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
 
@@ -168,7 +175,7 @@ class _Accumulating:
         factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
         matrices = self._at(factors[0]), self._at(factors[1])
         results = block.results.references.reshape(m, n)
-        self.moved[block.start : block.start + block.count] = self.made.matmul(*matrices).reshape(-1)
+        self._move(block.start, self.made.matmul(*matrices).reshape(-1))
         for part in of_product(factors[0], factors[1], results, matrices):
             self._add_dense(position, part)
 
@@ -181,7 +188,7 @@ class _Accumulating:
         outputs = self.made.extend(tape, leaves)
         for position, values in zip(each.results, outputs, strict=False):
             start = blocks[position].start
-            self.moved[start : start + each.count] = references_in(values)
+            self._move(start, references_in(values))
         for row, leaf, output in entries:
             position = each.results[row]
             number = self.made.uniform(outputs[output])
@@ -203,7 +210,7 @@ class _Accumulating:
 
         def operands(results: list[Range]) -> list[Column]:
             for start, found in zip(each.starts, results, strict=False):
-                self.moved[start : start + count] = found.references
+                self._move(start, found.references)
             return [self._column_at(leaf) for leaf in each.leaves]
 
         results = self.made.scan(body, operands, each.steps)
@@ -469,7 +476,7 @@ class _Accumulating:
         entries = [written_out(each) for each in edges]
         given = [(each.heads, each.tails, self.products.values(each)) for each in entries]
         found = sorted_entries(given, len(self.given), len(self.given.outputs), self.products.sums)
-        return found.rows(), found.columns, found.values
+        return found.rows(np.int32), found.columns, found.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
         """The same of what is one rectangle; None if it is not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,9 @@ class Sorted:
     columns: Integers
     values: Integers
 
-    def rows(self) -> Integers:
+    def rows(self, dtype: type[np.signedinteger[Any]] = np.int64) -> NDArray[Any]:
         """The row of each entry."""
-        return np.repeat(np.arange(len(self.begins) - 1), np.diff(self.begins))
+        return np.repeat(np.arange(len(self.begins) - 1, dtype=dtype), np.diff(self.begins))
 
 
 def sorted_entries(

@@ -48,6 +48,8 @@ MAGNIFIED: Final = 16.0
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 Floats = NDArray[np.float64]
+#: Rows that are compared at once.
+PART: Final = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,22 +158,28 @@ def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: 
         expected: of shape (outputs, points).
         rounding: what the expected values may be off by themselves.
     """
-    columns = list(np.ascontiguousarray(inputs.T))
-    if isinstance(tape, BlockTape):
-        if any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
-            values = tape.evaluate(np.stack(columns) if columns else np.empty((0, len(inputs))))
-        else:
-            values = np.stack([tape.evaluate(point) for point in inputs], axis=1)
-    else:
-        values = np.empty(expected.shape)
-        for row, value in zip(values, evaluate(tape, columns), strict=True):
+    values = np.empty(expected.shape)
+    if not isinstance(tape, BlockTape):
+        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value
+    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+        values[:] = tape.evaluate(inputs.T)
+    else:
+        for k, point in enumerate(inputs):
+            values[:, k] = tape.evaluate(point)
     with np.errstate(all="ignore"):
-        allowed = rounding + CLOSE * np.abs(expected)
-        apart = np.abs(values - expected)
-        agrees = (values == expected) | (np.isnan(values) & np.isnan(expected)) | (apart <= allowed)
+        allowed = CLOSE * np.abs(expected)
+        allowed += rounding
+        agrees = np.empty(expected.shape, bool)
+        for first in range(0, len(values), PART):  # arrays may be long
+            part = slice(first, first + PART)
+            one, other = values[part], expected[part]
+            agrees[part] = np.abs(one - other) <= allowed[part]
+            agrees[part] |= (one == other) | (np.isnan(one) & np.isnan(other))
         if agrees.all():
             return Agreement(values, expected, allowed, agrees, ~agrees)
+        columns = list(np.ascontiguousarray(inputs.T))
+        apart = np.abs(values - expected)
         if isinstance(tape, BlockTape):
             _, bounds = blocks_with_bounds(tape, columns)
         else:

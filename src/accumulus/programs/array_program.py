@@ -89,13 +89,14 @@ class ArrayProgram(Program):
         self._arguments = Arguments(self.name, recording.argument_shapes, dtype, options.check_finite)
         self._results = _LongResults(
             recording,
-            Nonzeros(found.rows, found.columns, np.arange(len(found.rows))),
+            Nonzeros(found.rows, found.columns, np.arange(len(found.rows), dtype=np.int32)),
             positions,
             single=isinstance(argnums, int),
             wanted=wanted,
             sparse=options.sparse,
             dtype=dtype,
         )
+        del found  # indices of all nonzeros
         with preparation.stage("compile"):
             start = time.perf_counter()
             segments: Any = self._results.segments

@@ -34,7 +34,7 @@ Shape = tuple[int, ...]
 class Nonzeros:
     """Structural nonzeros of a matrix, row by row: place, and position among the accumulation's entries."""
 
-    rows: NDArray[np.intp]
+    rows: NDArray[np.signedinteger[Any]]
     columns: NDArray[np.intp]
     outputs: NDArray[np.intp]
 
@@ -127,7 +127,7 @@ class Results:
         self, nonzeros: Nonzeros, first: int, size: tuple[int, int], shape: Shape, fmt: SparseFormat | None
     ) -> None:
         if fmt is None:
-            outputs, places = nonzeros.outputs + first, nonzeros.rows * size[1] + nonzeros.columns
+            outputs, places = nonzeros.outputs + first, nonzeros.rows.astype(np.intp) * size[1] + nonzeros.columns
             self._add(self._segment(size[0] * size[1], outputs, places), shape)
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)

@@ -97,13 +97,8 @@ class SparsePattern:
     def _template(self) -> Any:
         from scipy.sparse import coo_array, csc_array, csr_array
 
-        data = np.zeros(len(self))
-        matrix: Any
-        if self.format == "coo":
-            matrix = coo_array((data, (self.rows.copy(), self.columns.copy())), shape=self.shape)
-        else:
-            kind = csc_array if self.format == "csc" else csr_array
-            matrix = kind((data, self.indices.copy(), self.indptr.copy()), shape=self.shape)
+        # empty: what it holds comes with each matrix, of the same dtypes
+        matrix: Any = {"csr": csr_array, "csc": csc_array, "coo": coo_array}[self.format](self.shape, dtype=np.float64)
         matrix.has_canonical_format = True  # sorted, each place once
         return matrix
 

@@ -15,6 +15,8 @@ __all__ = ["Layout"]
 
 #: Numbers in the workspace, at most: tables of indices have 32 bits.
 MOST: Final = 2**31
+#: References that are looked at at once.
+PART: Final = 1 << 16
 
 
 class Layout:
@@ -52,12 +54,14 @@ class Layout:
         if isinstance(operands, Range):
             return None
         table = np.empty(len(operands), np.int32)
-        owners = self._owner(int(operands.min())), self._owner(int(operands.max()))
-        if owners[0] == owners[1]:
-            shifts = self._shifts[owners[0]]
-        else:
-            shifts = self._shifts[np.maximum(np.searchsorted(self._starts, operands, side="right") - 1, 0)]
-        np.add(operands, shifts, out=table, casting="unsafe")
+        for first in range(0, len(operands), PART):
+            part = operands[first : first + PART]
+            low, high = self._owner(int(part.min())), self._owner(int(part.max()))
+            if low == high:
+                shifts = self._shifts[low]
+            else:
+                shifts = self._shifts[np.maximum(np.searchsorted(self._starts, part, side="right") - 1, 0)]
+            np.add(part, shifts, out=table[first : first + PART], casting="unsafe")
         return table
 
     def _owner(self, reference: int) -> int:

@@ -22,6 +22,8 @@ __all__ = ["Copy", "Place", "Returned"]
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256
+#: References that are looked at at once.
+PART: Final = 1 << 16
 #: An array that is filled to less than one part in so many is cleared, and its entries are stored one by one.
 SPARSE: Final = 4
 
@@ -131,10 +133,13 @@ def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
     count = len(references)
     if not count:
         return []
-    breaks = np.flatnonzero(np.diff(references) != 1) + 1
-    if (len(breaks) + 1) * LONG > max(count, LONG):
-        return None
-    begins = [0, *breaks.tolist()]
+    begins = [0]
+    for first in range(0, count - 1, PART):
+        part = references[first : first + PART + 1]
+        breaks = np.flatnonzero(part[1:] - part[:-1] != 1)
+        if (len(begins) + len(breaks)) * LONG > max(count, LONG):
+            return None
+        begins += (breaks + (first + 1)).tolist()
     return [
         (begin, Range(int(references[begin]), 1 if end - begin > 1 else 0, end - begin))
         for begin, end in zip(begins, [*begins[1:], count], strict=True)
