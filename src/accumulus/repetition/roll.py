@@ -13,8 +13,9 @@ from accumulus.tape.tape import Tape
 __all__ = ["rolled"]
 
 #: Operations below which a program is prepared quickly enough as it is, and called more quickly: of loops, results go
-#: through memory.
+#: through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
 FEWEST: Final = 40_000
+FEWEST_IN_RECURRENCES: Final = 20_000
 #: How often operations are repeated on average, at least; and how many different ones there may be.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
@@ -29,10 +30,13 @@ def rolled(tape: Tape) -> BlockTape | None:
     >>> [block.count for block in rolled(tape).blocks]
     [40000]
     """
-    if tape.operations < FEWEST:
+    least = min(FEWEST, FEWEST_IN_RECURRENCES)
+    if tape.operations < least:
         return None
     cones = Cones(tape)
-    if cones.live < FEWEST:
+    if cones.live < least:
         return None
     classes = classes_of(cones, min(cones.live // REPEATED, MOST_DISTINCT))
-    return None if classes is None else as_blocks(cones, classes)
+    if classes is None or (cones.live < FEWEST and not classes.recurrences):
+        return None
+    return as_blocks(cones, classes)
