@@ -17,6 +17,7 @@ import numpy as np
 import accumulus as acc
 from apart import NotDone, apart
 from groups import Settings
+from peers.casadi_structure import WRITTEN, measure
 from tables import Goal, Row, Table
 
 #: After which a case is given up.
@@ -227,6 +228,7 @@ def table(settings: Settings) -> Table:
         "first: from the function to the first Jacobian, recording and its check included.",
         "call: one more Jacobian, the quickest of several; memory: of the process at most, beyond what it had before.",
         "JAX: jit(jacfwd), or jacrev of few results, dense; where that is more than 10⁷ entries there is none.",
+        "CasADi: SX entry by entry, MX of matrices, and jacobian, sparse; a call of its virtual machine.",
     ]
     return Table("structure", "Functions of long arrays", [_row(name) for name in CASES], notes)
 
@@ -239,7 +241,24 @@ def _row(name: str) -> Row:
         return Row({"case": name, "remark": str(why)}, Goal(goal, float("inf"), unit=" s"))
     cells = {"case": name, "first (s)": round(first, 3), "call (ms)": round(1e3 * call, 3), "memory (MB)": memory}
     cells |= {"nonzeros": nonzeros, "JAX first (s)": jax[0], "JAX call (ms)": jax[1]}
-    return Row(cells, Goal(goal, first, unit=" s"))
+    return Row(cells | _beside_casadi(name, call), Goal(goal, first, unit=" s"))
+
+
+def _beside_casadi(name: str, call: float) -> dict[str, float | str]:
+    """CasADi's first result and call, and the call as so many of ours; with the same patience."""
+    make, sizes = CASES[name]
+    if make.__name__ not in WRITTEN:
+        return {}
+    try:
+        first, milliseconds = apart(measure, make, sizes, seconds=PATIENCE)
+    except NotDone as why:
+        return {"CasADi first (s)": str(why)}
+    ratio = milliseconds / (1e3 * call)
+    return {
+        "CasADi first (s)": round(first, 3),
+        "CasADi call (ms)": round(milliseconds, 3),
+        "CasADi call / ours": round(ratio, 1),
+    }
 
 
 def _measure(name: str) -> tuple[float, float, int, int, tuple[float | None, float | None]]:
