@@ -129,6 +129,17 @@ def closure_only(x):
     return acc.scan(lambda c, _: (c * x[1] + x[2], None), 1.0, length=9)[0]
 
 
+def ensemble(x):
+    """Each of several goes its own way: columns are of other terms, and one body."""
+
+    def step(state, force):
+        angle, speed = state
+        speed = speed - 0.1 * np.sin(angle) + force * x[0]
+        return (angle + 0.1 * speed, speed), angle[1] * speed[2]
+
+    return acc.scan(step, (x[:6], np.zeros(6)), x[6:])
+
+
 def wide(x):
     def step(u, strength):
         return u + strength * (np.roll(u, 1) - 2.0 * u + np.roll(u, -1)), np.sum(u * u)
@@ -144,7 +155,7 @@ def uneven(x):
 
 FUNCTIONS = [
     pendulum, running, backwards, fibonacci, several, handed_on, one_of_another, nested, branches, truths, angles,
-    constants, closure_only, wide, uneven,
+    constants, closure_only, ensemble, wide, uneven,
     lambda x: pendulum(x)[0],
     lambda x: np.sum(pendulum(x)[1]["both"] ** 2),
     lambda x: acc.scan(lambda c, x: (x, c), x[0], x)[1],
@@ -243,6 +254,23 @@ def test_report_tells_steps():
     report = jacobian.report()
     assert 1_000 in [body.steps for body in report.bodies]
     assert "body in 1,000 steps" in str(report)
+
+
+def test_what_goes_its_own_way_costs_as_much_as_one_each():
+    def step(state, _):
+        angle, speed = state
+        speed = speed - 0.1 * np.sin(angle)
+        return (angle + 0.1 * speed, speed), None
+
+    def last(x):
+        return acc.scan(step, (x, np.zeros_like(x)), length=100)[0][0]
+
+    operations = []
+    for count in (2, 20):
+        jacobian = acc.jacobian(last, cache=False, sparse=True)
+        jacobian(np.linspace(0.1, 1.0, count))
+        operations.append(jacobian.report().operations)
+    assert operations[1] <= 10.2 * operations[0]
 
 
 def test_running_sums_are_references():

@@ -1,12 +1,14 @@
 """Writes derivatives through recurrences onto a program: tangents of all columns, or adjoints of all rows.
 
 Where a column begins, entries are those that it is given, or products of them; all others are recurrences. One body
-computes all entries of an instance in a column; columns in which other terms are zero have other bodies.
+computes all entries of an instance in a column; columns in which other terms are zero have other bodies, but for those
+that are the same computation on other terms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
@@ -16,13 +18,14 @@ from numpy.typing import NDArray
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.scans import Recurrence, Way
 from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
+from accumulus.tape.bytes import to_bytes
 from accumulus.tape.tape import Tape
 
 __all__ = ["through"]
 
 Integers = NDArray[np.int64]
 #: Bodies, at most, of the columns of one matrix; where there would be more, all have that of all terms.
-MOST_BODIES: Final = 16
+MOST_BODIES: Final = 512
 
 
 def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products: Products) -> Entries:
@@ -49,6 +52,45 @@ def through(recurrence: Recurrence, way: Way, given: Sequence[Entries], products
     return Entries(others, results, known) if way.is_reverse else Entries(results, others, known)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Pairs that have the same terms.
+
+    Attributes:
+        pairs: in the order of their instances.
+        slots: operands that are terms.
+        body: what computes the pairs.
+        from_lists, factors: what they take besides operands.
+    """
+
+    pairs: Integers
+    slots: list[int]
+    body: _Body
+    from_lists: list[Column]
+    factors: list[Column]
+
+
+def _parted(pairs: Integers, kinds: Integers) -> list[Integers]:
+    """Pairs by their kinds; all together if there are too many kinds."""
+    order = np.argsort(kinds, kind="stable")
+    parts = np.split(pairs[order], np.flatnonzero(np.diff(kinds[order])) + 1)
+    return parts if len(parts) <= MOST_BODIES else [pairs]
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    """Columns one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = {part.start if isinstance(part, Range) and not part.step else None for part in parts}
+    if len(starts) == 1 and (start := starts.pop()) is not None:
+        return Range(start, 0, sum(map(len, parts)))
+    return column(np.concatenate([references_in(part) for part in parts]))
+
+
+def _is_uniform(operands: Column) -> bool:
+    return isinstance(operands, Range) and operands.is_uniform
+
+
 class _Writer:
     """Writes the entries of a way onto a program.
 
@@ -71,13 +113,10 @@ class _Writer:
     def write(self) -> None:
         operands = self.reached.operands >= 0
         births: NDArray[np.bool_] = np.logical_not(operands.any(axis=1))
-        for pairs in self._alike(np.flatnonzero(births)):
-            lists = np.flatnonzero((self.reached.lists[pairs] >= 0).any(axis=0)).tolist()
-            self._write_first(pairs, lists)
-        for pairs in self._columns_alike(~births):
-            slots = np.flatnonzero(operands[pairs].any(axis=0)).tolist()
-            lists = np.flatnonzero((self.reached.lists[pairs] >= 0).any(axis=0)).tolist()
-            self._write_rest(pairs, slots, lists)
+        for groups in self._grouped(self._alike(np.flatnonzero(births))):
+            self._write_first(groups)
+        for groups in self._grouped(self._columns_alike(np.flatnonzero(~births))):
+            self._write_rest(groups)
 
     def _alike(self, pairs: Integers) -> Iterator[Integers]:
         """Pairs whose terms are from the same lists."""
@@ -87,89 +126,104 @@ class _Writer:
         if kept.shape[1] > 62:
             yield pairs
             return
-        marks = kept @ (1 << np.arange(kept.shape[1]))
-        different = np.unique(marks)
-        if len(different) > MOST_BODIES:
-            yield pairs
-            return
-        for mark in different:
-            yield pairs[marks == mark]
+        _, kinds = np.unique(kept @ (1 << np.arange(kept.shape[1])), return_inverse=True)
+        yield from _parted(pairs, kinds)
 
-    def _columns_alike(self, chosen: NDArray[np.bool_]) -> Iterator[Integers]:
+    def _columns_alike(self, pairs: Integers) -> Iterator[Integers]:
         """Pairs of columns that have the same terms, somewhere in each."""
-        if not chosen.any():
+        if not len(pairs):
             return
-        columns = self.reached.columns
-        present = np.concatenate([self.reached.operands >= 0, self.reached.lists >= 0], axis=1)
-        flags = np.zeros((len(self.way.ends), present.shape[1]), bool)
-        for place in range(present.shape[1]):
-            flags[columns[chosen & present[:, place]], place] = True
-        different, kinds = np.unique(flags, axis=0, return_inverse=True)
-        if len(different) > MOST_BODIES:
-            yield np.flatnonzero(chosen)
-            return
-        kind_of = kinds.reshape(-1)[columns]
-        for kind in range(len(different)):
-            pairs = np.flatnonzero(chosen & (kind_of == kind))
-            if len(pairs):
-                yield pairs
+        columns = self.reached.columns[pairs]
+        flags = np.zeros((len(self.way.ends), self.reached.operands.shape[1] + self.reached.lists.shape[1]), bool)
+        for place, taken in enumerate([*self.reached.operands.T, *self.reached.lists.T]):
+            flags[columns[taken[pairs] >= 0], place] = True
+        _, kinds = np.unique(flags, axis=0, return_inverse=True)
+        yield from _parted(pairs, kinds.reshape(-1)[columns])
 
-    def _write_first(self, pairs: Integers, lists: list[int]) -> None:
+    def _grouped(self, parts: Iterable[Integers]) -> list[list[_Group]]:
+        """Pairs with what computes them; those that have one body, of whatever terms, are together."""
+        found: dict[object, list[_Group]] = {}
+        for pairs in parts:
+            slots, lists = (
+                np.flatnonzero((table[pairs] >= 0).any(axis=0)).tolist()
+                for table in (self.reached.operands, self.reached.lists)
+            )
+            body = _Body(self, slots, lists)
+            own = self._list_columns(pairs, lists)
+            group = _Group(pairs, slots, body, own, self._factor_columns(pairs, body))
+            found.setdefault((to_bytes(body.tape), len(slots), len(lists)), []).append(group)
+        return list(found.values())
+
+    def _write_first(self, groups: Sequence[_Group]) -> None:
         """Where something is first not zero: no operand is."""
-        body = _Body(self, [], lists)
-        columns = [*self._list_columns(pairs, lists), *self._factor_columns(pairs, body)]
-        if body.computed:
-            found = self.made.extend(body.tape, columns)
-            for output, references in zip(body.computed, found, strict=True):
-                self.references[output, pairs] = references_in(references)
-        for output, place in body.copies.items():
-            self.references[output, pairs] = references_in(columns[place])
+        computed = len(groups[0].body.computed)
+        if computed:
+            columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]
+            found = self.made.extend(groups[0].body.tape, columns)
+            self._keep(groups, [references_in(each) for each in found])
+        self._follow(groups)
 
-    def _write_rest(self, pairs: Integers, slots: list[int], lists: list[int]) -> None:
+    def _write_rest(self, groups: Sequence[_Group]) -> None:
         """A recurrence, in which each pair takes earlier ones of its column."""
-        body = _Body(self, slots, lists)
-        from_lists = self._list_columns(pairs, lists)
-        factors = self._factor_columns(pairs, body)
-        instances = self.reached.instances[pairs]
-
-        def columns() -> list[Column]:
-            self._follow(body, pairs, slots, from_lists)
-            taken = []
-            for slot in slots:
-                earlier = self.reached.operands[pairs, slot]
-                output = self.direction.source_output[slot, instances]
-                taken.append(column(np.where(earlier >= 0, self.references[output, earlier], self.zero)))
-            return [*taken, *from_lists, *factors]
-
-        if not body.computed:
-            columns()
-            return
+        step = self.direction.step_of[self.reached.instances[np.concatenate([group.pairs for group in groups])]]
+        order = np.argsort(step, kind="stable") if len(groups) > 1 else np.arange(len(step))
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
 
         def operands(results: list[Range]) -> list[Column]:
-            for output, own in zip(body.computed, results, strict=True):
-                self.references[output, pairs] = own.references
-            return columns()
+            self._keep(groups, [own.references[place] for own in results])
+            self._follow(groups)
+            parts = zip(*([*self._taken(g), *g.from_lists, *g.factors] for g in groups), strict=True)
+            joined = map(_joined, parts)
+            if len(groups) == 1:
+                return list(joined)
+            return [
+                each if isinstance(each, Range) and not each.step else column(references_in(each)[order])
+                for each in joined
+            ]
 
-        step = self.direction.step_of[instances]
-        offsets = np.concatenate([[0], np.flatnonzero(np.diff(step)) + 1, [len(pairs)]])
+        body = groups[0].body
+        if not body.computed:
+            self._follow(groups)
+            return
+        offsets = np.concatenate([[0], np.flatnonzero(np.diff(step[order])) + 1, [len(order)]])
         results = self.made.scan(body.tape, operands, offsets)
-        if results[0].start != self.references[body.computed[0], pairs[0]]:  # an equal one was there before
-            operands(results)
+        if self.references[body.computed[0], groups[0].pairs[0]] != results[0].start + place[0]:
+            operands(results)  # an equal one was there before
 
-    def _follow(self, body: _Body, pairs: Integers, slots: list[int], from_lists: list[Column]) -> None:
+    def _keep(self, groups: Sequence[_Group], found: Sequence[Integers]) -> None:
+        """Note references of what bodies compute, for the pairs of all groups."""
+        first = 0
+        for group in groups:
+            for output, references in zip(group.body.computed, found, strict=True):
+                self.references[output, group.pairs] = references[first : first + len(group.pairs)]
+            first += len(group.pairs)
+
+    def _taken(self, group: _Group) -> list[Column]:
+        """The entries that pairs take of earlier ones."""
+        instances, taken = self.reached.instances[group.pairs], []
+        for slot in group.slots:
+            earlier = self.reached.operands[group.pairs, slot]
+            output = self.direction.source_output[slot, instances]
+            taken.append(column(np.where(earlier >= 0, self.references[output, earlier], self.zero)))
+        return taken
+
+    def _follow(self, groups: Sequence[_Group]) -> None:
         """References of outputs that are copies of operands: where the first of them was computed."""
         count = len(self.reached)
         to: Integers | None = None
-        for output, place in body.copies.items():
-            if place >= len(slots):
-                self.references[output, pairs] = references_in(from_lists[place - len(slots)])
-                continue
-            if to is None:
-                to = np.full(self.references.size, -1)
-            slot = slots[place]
-            earlier = self.reached.operands[pairs, slot]
-            source = self.direction.source_output[slot, self.reached.instances[pairs]] * count + earlier
-            to[output * count + pairs[earlier >= 0]] = source[earlier >= 0]
+        for group in groups:
+            pairs = group.pairs
+            for output, place in group.body.copies.items():
+                if place >= len(group.slots):
+                    self.references[output, pairs] = references_in(group.from_lists[place - len(group.slots)])
+                    continue
+                if to is None:
+                    to = np.full(self.references.size, -1)
+                slot = group.slots[place]
+                earlier = self.reached.operands[pairs, slot]
+                source = self.direction.source_output[slot, self.reached.instances[pairs]] * count + earlier
+                to[output * count + pairs[earlier >= 0]] = source[earlier >= 0]
         if to is None:
             return
         copied = np.flatnonzero(to >= 0)
