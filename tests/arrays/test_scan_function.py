@@ -253,7 +253,7 @@ def test_report_tells_steps():
     jacobian(X)
     report = jacobian.report()
     assert 1_000 in [body.steps for body in report.bodies]
-    assert "body in 1,000 steps" in str(report)
+    assert "2 1,000 steps " in str(report)
 
 
 def test_what_goes_its_own_way_costs_as_much_as_one_each():

@@ -53,7 +53,7 @@ class BodyFacts:
         if self.shape is not None:
             return "product of {}×{} and {}×{}".format(*self.shape[:2], *self.shape[1:])
         if self.steps:
-            return f"body in {self.steps:,} steps"
+            return f"{self.steps:,} steps"
         return "sums" if self.is_sum else "body"
 
 
