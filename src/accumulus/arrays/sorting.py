@@ -58,13 +58,15 @@ def sorted_entries(
     state.value_start = _MARK
     _run(state, COMPRESS)
     if not state.groups:
-        return Sorted(state.begins, state.columns, state.placed)
+        return Sorted(state.begins[:-1], state.columns, state.placed)
     state.terms, state.offsets = np.empty(state.term_count, np.int64), np.empty(state.groups + 1, np.int64)
     state.writes = 1
     _run(state, COMPRESS)
-    columns, values = state.columns[: state.total].copy(), state.placed[: state.total].copy()
+    columns, values = state.columns, state.placed
+    for array in (columns, values):  # in place: they may be most of the memory that there is
+        array.resize(state.total, refcheck=False)
     values[values <= _MARK] = sums(state.terms, state.offsets)
-    return Sorted(state.begins, columns, values)
+    return Sorted(state.begins[:-1], columns, values)
 
 
 def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
@@ -92,25 +94,23 @@ def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integ
 def _placed(entries: Sequence[tuple[Column, Column, Column]], first: int, rows: int) -> EntriesState:
     """Entries row by row, those of a row in the order in which they are given."""
     total = sum(len(heads) for heads, _, _ in entries)
-    state = EntriesState(rows=rows, begins=np.zeros(rows + 1, np.int64))
+    state = EntriesState(rows=rows, begins=np.zeros(rows + 2, np.int64))
     for heads, _, _ in entries:
         _give(state, "head", heads, first)
         _run(state, COUNT)
-    begins = np.cumsum(state.begins)
-    state.begins = begins.copy()  # where the next of each row goes
+    np.cumsum(state.begins, out=state.begins)
     state.columns, state.placed = np.empty(total, np.int64), np.empty(total, np.int64)
     for heads, tails, values in entries:
         _give(state, "head", heads, first)
         _give(state, "tail", tails)
         _give(state, "value", values)
         _run(state, PLACE)
-    state.begins = begins
     return state
 
 
 def _sort(state: EntriesState) -> None:
     """Sort the entries of each row by their columns."""
-    longest = int(np.diff(state.begins).max(initial=0))
+    longest = int(np.diff(state.begins[:-1]).max(initial=0))
     state.spare_columns, state.spare_placed = np.empty((2, longest), np.int64)
     _run(state, SORT)
 

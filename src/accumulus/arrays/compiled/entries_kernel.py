@@ -31,20 +31,23 @@ def value(state: EntriesState, k: int) -> int:
 
 @compiled
 def count_rows(state: EntriesState) -> None:
-    """Add the entries of each row to what is one place behind it."""
+    """Add the entries of each row to what is two places behind it."""
     begins = state.begins
     for k in range(state.count):
-        begins[head(state, k) + 1] += 1
+        begins[head(state, k) + 2] += 1
 
 
 @compiled
 def place(state: EntriesState) -> None:
-    """Put entries behind those that are in their rows already."""
+    """Put entries behind those that are in their rows already.
+
+    Before the first, `begins` has where each row begins one place behind it; after the last, where it ends.
+    """
     begins, columns, placed = state.begins, state.columns, state.placed
     for k in range(state.count):
         row = head(state, k)
-        at = begins[row]
-        begins[row] = at + 1
+        at = begins[row + 1]
+        begins[row + 1] = at + 1
         columns[at] = tail(state, k)
         placed[at] = value(state, k)
 

@@ -26,8 +26,8 @@ class EntriesState(State):
         tails, tail_start, tail_step: its column, likewise; of JOIN not read.
         values, value_start, value_step: what it is; likewise.
         rows: of the matrix.
-        begins: where the entries of each row begin, and where those of the last end; (rows + 1,). Before PLACE it is
-            where the next of each goes.
+        begins: where the entries of each row begin, and where those of the last end; (rows + 2,). Until all are placed,
+            it is one place behind.
         columns, placed: of what is placed, row by row.
         spare_columns, spare_placed: memory as long as the longest row.
         total: entries that are left, of COMPRESS; pairs, of JOIN.
