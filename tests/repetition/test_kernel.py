@@ -1,0 +1,46 @@
+"""The compiled kernel against the same functions as Python."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import test_loops
+import test_recurrences
+from rolling import rolling
+
+from accumulus.frontends.record import record
+from accumulus.native.state import interpret
+from accumulus.repetition import cones, roll
+from accumulus.repetition.compiled import cones_kernel
+
+
+def as_python(state, mode):
+    """What stands for `cones._perform`: the kernel, not compiled."""
+    state.mode = mode
+    interpret(cones_kernel.perform, state)
+
+
+def contents(blocks):
+    """All that a program is."""
+    columns = [
+        (
+            block.code,
+            block.start,
+            block.count,
+            [np.asarray(getattr(each, "references", each)).tolist() for each in block.operands],
+        )
+        for block in blocks.blocks
+    ]
+    return columns, blocks.constants.tolist(), blocks.outputs.tolist()
+
+
+@pytest.mark.parametrize("function", [*test_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
+def test_machine_code_does_what_python_does(function):
+    tape = record(function, [test_loops.X]).tape
+    with rolling(levels=3):
+        expected = roll.rolled(tape)
+        with mock.patch.object(cones, "_perform", as_python):
+            found = roll.rolled(tape)
+    assert (found is None) == (expected is None)
+    if expected is not None:
+        assert contents(found) == contents(expected)
