@@ -21,12 +21,12 @@ from accumulus.tape.blocks import MATMUL, SCAN, SUM, Block, BlockTape, Column, R
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["PRIME", "at", "by_steps", "chunks", "matrix_product", "of_numbers", "reduced", "residues"]
+__all__ = ["PRIME", "at", "by_steps", "chunks", "folded", "matrix_product", "of_numbers", "reduced", "residues"]
 
 #: 2³¹ − 1: products of two residues fit into 64 bits, and are reduced by shifts.
 PRIME: Final = 2**31 - 1
-#: Entries that are worked on at once: they stay in the processor's cache.
-CHUNK: Final = 1 << 15
+#: Entries that are worked on at once: they stay in the processor's cache, and need no new memory from the system.
+CHUNK: Final = 1 << 14
 
 Residues = NDArray[np.uint32]
 _PRIME: Final = np.uint64(PRIME)
@@ -51,10 +51,17 @@ _KINDS: Final = {
 }
 
 
+def folded(numbers: Any) -> Any:
+    """Numbers below 2³³ with the residues of products of two: up to 2³⁰ may be added before they are reduced."""
+    high = numbers >> _BITS
+    low = numbers & _PRIME
+    low += high
+    return low
+
+
 def reduced(numbers: Any) -> Any:
     """The residues of numbers below 2⁶⁴, up to 4 above `PRIME`: several stand for the same."""
-    numbers = (numbers & _PRIME) + (numbers >> _BITS)
-    return (numbers & _PRIME) + (numbers >> _BITS)
+    return folded(folded(numbers))
 
 
 def of_numbers(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
