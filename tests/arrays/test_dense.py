@@ -322,3 +322,47 @@ def test_products_of_dense_edges_are_those_of_their_entries(seed):
     np.testing.assert_allclose(matrix(made, above, below), expected, atol=1e-12)
     doubled = structured.added([*made, *made, *structured.chained(written_out(outer), written_out(inner), 100, 24)])
     np.testing.assert_allclose(matrix(doubled, above, below), 3.0 * expected, atol=1e-12)
+
+
+# Random programs -------------------------------------------------------------------------------------------------
+
+C = RNG.uniform(-1.0, 1.0, (12, 12))
+OPERATIONS = [
+    lambda a, b: C @ a,
+    lambda a, b: np.tanh(C.T @ a + b),
+    lambda a, b: (a.reshape(3, 4) @ b.reshape(4, 3)).ravel()[np.arange(12) % 9],
+    lambda a, b: (a.reshape(3, 4) @ C[:4, :4]).ravel() + b,
+    lambda a, b: (C[:3, :3] @ b.reshape(3, 4)).ravel() * a,
+    lambda a, b: np.outer(a, b) @ C[0],
+    lambda a, b: np.append(a[:6], b[:3]).reshape(3, 3) @ np.stack([a[:4], b[4:8], np.ones(4)]) @ C[:4, 0] @ C[:3],
+    lambda a, b: np.full(12, a @ b),
+    lambda a, b: np.einsum("ij,kj,lk->il", a.reshape(3, 4), b.reshape(3, 4), C[:4, :3]).ravel(),
+    lambda a, b: a + b,
+    lambda a, b: np.sin(a) * b,
+    lambda a, b: a[::-1] - 2.0 * b,
+    lambda a, b: np.sum(a.reshape(4, 3), axis=0)[np.arange(12) % 3] * b,
+    lambda a, b: np.where(b > 0.2, a, 0.0),
+    lambda a, b: np.maximum(a, 0.1) + np.mean(b),
+    lambda a, b: np.tile(a[3:7], 3) * b[2],
+]  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(OPERATIONS) - 1), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8
+    ),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([None, "csr"]),
+    st.sampled_from([np.sum, lambda values: values[-1][:2], np.stack]),
+)
+def test_any_program_with_products(steps, seed, sparse, result):
+    def f(x):
+        values = [x[:12], x[12:24] ** 2]
+        for operation, a, b in steps:
+            values.append(OPERATIONS[operation](values[a % len(values)], values[b % len(values)]))
+        return result(values[-2:])
+
+    x = np.random.default_rng(seed).uniform(-1.0, 1.0, 24)
+    _, found, expected = both(f, x, sparse=sparse, effort="fast")
+    assert_same(found, expected)

@@ -456,6 +456,7 @@ class _Accumulating:
                     self._heads_of[tail].add(head)
                     self._tails_of[head].add(tail)
                     self.edges[head, tail] = made if final else self.structured.added(made)
+        self.structured.forget()
         for ends in (*above, *below):
             del self.edges[ends]
         for head, _ in above:

@@ -82,6 +82,10 @@ class Structured:
             return 0.0, 0
         return float(count), count
 
+    def forget(self) -> None:
+        """Let go of derivatives that were looked at."""
+        self._rectangles.clear()
+
     def _rectangle(self, entries: Entries) -> Dense | None:
         known = self._rectangles.get(id(entries))
         if known is None:
