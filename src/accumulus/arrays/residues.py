@@ -27,6 +27,8 @@ __all__ = ["PRIME", "at", "by_steps", "chunks", "folded", "matrix_product", "of_
 PRIME: Final = 2**31 - 1
 #: Entries that are worked on at once: they stay in the processor's cache, and need no new memory from the system.
 CHUNK: Final = 1 << 14
+#: Terms of sums of products of halves, at most, that are exact in double precision.
+TERMS: Final = 1 << 20
 
 Residues = NDArray[np.uint32]
 _PRIME: Final = np.uint64(PRIME)
@@ -151,13 +153,17 @@ def _computed(code: int, operands: Sequence[Any]) -> Any:
 
 
 def matrix_product(left: Any, right: Any) -> Any:
-    """The product of matrices of residues, of up to 2²¹ terms a sum: by halves, whose sums of products are exact."""
-    (high, low), (upper, lower) = (
-        ((part >> _HALF).astype(float), (part & _LOW).astype(float)) for part in (left, right)
-    )
-    parts = high @ upper, high @ lower + low @ upper, low @ lower
-    one, two, three = (reduced(part.astype(np.uint64)) for part in parts)
-    return reduced((reduced((one << _HALF) + two) << _HALF) + three)
+    """The product of matrices of residues: by halves, sums of whose products are exact, of so many terms at once."""
+    total = np.zeros((left.shape[0], right.shape[1]), np.uint64)
+    for first in range(0, right.shape[0], TERMS):
+        part = slice(first, first + TERMS)
+        (high, low), (upper, lower) = (
+            ((each >> _HALF).astype(float), (each & _LOW).astype(float)) for each in (left[:, part], right[part])
+        )
+        parts = high @ upper, high @ lower + low @ upper, low @ lower
+        one, two, three = (reduced(each.astype(np.uint64)) for each in parts)
+        total = reduced(total + (reduced((one << _HALF) + two) << _HALF) + three)
+    return total
 
 
 def _sum(block: Block, values: Residues, result: Residues) -> None:
