@@ -48,6 +48,13 @@ def rectified(w):
     return np.sum((np.maximum(np.cos(X[:8]).reshape(2, 4) @ W1, 0.0) @ W2) ** 2, axis=0)
 
 
+def gated(w):
+    """A logistic layer, whose exponentials may overflow, below a rectified one."""
+    h = 1.0 / (1.0 + np.exp(-(np.cos(X[:24]).reshape(8, 3) @ w[:12].reshape(3, 4))))
+    z = h @ w[12:32].reshape(4, 5)
+    return np.sum(np.where(z > 0.1, z, 0.0) @ w[32:37])
+
+
 def gram(x):
     M = x.reshape(10, 6)
     return np.sin(M.T @ M)
@@ -95,7 +102,7 @@ def strided(x):
 
 
 FUNCTIONS = [
-    layers, net, rectified, gram, powers, residual, mixed, repeated, contracted, stacked, strided,
+    layers, net, rectified, gated, gram, powers, residual, mixed, repeated, contracted, stacked, strided,
     lambda x: (A @ x[:6]) @ (B @ np.sin(A @ x[6:12]))[0] * x[0] if False else B @ (A @ x[:6]),
     lambda x: x[:6] @ A.T @ B.T,
     lambda x: np.dot(x[:30], x[30:]) * x[:2],
@@ -254,6 +261,13 @@ def test_a_gradient_is_one_product_back_for_each_forward():
     # two forward, two for weights, one for the layer between
     assert sizes == [(3, 4, 4), (4, 2, 4), (4, 3, 4), (4, 4, 2), (4, 4, 2)]
     assert program.products < 200
+
+
+def test_what_a_branch_leaves_out_is_summed_by_matrices_where_it_is_finite():
+    with unrolled(0):
+        program = acc.gradient(gated, cache=False).compile(X)
+    assert program.maps[-1].shape is not None
+    assert {(4, 8, 5), (8, 5, 4), (3, 8, 4)} <= {each.shape for each in program.maps if each.shape is not None}
 
 
 def test_a_jacobian_of_layers_is_one_product_of_matrices():

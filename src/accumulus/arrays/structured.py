@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.dense import Dense, beside, places, rectangle
 from accumulus.arrays.entries import Entries, Products
-from accumulus.tape.blocks import MATMUL, SUM, BlockTape, Column, column, references_in
-from accumulus.tape.columns import owners_in
-from accumulus.tape.operations import BY_NAME
+from accumulus.arrays.intervals import Intervals
+from accumulus.tape.blocks import BlockTape, column, references_in
 
 __all__ = ["Edge", "Structured", "written_out"]
 
@@ -29,14 +28,6 @@ FEW_ROWS: Final = 8
 MOST_LENGTHS: Final = 16
 #: Dense derivatives of one array by another, at most, before they are written out and added.
 MOST_PARTS: Final = 24
-#: Operations that give finite numbers for finite ones, overflow apart.
-_FINITE: Final = frozenset(
-    [BY_NAME[name].code for name in (
-        "add", "subtract", "multiply", "negative", "abs", "minimum", "maximum", "select", "sin", "cos", "tanh", "less",
-        "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "floor", "sign",
-    )] + [SUM, MATMUL]
-)  # fmt: skip
-_DIVIDE: Final = BY_NAME["divide"].code
 
 
 class Structured:
@@ -49,7 +40,7 @@ class Structured:
     def __init__(self, products: Products) -> None:
         self.products = products
         self.tape: BlockTape = products.tape
-        self._finite: list[bool] = []
+        self._intervals = Intervals(self.tape)
         self._rectangles: dict[int, tuple[Entries, Dense | None]] = {}
 
     # Costs -------------------------------------------------------------------------------------------------------
@@ -207,24 +198,13 @@ class Structured:
         """
         for guarded, factor in ((one, other), (other, one)):
             values = guarded.values
-            if not guarded.is_factor and self.products.guard(values) is not None and not self._is_finite(factor.values):
+            if (
+                not guarded.is_factor
+                and self.products.guard(values) is not None
+                and not self._intervals.is_finite(factor.values)
+            ):
                 return True
         return False
-
-    def _is_finite(self, values: Column) -> bool:
-        """Whether values are finite for finite inputs, as far as their operations tell."""
-        for block in self.tape.blocks[len(self._finite) :]:
-            finite = block.code in _FINITE
-            operands = block.operands
-            if block.code == _DIVIDE:
-                divisor = references_in(operands[1])
-                finite = bool((divisor < 0).all()) and bool(self.tape.constants[-1 - divisor].all())
-            finite = finite and all(self._are_finite(self.tape.owners(each)) for each in operands)
-            self._finite.append(finite)
-        return self._are_finite(owners_in(self.tape.starts, values))
-
-    def _are_finite(self, blocks: Sequence[int]) -> bool:
-        return all(self._finite[block] for block in blocks if block >= 0)
 
     # Sums --------------------------------------------------------------------------------------------------------
 

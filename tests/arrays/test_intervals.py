@@ -1,0 +1,63 @@
+"""Intervals of programs over arrays hold for whatever they are given."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accumulus.arrays.intervals import Intervals
+from accumulus.tape.blocks import BlockTape, column
+
+NAMES = [
+    "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "log", "exp", "minimum", "maximum", "tanh",
+    "sin", "erf", "less", "floor", "select", "sums", "matmul", "constants",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(NAMES), min_size=1, max_size=12))
+def test_values_are_in_their_intervals(seed, names):
+    rng = np.random.default_rng(seed)
+    tape = BlockTape(4)
+    arrays = [np.arange(4)]
+    for name in names:
+        a, b, c = (arrays[rng.integers(len(arrays))] for _ in range(3))
+        if name == "constants":
+            arrays.append(
+                tape.constant_array(
+                    rng.choice([-2.0, 0.0, 1.0, 3.0, np.inf, np.nan], 4, p=[0.2, 0.1, 0.3, 0.3, 0.05, 0.05])
+                )
+            )
+        elif name == "sums":
+            arrays.append(np.concatenate([tape.sums(np.concatenate([a, b]), [0, 2, 5, 8]), c[:1]]))
+        elif name == "matmul":
+            arrays.append(tape.matmul(a.reshape(2, 2), b.reshape(2, 2)).ravel())
+        elif name == "select":
+            arrays.append(tape.apply("select", tape.apply("less", a, b), b, c))
+        else:
+            arity = 2 if name in ("add", "subtract", "multiply", "divide", "minimum", "maximum", "less") else 1
+            arrays.append(tape.apply(name, *(a, b)[:arity]))
+    intervals = Intervals(tape)
+    inputs = rng.choice([-1.0, 0.0, 1.0, 800.0, 1e30, -1e30, 0.3], (4, 50))
+    for array in arrays:
+        tape.outputs = array
+        values = tape.evaluate(inputs)
+        if intervals.is_finite(column(array)):
+            assert not np.isnan(values).any() or abs(values[np.isfinite(values)]).max(initial=0.0) > 1e200
+        found = intervals.of(column(array))
+        if found is not None and found != (-1e308, 1e308) and not np.isnan(values).any():
+            low, high = found
+            assert (values >= low - 1e-9 * abs(low)).all()
+            assert (values <= high + 1e-9 * abs(high)).all()
+
+
+def test_the_logistic_function_is_finite():
+    tape = BlockTape(3)
+    x = np.arange(3)
+    exponentials = tape.apply("exp", tape.apply("negative", x))
+    logistic = tape.apply("divide", tape.constant(1.0), tape.apply("add", tape.constant(1.0), exponentials))
+    intervals = Intervals(tape)
+    assert intervals.is_finite(column(logistic))
+    assert not intervals.is_finite(column(exponentials))
+    assert not intervals.is_finite(column(tape.apply("divide", tape.constant(1.0), x)))
+    assert not intervals.is_finite(column(tape.apply("sqrt", x)))
+    assert not intervals.is_finite(column(tape.constant_array(np.array([1.0, np.nan]))))
