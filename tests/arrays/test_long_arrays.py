@@ -262,6 +262,21 @@ def test_check_compares_loops_with_the_function():
 # What is recorded as loops ---------------------------------------------------------------------------------------
 
 
+def test_dense_derivatives_of_short_arrays_are_loops():
+    x = np.random.default_rng(3).normal(size=300)
+
+    def softmax(x):
+        e = np.exp(x - np.max(x))
+        return e / np.sum(e)
+
+    jacobian = acc.jacobian(softmax, cache=False)
+    p = softmax(x)
+    np.testing.assert_allclose(jacobian(x), np.diag(p) - np.outer(p, p), rtol=1e-12, atol=1e-18)
+    assert isinstance(jacobian.compile(x), ArrayProgram)
+    banded = acc.jacobian(lambda x: np.diff(x) ** 2, cache=False)
+    assert not isinstance(banded.compile(x), ArrayProgram)
+
+
 def test_short_arrays_are_written_out():
     assert isinstance(record(stencil, [X], arrays=True).tape, Tape)
     assert isinstance(record(stencil, [np.ones(20_000)], arrays=True).tape, BlockTape)

@@ -29,7 +29,7 @@ __all__ = [
 #: Operations on entries of arrays, at most, that are written onto a tape one by one, where arrays can be recorded as
 #: such. Up to there a call of a program that is written out takes less time than one of loops, whose results go through
 #: memory; of more operations it takes too long to be prepared.
-MOST_UNROLLED: Final = 50_000
+MOST_UNROLLED: Final = 20_000
 #: Entries of an array that is long. Many operations on short ones are a loop in Python, which blocks do not shorten.
 LONG: Final = 64
 #: The same of one instance of what is repeated: one that works on long arrays is no body, but a program over arrays.

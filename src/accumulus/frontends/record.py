@@ -45,7 +45,8 @@ class Recording:
     `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
     order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
     which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `written_out` is
-    the same program as it was recorded, where the tape has blocks of what was found to repeat.
+    the same program as it was recorded, where the tape has blocks of what was found to repeat. `unrolled` says how many
+    operations on entries of long arrays were written onto the tape one by one.
     """
 
     tape: Tape | BlockTape
@@ -54,6 +55,7 @@ class Recording:
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
     written_out: Tape | None = None
+    unrolled: int = 0
 
     @property
     def scalars(self) -> Tape:
@@ -93,6 +95,7 @@ def record(
     *,
     check: bool = False,
     arrays: bool = False,
+    at_once: bool = False,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
@@ -106,6 +109,7 @@ def record(
             `accumulus.frontends.agreement`.
         arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`, and what repeats in long
             programs becomes blocks of one.
+        at_once: whether they are, however few there are.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -137,6 +141,8 @@ def record(
     refused = None
     recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices))
     try:
+        if at_once:
+            raise TooLongError
         recording, refusal = recorded(Tape(count), unrolls=not arrays)
     except TooLongError:
         try:
@@ -208,6 +214,7 @@ def _recorded(
                     error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
         _check_not_abandoned(tape)
+        unrolled = 0 if isinstance(tape, BlockTape) else ACTIVE.unrolled
     if refusal is not None:
         raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
     structure, leaves = flatten(result)
@@ -217,7 +224,8 @@ def _recorded(
         tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
     else:
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    return Recording(tape, shapes, slices, tuple(references.shape for references in outputs), structure), caught
+    result_shapes = tuple(references.shape for references in outputs)
+    return Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled), caught
 
 
 def _check_not_abandoned(tape: Tape | BlockTape) -> None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program
+from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
+from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
+from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
 __all__ = ["program_of"]
+
+#: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
+#: compiled, and hardly less time a call than loops.
+MOST_PRODUCTS: Final = 60_000
 
 
 def program_of(
@@ -23,18 +30,30 @@ def program_of(
     preparation: Preparation,
     first: Call,
     shared: tuple[bool, ...],
-    unrolled: Callable[[], Recording],
+    again: Callable[..., Recording],
 ) -> Program:
     """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
 
     Args:
-        unrolled: records the function once more, entry by entry.
+        again: records the function once more, with ``arrays`` and ``at_once`` as `record` has them.
 
+    Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
     What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
 
     Raises:
         SizeError: if they are, and arrays were recorded as such.
     """
+    given = None
+    if preparation.options.takes_arrays and _may_be_long(recording):
+        positions = (argnums,) if isinstance(argnums, int) else argnums
+        with preparation.stage("linearize"):
+            linearization = linearize_arguments(recording, positions, preparation.name)
+            counted, _ = sweep_counts(linearization.graph)
+        if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
+            with preparation.stage("trace"):
+                recording = again(at_once=True)
+        else:
+            given = linearization, None
     written_out = recording.written_out
     if isinstance(recording.tape, BlockTape):
         from accumulus.programs.array_program import ArrayProgram
@@ -46,7 +65,15 @@ def program_of(
                 raise
         except NotInBlocksError:  # the derivatives need too many blocks
             if written_out is None:
-                recording = unrolled()
+                recording = again(arrays=False)
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
-    return Program(recording, wanted, argnums, preparation, first=first, shared=shared)
+    return Program(recording, wanted, argnums, preparation, given=given, first=first, shared=shared)
+
+
+def _may_be_long(recording: Recording) -> bool:
+    """Whether many operations are on entries of long arrays, and their derivatives may take too many products."""
+    tape = recording.tape
+    if not isinstance(tape, Tape) or 4 * recording.unrolled < tape.operations or not recording.unrolled:
+        return False
+    return 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS

@@ -307,13 +307,13 @@ class Derivative:
                 )
             positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
             check_size(recording, argnums, points, self._options, name)
-            unrolled = partial(self._record, examples, arrays=False)
-            program = program_of(recording, self._wanted, positions, preparation, first, shared, unrolled)
+            again = partial(self._record, examples)
+            program = program_of(recording, self._wanted, positions, preparation, first, shared, again)
         self._programs[key] = program
         self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
         return program
 
-    def _record(self, examples: Sequence[Any], *, arrays: bool = True) -> Recording:
+    def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
         captured = self._captured
@@ -323,7 +323,7 @@ class Derivative:
         static = static_positions(self._static, len(examples))
         options = self._options
         arrays = arrays and options.takes_arrays
-        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays)
+        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays, at_once=at_once)
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording

@@ -62,4 +62,4 @@ class Preparation:
                     f"memory ran out in stage {name!r} of preparing the derivative of {self.name}: {error}; expected "
                     "smaller arrays, or derivatives that are sparse"
                 ) from error
-        self.seconds[name] = time.perf_counter() - start
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

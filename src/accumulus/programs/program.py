@@ -54,7 +54,7 @@ class Program:
         recording: the function as it was recorded.
         wanted: derivatives alone, or values too.
         argnums: position of the differentiated argument, or several.
-        given: a graph and a plan for it, instead of finding them.
+        given: a graph and a plan for it, or None, instead of finding them.
         first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
         shared: which numeric arguments are the same at all points of the first batch.
         preparation: the name and options of the function, its deadline, and the stages so far.
@@ -75,7 +75,7 @@ class Program:
         argnums: int | tuple[int, ...],
         preparation: Preparation,
         *,
-        given: tuple[Linearization, Plan] | None = None,
+        given: tuple[Linearization, Plan | None] | None = None,
         first: Call = "point",
         shared: tuple[bool, ...] = (),
     ) -> None:
@@ -91,11 +91,12 @@ class Program:
         dtype = np.dtype(options.dtype)
         if given is None:
             with preparation.stage("linearize"):
-                self.linearization = linearize_arguments(recording, positions, name)
+                given = linearize_arguments(recording, positions, name), None
+        self.linearization, plan = given
+        if plan is None:
             with preparation.stage("plan"):
-                self.plan = self._find_plan(preparation.deadline)
-        else:
-            self.linearization, self.plan = given
+                plan = self._find_plan(preparation.deadline)
+        self.plan = plan
         with preparation.stage("emit"):
             emitted = emit(self.plan.accumulation)
         self.tape: Tape
