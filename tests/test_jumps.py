@@ -229,6 +229,25 @@ def test_no_angle_is_a_whole_turn_off(source, points, options, target):
     np.testing.assert_allclose(program(points[0])[0], expected[0], rtol=1e-14)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_zero_is_divided_by_keeps_its_place(seed):
+    """Without signs ``0 / x`` is 0: nothing needs x then, but the sign of the zero."""
+
+    def f(x):
+        angle = np.arctan2(x[2], 2.0)
+        far = x[1] * (x[2] + angle) + x[0]
+        zero = 0.0 / (2.0 + far * far)
+        return np.array([np.arctan2(x[0], angle), np.arctan2(zero, x[2]), zero])
+
+    x = np.array([0.5, 0.5, 2.0])
+    values, jacobian = acc.value_and_jacobian(f, seed=seed, cache=False)(x)  # a mistake of the optimiser is a warning
+    np.testing.assert_allclose(values, f(x), rtol=1e-14)
+    angle = np.arctan2(2.0, 2.0)
+    expected = np.array([angle, 0.0, -0.5 * 2.0 / (4.0 + 4.0)]) / (0.25 + angle**2)
+    np.testing.assert_allclose(jacobian[0], expected, rtol=1e-12)
+    np.testing.assert_array_equal(jacobian[1:], 0.0)
+
+
 def test_only_what_reaches_arctan2_keeps_the_signs_of_zeros():
     def f(x):
         y, z = 0.0 - x[0], x[1] + 0.0

@@ -74,6 +74,8 @@ class Network:
     def __init__(self, tape: Tape, weights: Mapping[str, int], *, kept_outputs: int = 0, seed: int = 0) -> None:
         self._tape = tape
         self._seeing = seeing_zero_signs(tape)
+        #: Which operations those that see the signs of zeros are computed from, these included.
+        self._staying = np.frombuffer(needed(tape, self._seeing.tolist()), bool)[tape.inputs :]
         nodes = 2 * (tape.operations + tape.inputs + len(tape.outputs) + len(tape.constants)) + 4096
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
 
@@ -173,8 +175,7 @@ class Network:
         )
         if not len(self._seeing):
             return emit(network, self._tape)
-        staying = np.frombuffer(needed(self._tape, self._seeing.tolist()), bool)[self._tape.inputs :]
-        references = np.flatnonzero(staying) + self._tape.inputs
+        references = np.flatnonzero(self._staying) + self._tape.inputs
         signed = with_signed_zeros(network, self._tape, references, state.meanings[references])
         return self._tape if signed is None else emit(signed, self._tape)
 
@@ -195,6 +196,7 @@ class Network:
     def _program(self, kept_outputs: int) -> Records[Operation]:
         """The operations of the tape, for the kernel to read."""
         stays = np.frombuffer(as_written(self._tape, kept_outputs), np.uint8).astype(np.int64)
-        stays[self._seeing] = FOR_LIFE
         inputs = self._tape.inputs
+        # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
+        stays[inputs:][self._staying] = FOR_LIFE
         return Records(Operation, np.column_stack([rows_of(self._tape, inputs), stays[inputs:]]).reshape(-1))
