@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import accumulus as acc
+from accumulus.native.machine import prepare
+from accumulus.native.sources import subjects
 from apart import NotDone, apart
 from groups import Settings
 from peers.casadi_structure import WRITTEN, measure
@@ -31,6 +33,8 @@ class Case(NamedTuple):
     x: np.ndarray
     sparse: bool
     goal: float
+    #: Whether JAX is asked, too; a million lines would keep it for minutes.
+    jax: bool = True
 
 
 def brusselator(n: int) -> Case:
@@ -197,6 +201,28 @@ def pendulum(steps: int, loss: bool = False) -> Case:
     return Case(f, np.array([1.0, 0.0, 9.81, 0.1]), False, 1.0)
 
 
+def without_repetition(n: int) -> Case:
+    """A gradient through n operations that no loop shortens."""
+    generator = np.random.default_rng(5)
+    kinds, places, numbers = generator.integers(0, 4, n), generator.integers(0, 20, (n, 3)), generator.random(n)
+    steps = list(zip(kinds.tolist(), *places.T.tolist(), numbers.tolist(), strict=True))
+
+    def f(x: Any) -> Any:
+        live, sin = list(x), np.sin
+        for kind, a, b, to, number in steps:
+            if kind == 0:
+                live[to] = live[a] * live[b]
+            elif kind == 1:
+                live[to] = x[a] + number * live[b]
+            elif kind == 2:
+                live[to] = live[a] - live[b]
+            else:
+                live[to] = sin(live[a]) * number
+        return sum(live)
+
+    return Case(f, np.linspace(0.1, 1.0, 20), False, {1_000_000: 20.0}[n], jax=False)
+
+
 CASES: Final[dict[str, tuple[Callable[..., Case], tuple[int, ...]]]] = {
     "Brusselator 128²": (brusselator, (128,)),
     "Brusselator 300²": (brusselator, (300,)),
@@ -213,6 +239,7 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[int, ...]]]] = {
     "observations 6,000": (observations, (6_000,)),
     "observations 10⁶": (observations, (1_000_000,)),
     "regression 2,000 × 50": (regression, (2_000, 50)),
+    "10⁶ operations without repetition": (without_repetition, (1_000_000,)),
     "Brusselator 128², loops": (brusselator_in_loops, (128,)),
     "volumes 20,000, loops": (volumes_in_loops, (20_000,)),
     "60 bodies, loops": (bodies_in_loops, (60,)),
@@ -264,7 +291,8 @@ def _beside_casadi(name: str, call: float) -> dict[str, float | str]:
 def _measure(name: str) -> tuple[float, float, int, int, tuple[float | None, float | None]]:
     make, sizes = CASES[name]
     case = make(*sizes)
-    acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))  # imports, kernels
+    acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))  # imports
+    prepare(*subjects())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     jac = acc.jacobian(case.function, sparse=case.sparse or None, cache=False)
@@ -277,7 +305,7 @@ def _measure(name: str) -> tuple[float, float, int, int, tuple[float | None, flo
         calls.append(time.perf_counter() - start)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
     nonzeros = jacobian.nnz if case.sparse else int(np.count_nonzero(jacobian))
-    return first, min(calls), memory, nonzeros, _with_jax(case)
+    return first, min(calls), memory, nonzeros, _with_jax(case) if case.jax else (None, None)
 
 
 def _with_jax(case: Case) -> tuple[float | None, float | None]:
