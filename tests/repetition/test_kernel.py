@@ -4,8 +4,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import test_loops
 import test_recurrences
+import test_rolled_loops
 from rolling import rolling
 
 from accumulus.frontends.record import record
@@ -34,9 +34,9 @@ def contents(blocks):
     return columns, blocks.constants.tolist(), blocks.outputs.tolist()
 
 
-@pytest.mark.parametrize("function", [*test_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
+@pytest.mark.parametrize("function", [*test_rolled_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
 def test_machine_code_does_what_python_does(function):
-    tape = record(function, [test_loops.X]).tape
+    tape = record(function, [test_rolled_loops.X]).tape
     with rolling(levels=3):
         expected = roll.rolled(tape)
         with mock.patch.object(cones, "_perform", as_python):
