@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
 
+import accumulus as acc
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
@@ -440,3 +441,16 @@ def test_constants_and_inputs_as_results():
     X = np.arange(14.0).reshape(7, 2)
     assert_same(compile_tape(tape, segments).batch(X)[0], expected(tape, segments, X)[0])
     assert len(CONSTANTS) > 5
+
+
+def test_results_before_many_zeros_are_handed_on_to_where_they_are_stored():
+    """Columns wait for those beside them, which may be zeros of the next part."""
+    x = np.random.default_rng(0).random(400) + 0.5
+
+    def f(x):
+        rows = x.reshape(100, 4)
+        return np.concatenate([np.tanh(row @ row[::-1]) * row for row in rows])
+
+    jacobian = acc.jacobian(f, cache=False)
+    X = np.stack([x, x + 0.01])
+    np.testing.assert_array_equal(jacobian.batch(X), [jacobian(point) for point in X])

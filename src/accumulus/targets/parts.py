@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -54,11 +55,12 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     for index, piece in enumerate(pieces):
         for step in piece:
             if isinstance(step, Group):
-                late = waiting.setdefault(step.segment, deque(maxlen=reach))
-                late.extend(step.references)
-                for reference in late:
+                # a group may be longer than the reach: what waits is stored at its beginning
+                late = waiting.setdefault(step.segment, deque(maxlen=reach - 1))
+                for reference in chain(late, step.references):
                     if reference is not None and reference >= inputs:
                         last[reference] = index
+                late.extend(step.references)
                 continue
             takes = ARITY[codes[step]]
             last[first[step]] = index
