@@ -68,6 +68,26 @@ def _erfc(x: Any) -> Any:
     return mp.erfc(x) if abs(x) < 1e3 else mpf(0) if x > 0 else mpf(2)
 
 
+def _erfcx(x: Any) -> Any:
+    if x > 1e3:  # the asymptotic series, where mpmath's loops do not end
+        z = 1 / (2 * x * x)
+        return (1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z * (1 - 9 * z * (1 - 11 * z)))))) / (x * mp.sqrt(mp.pi))
+    return mp.exp(x * x) * mp.erfc(x)
+
+
+def _erfcinv(y: Any) -> Any:
+    """By Newton's iteration for the logarithm of erfc; of the smaller tail."""
+    if not 0 < y < 2:
+        return mp.nan
+    if y > 1:
+        return -_erfcinv(2 - y)
+    x = mp.sqrt(-mp.log(y)) if y < 0.5 else mp.erfinv(1 - y)
+    for _ in range(12):
+        value = mp.erfc(x)
+        x += mp.log(value / y) * value * mp.sqrt(mp.pi) / 2 * mp.exp(x * x)
+    return x
+
+
 #: The rows of the table in mpmath.
 EXACT: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: x + y,
@@ -101,6 +121,32 @@ EXACT: dict[str, Callable[..., Any]] = {
     "atanh": _real(mp.atanh),
     "erf": lambda x: 1 - _erfc(x) if abs(x) > 6 else mp.erf(x),
     "erfc": _erfc,
+    "erfinv": _real(mp.erfinv),
+    "erfcinv": _erfcinv,
+    "erfcx": _erfcx,
+    "log_ndtr": lambda x: (
+        mp.log1p(-_erfc(x / mp.sqrt(2)) / 2) if x > 0 else mp.log(_erfcx(-x / mp.sqrt(2)) / 2) - x * x / 2
+    ),
+    "gamma": _real(mp.gamma),
+    "gammaln": lambda x: mp.re(mp.loggamma(x)),
+    "digamma": _real(mp.digamma),
+    "zeta": _real(mp.zeta),
+    "j0": lambda x: mp.besselj(0, x),
+    "j1": lambda x: mp.besselj(1, x),
+    "y0": _real(lambda x: mp.bessely(0, x)),
+    "y1": _real(lambda x: mp.bessely(1, x)),
+    "jn": lambda n, x: mp.besselj(int(n), x),
+    "yn": _real(lambda n, x: mp.bessely(int(n), x)),
+    "iv": lambda n, x: mp.besseli(int(n), x),
+    "ive": lambda n, x: mp.exp(-abs(x)) * mp.besseli(int(n), x),
+    "i0": lambda x: mp.besseli(0, x),
+    "i1": lambda x: mp.besseli(1, x),
+    "i0e": lambda x: mp.exp(-abs(x)) * mp.besseli(0, x),
+    "i1e": lambda x: mp.exp(-abs(x)) * mp.besseli(1, x),
+    "k0": _real(lambda x: mp.besselk(0, x)),
+    "k1": _real(lambda x: mp.besselk(1, x)),
+    "k0e": _real(lambda x: mp.exp(x) * mp.besselk(0, x)),
+    "k1e": _real(lambda x: mp.exp(x) * mp.besselk(1, x)),
     "abs": abs,
     "sign": mp.sign,
     "floor": mp.floor,
@@ -159,6 +205,35 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "atanh": (_real(lambda x: 1 / (1 - x * x)),),
     "erf": (lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
     "erfc": (lambda x: -2 / mp.sqrt(mp.pi) * mp.exp(-x * x),),
+    "erfinv": (_real(lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(mp.erfinv(x) ** 2)),),
+    "erfcinv": (lambda x: -mp.sqrt(mp.pi) / 2 * mp.exp(_erfcinv(x) ** 2),),
+    "erfcx": (lambda x: 2 * x * _erfcx(x) - 2 / mp.sqrt(mp.pi),),
+    "log_ndtr": (lambda x: mp.sqrt(2 / mp.pi) / _erfcx(-x / mp.sqrt(2)),),
+    "gamma": (_real(lambda x: mp.gamma(x) * mp.digamma(x)),),
+    "gammaln": (_real(mp.digamma),),
+    "digamma": (_real(lambda x: mp.polygamma(1, x)),),
+    "zeta": (lambda s, x: mpf(0), _real(lambda s, x: -s * mp.zeta(s + 1, x))),
+    "j0": (lambda x: -mp.besselj(1, x),),
+    "j1": (lambda x: (mp.besselj(0, x) - mp.besselj(2, x)) / 2,),
+    "y0": (_real(lambda x: -mp.bessely(1, x)),),
+    "y1": (_real(lambda x: mp.bessely(0, x) - mp.bessely(1, x) / x),),
+    "jn": (lambda n, x: mpf(0), lambda n, x: (mp.besselj(n - 1, x) - mp.besselj(n + 1, x)) / 2),
+    "yn": (lambda n, x: mpf(0), _real(lambda n, x: (mp.bessely(n - 1, x) - mp.bessely(n + 1, x)) / 2)),
+    "iv": (lambda n, x: mpf(0), lambda n, x: (mp.besseli(n - 1, x) + mp.besseli(n + 1, x)) / 2),
+    "ive": (
+        lambda n, x: mpf(0),
+        lambda n, x: (
+            mp.exp(-abs(x)) * ((mp.besseli(n - 1, x) + mp.besseli(n + 1, x)) / 2 - mp.sign(x) * mp.besseli(int(n), x))
+        ),
+    ),
+    "i0": (lambda x: mp.besseli(1, x),),
+    "i1": (lambda x: (mp.besseli(0, x) + mp.besseli(2, x)) / 2,),
+    "i0e": (lambda x: mp.exp(-abs(x)) * (mp.besseli(1, x) - mp.sign(x) * mp.besseli(0, x)),),
+    "i1e": (lambda x: mp.exp(-abs(x)) * ((mp.besseli(0, x) + mp.besseli(2, x)) / 2 - mp.sign(x) * mp.besseli(1, x)),),
+    "k0": (_real(lambda x: -mp.besselk(1, x)),),
+    "k1": (_real(lambda x: -mp.besselk(0, x) - mp.besselk(1, x) / x),),
+    "k0e": (_real(lambda x: mp.exp(x) * (mp.besselk(0, x) - mp.besselk(1, x))),),
+    "k1e": (_real(lambda x: mp.exp(x) * (mp.besselk(1, x) - mp.besselk(0, x) - mp.besselk(1, x) / x)),),
     "abs": (lambda x: mpf(1 if x >= 0 else -1),),
     "sign": (lambda x: mpf(0),),
     "floor": (lambda x: mpf(0),),

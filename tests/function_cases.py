@@ -37,8 +37,42 @@ def _put(v, s):
     return D
 
 
+def _placed(function, v):
+    D = np.zeros((2, 3))
+    function(D, np.array([[True, False, True], [False, True, False]]), v)
+    E = np.ones(3)
+    function(E, v > 0, 2.0)
+    return D, E
+
+
+def _put_along(A, v):
+    D = np.zeros((3, 3))
+    np.put_along_axis(D, np.array([[0], [2], [1]]), A[:, :1], axis=1)
+    np.put_along_axis(D, np.array([[1, 1, 0]]), v[None], axis=0)
+    return D
+
+
+def _holed(A):
+    return np.where(np.array([[False, True, False], [False, False, True], [False, False, False]]), np.nan, A)
+
+
 def _regular(A):
     return A + 5.0 * np.eye(3)
+
+
+def _positive(A):
+    return A @ A.T + 2.0 * np.eye(3)
+
+
+def _of_symmetric(A):
+    """What the signs of eigenvectors do not change."""
+    values, vectors = np.linalg.eigh(A)
+    return values, (vectors * np.sin(values)) @ vectors.T
+
+
+def _of_singular(A):
+    u, values, vh = np.linalg.svd(A, full_matrices=False)
+    return values, (u * np.sin(values)) @ vh
 
 
 #: Source of the cases by the name of the function, so that a failure shows what was run.
@@ -46,15 +80,19 @@ CASES: Final[dict[str, list[str]]] = {
     "np.all": ["np.all(A > -1, axis=0)", "np.all(v > 0)", "(A > 0).all(axis=(0, 1))"],
     "np.any": ["np.any(A > 1, axis=1)", "np.any(v)", "(v > 1).any()"],
     "np.sum": ["np.sum(A)", "np.sum(A, axis=0)", "A.sum(axis=(0, 1), keepdims=True)", "M.sum(-1)", "np.sum([s, 1.0])",
-               "np.sum(v, initial=s)", "np.sum(v, dtype=float)", "np.sum(M[:, :0], axis=1)"],
+               "np.sum(v, initial=s)", "np.sum(v, dtype=float)",
+               "np.sum(A, axis=0, where=A > 0)", "np.sum(A, where=C > 0, initial=s)", "np.sum(M[:, :0], axis=1)"],
     "np.prod": ["np.prod(v)", "A.prod(axis=1)", "np.prod(v, initial=2.0)", "np.prod(M[:, :0], axis=1)"],
-    "np.mean": ["np.mean(A)", "A.mean(axis=0)", "np.mean(M, axis=1, keepdims=True)", "np.mean([s, s * s])"],
+    "np.mean": ["np.mean(A)", "A.mean(axis=0)", "np.mean(M, axis=1, keepdims=True)", "np.mean([s, s * s])",
+                "np.mean(A + C, axis=1, where=C != 0.25)"],
     "np.average": ["np.average(v)", "np.average(v, weights=[1, 2, 3])", "np.average(A, axis=0, weights=A * A + 1)",
-                   "np.average(A, axis=1, weights=c)", "np.average(c, weights=v * v + 1)"],
-    "np.var": ["np.var(A)", "A.var(axis=0, ddof=1)", "np.var(M, axis=1, keepdims=True)"],
+                   "np.average(A, axis=1, weights=c)", "np.average(c, weights=v * v + 1)",
+                   "np.average(A, axis=0, weights=c + 3, returned=True)", "np.average(v, returned=True)"],
+    "np.var": ["np.var(A)", "A.var(axis=0, ddof=1)", "np.var(M, axis=1, keepdims=True)", "np.var(A, where=C > 0)"],
     "np.std": ["np.std(A)", "A.std(axis=1, ddof=1)"],
     "np.ptp": ["np.ptp(v)", "np.ptp(A, axis=0)"],
-    "np.max": ["np.max(A)", "A.max(axis=1)", "np.max([s, 0.0])", "np.max(v, initial=0.5)"],
+    "np.max": ["np.max(A)", "A.max(axis=1)", "np.max([s, 0.0])", "np.max(v, initial=0.5)",
+               "np.max(A, axis=0, where=A < 1, initial=-9.0)"],
     "np.amax": ["np.amax(A, axis=0)"],
     "np.min": ["np.min(A)", "A.min(axis=1, keepdims=True)", "np.min(v > 0)"],
     "np.amin": ["np.amin(A, axis=0)"],
@@ -63,7 +101,10 @@ CASES: Final[dict[str, list[str]]] = {
     "np.diff": ["np.diff(v)", "np.diff(M, axis=0)", "np.diff(M, n=2)", "np.diff(v, prepend=0.0, append=[s, s])"],
     "np.ediff1d": ["np.ediff1d(v)", "np.ediff1d(M, to_end=[s, 1.0], to_begin=s)"],
     "np.gradient": ["np.gradient(v)", "np.gradient(v, 0.5)", "np.gradient(v, [0.0, 1.0, 3.0])",
-                    "np.gradient(A, axis=1)", "np.gradient(v, s * s + 1)"],
+                    "np.gradient(A, axis=1)", "np.gradient(v, s * s + 1)", "np.gradient(A)",
+                    "np.gradient(A, 0.5, [0.0, 1.0, 4.0])",
+                    "np.gradient(v, edge_order=2)", "np.gradient(M, [0.0, 0.5, 2.0, 3.0], axis=1, edge_order=2)",
+                    "np.gradient(A, 2.0, axis=(1, 0))", "np.gradient(c, v + np.array([0.0, 5.0, 11.0]))"],
     "np.trapezoid": ["np.trapezoid(v)", "np.trapezoid(A, dx=0.5, axis=0)", "np.trapezoid(v, c)", "np.trapezoid(c, v)"],
     "np.reshape": ["np.reshape(M, (4, 2))", "M.reshape(-1)", "M.reshape(2, 2, 2)", "np.reshape(M, (4, 2), order='F')",
                    "np.reshape([s, v[0]], (2, 1))"],
@@ -107,7 +148,8 @@ CASES: Final[dict[str, list[str]]] = {
     "np.insert": ["np.insert(v, 1, s)", "np.insert(A, 1, v, axis=0)"],
     "np.append": ["np.append(v, s)", "np.append(A, [v], axis=0)", "np.append(c, v)"],
     "np.pad": ["np.pad(v, 1)", "np.pad(v, (2, 1), constant_values=3.0)", "np.pad(M, 1, mode='edge')",
-               "np.pad(v, 2, mode='wrap')", "np.pad(v, 1, constant_values=s)", "np.pad(v, 2, 'reflect')"],
+               "np.pad(v, 2, mode='wrap')", "np.pad(v, 1, constant_values=s)", "np.pad(v, 2, 'reflect')",
+               "np.pad(A, (1, 2), 'linear_ramp', end_values=s)", "np.pad(M, 1, 'symmetric')"],
     "np.concatenate": ["np.concatenate([v, c, [s]])", "np.concatenate((A, C), axis=1)", "np.concatenate([v > 0, v])",
                        "np.concatenate([c, np.array([s])])"],
     "np.stack": ["np.stack([v, c])", "np.stack([v, v], axis=1)"],
@@ -164,8 +206,24 @@ CASES: Final[dict[str, list[str]]] = {
                        "np.linalg.norm(A, axis=0)", "np.linalg.norm(A, 1)", "np.linalg.norm(A, np.inf)",
                        "np.linalg.norm(A, -1)", "np.linalg.norm(A, 'fro')", "np.linalg.norm([s, 1.0])",
                        "np.linalg.norm(A, axis=1, keepdims=True)", "np.linalg.norm(A, -np.inf, axis=(1, 0))",
-                       "np.linalg.norm(A, keepdims=True)"],
+                       "np.linalg.norm(A, keepdims=True)", "np.linalg.norm(A, 2)", "np.linalg.norm(M, 'nuc')",
+                       "np.linalg.norm(_regular(A), -2, axis=(1, 0), keepdims=True)"],
     "np.linalg.vector_norm": ["np.linalg.vector_norm(A)", "np.linalg.vector_norm(A, axis=0, ord=1)"],
+    "np.linalg.cholesky": ["np.linalg.cholesky(_positive(A))", "np.linalg.cholesky(_positive(A), upper=True)"],
+    "np.linalg.qr": ["np.linalg.qr(_regular(A))", "np.linalg.qr(_regular(A)[:, :2], 'complete')",
+                     "np.linalg.qr(_regular(A)[:2], mode='r')"],
+    "np.linalg.slogdet": ["np.linalg.slogdet(_regular(A))"],
+    "np.linalg.lstsq": ["np.linalg.lstsq(_regular(A)[:, :2], v)", "np.linalg.lstsq(_regular(A)[:2], C[:2])[0]"],
+    "np.linalg.pinv": ["np.linalg.pinv(_regular(A)[:, :2])", "np.linalg.pinv(np.diag([5.0 + s, 0.0]), hermitian=True)"],
+    "np.linalg.eigh": ["_of_symmetric(A)"],
+    "np.linalg.eigvalsh": ["np.linalg.eigvalsh(A)", "np.linalg.eigvalsh(_positive(A), UPLO='U')"],
+    "np.linalg.svd": ["_of_singular(_regular(A)[:2])", "np.linalg.svd(A, compute_uv=False)"],
+    "np.linalg.svdvals": ["np.linalg.svdvals(M)"],
+    "np.linalg.cond": ["np.linalg.cond(_regular(A))", "np.linalg.cond(_regular(A), 1)"],
+    "np.linalg.matrix_rank": ["np.linalg.matrix_rank(_regular(A)) + s"],
+    "np.linalg.tensorinv": ["np.linalg.tensorinv(_regular(A).reshape(3, 3, 1), ind=1)"],
+    "np.linalg.tensorsolve": ["np.linalg.tensorsolve(_regular(A)[:, None], v[:, None])",
+                              "np.linalg.tensorsolve(_regular(A).reshape(3, 1, 3), v, axes=(1,))"],
     "np.linalg.matrix_norm": ["np.linalg.matrix_norm(A)", "np.linalg.matrix_norm(M.reshape(2, 2, 2), ord=1)"],
     "np.where": ["np.where(v > 0, v, c)", "np.where(A > s, A, 0.0)", "np.where([True, False, True], v, s)",
                  "np.where(v > 0, v > 1, v < -1)", "np.where(s > 0, v, A)"],
@@ -179,6 +237,7 @@ CASES: Final[dict[str, list[str]]] = {
     "np.fix": ["np.fix(v * 1.7)"],
     "np.real": ["np.real(v)", "v.real"],
     "np.real_if_close": ["np.real_if_close(v)"],
+    "np.angle": ["np.angle(v + 0.01)", "np.angle(A - 0.01, deg=True)"],
     "np.imag": ["np.imag(v)"],
     "np.nan_to_num": ["np.nan_to_num(v / (v * 0.0 + np.array([0.0, 1.0, -1.0])))",
                       "np.nan_to_num(v, nan=1.0, posinf=2.0)"],
@@ -209,6 +268,68 @@ CASES: Final[dict[str, list[str]]] = {
     "np.array_str": ["s * (len(np.array_str(v)) > 0)"],
     "np.array_repr": ["s * (len(np.array_repr(v)) > 0)"],
     "np.array2string": ["s * (len(np.array2string(v)) > 0)"],
+    "np.allclose": ["np.allclose(v, c)", "np.allclose(v, v + 1e-10)"],
+    "np.array_equal": ["np.array_equal(v, v + 0.0)", "np.array_equal(v, c)", "s * np.array_equal(v, M)"],
+    "np.array_equiv": ["np.array_equiv(v, A)", "np.array_equiv(v, [v, v])"],
+    "np.isposinf": ["np.isposinf(v / 0.0)"],
+    "np.isneginf": ["np.isneginf(v / 0.0)"],
+    "np.choose": ["np.choose([0, 1, 1], [v, c])", "np.choose(np.array([2, 0, 1]), A)"],
+    "np.ldexp": ["np.ldexp(v, 3)", "np.ldexp(v, [1, -1, 0])"],
+    "np.apply_over_axes": ["np.apply_over_axes(np.sum, A, [0, 1])"],
+    "np.count_nonzero": ["1.0 * np.count_nonzero(v > 0)", "np.count_nonzero(A, axis=0) + 0.0"],
+    "np.cumulative_sum": ["np.cumulative_sum(v)", "np.cumulative_sum(A, axis=1, include_initial=True)"],
+    "np.cumulative_prod": ["np.cumulative_prod(v, include_initial=True)"],
+    "np.unwrap": ["np.unwrap(v * 3)", "np.unwrap(A * 5, axis=0)", "np.unwrap(v * 4, period=3.0, discont=2.0)"],
+    "np.nansum": ["np.nansum(_holed(A))", "np.nansum(_holed(A), axis=0)"],
+    "np.nanprod": ["np.nanprod(_holed(A), axis=1)"],
+    "np.nancumsum": ["np.nancumsum(_holed(A), axis=1)"],
+    "np.nancumprod": ["np.nancumprod(_holed(A))"],
+    "np.nanmean": ["np.nanmean(_holed(A), axis=0)", "np.nanmean(v)"],
+    "np.nanvar": ["np.nanvar(_holed(A), axis=0, ddof=1)"],
+    "np.nanstd": ["np.nanstd(_holed(A) + C)"],
+    "np.nanmax": ["np.nanmax(_holed(A))", "np.nanmax(_holed(A), axis=1, keepdims=True)"],
+    "np.nanmin": ["np.nanmin(_holed(A), axis=0)"],
+    "np.median": ["np.median(v)", "np.median(M, axis=1)", "np.median(A)", "np.median(M, axis=(0, 1), keepdims=True)"],
+    "np.quantile": ["np.quantile(v, 0.3)", "np.quantile(A, [0.1, 0.5, 1.0], axis=1)",
+                    "np.quantile(M, 0.25, axis=1, method='median_unbiased')",
+                    "np.quantile(v, [[0.0, 0.9]], method='lower')"],
+    "np.percentile": ["np.percentile(v, 30)", "np.percentile(A, [5, 95], axis=0, keepdims=True)",
+                      "np.percentile(M, 40, method='hazen')", "np.percentile(v, 70, method='nearest')"],
+    "np.cov": ["np.cov(A)", "np.cov(M, rowvar=False)", "np.cov(v, c)", "np.cov(v)", "np.cov(A, bias=True)",
+               "np.cov(A, fweights=[1, 2, 3])", "np.cov(A, aweights=[0.5, 1.0, 2.0])",
+               "np.cov(A, ddof=0, aweights=c + 3)"],
+    "np.corrcoef": ["np.corrcoef(A + 9 * C)", "np.corrcoef(v + np.array([0.0, 5.0, 1.0]), c)"],
+    "np.correlate": ["np.correlate(v, M[0])", "np.correlate(M[0], c, 'same')", "np.correlate(v, M[0], 'full')",
+                     "np.correlate(v, M[1], 'same')", "np.correlate(M[0], M[1], 'same')", "np.correlate(M[0], v)"],
+    "np.polyadd": ["np.polyadd(v, M[0])"],
+    "np.polysub": ["np.polysub(v, [1.0, 2.0])"],
+    "np.polymul": ["np.polymul(v + 9, c)"],
+    "np.polyder": ["np.polyder(v)", "np.polyder(M[0], 2)"],
+    "np.polyint": ["np.polyint(v)", "np.polyint(v, 2, k=[1.0, s])"],
+    "np.poly": ["np.poly(v)"],
+    "np.polyfit": ["np.polyfit(knots, M[0], 2)", "np.polyfit(knots, M.T, 1, w=[1.0, 2.0, 1.0, 0.5])"],
+    "np.place": ["_placed(np.place, v)"],
+    "np.putmask": ["_placed(np.putmask, v)"],
+    "np.put_along_axis": ["_put_along(A, v)"],
+    "np.i0": ["np.i0(v)", "np.i0(A)"],
+    "np.unstack": ["np.unstack(A)", "np.unstack(M, axis=1)"],
+    "np.row_stack": ["np.row_stack([v, c])"],
+    "np.fft.fft": ["np.real(np.fft.fft(v))", "np.imag(np.fft.fft(v))"],
+    "np.fft.ifft": ["np.real(np.fft.ifft(v))", "np.imag(np.fft.ifft(v))"],
+    "np.fft.rfft": ["np.real(np.fft.rfft(v))", "np.imag(np.fft.rfft(v))"],
+    "np.fft.irfft": ["np.fft.irfft(v)"],
+    "np.fft.hfft": ["np.fft.hfft(v)"],
+    "np.fft.ihfft": ["np.real(np.fft.ihfft(v))", "np.imag(np.fft.ihfft(v))"],
+    "np.fft.fftn": ["np.real(np.fft.fftn(M))", "np.imag(np.fft.fftn(M))"],
+    "np.fft.ifftn": ["np.real(np.fft.ifftn(M))", "np.imag(np.fft.ifftn(M))"],
+    "np.fft.rfftn": ["np.real(np.fft.rfftn(M))", "np.imag(np.fft.rfftn(M))"],
+    "np.fft.irfftn": ["np.fft.irfftn(M)"],
+    "np.fft.fft2": ["np.real(np.fft.fft2(M))", "np.imag(np.fft.fft2(M))"],
+    "np.fft.ifft2": ["np.real(np.fft.ifft2(M))", "np.imag(np.fft.ifft2(M))"],
+    "np.fft.rfft2": ["np.real(np.fft.rfft2(M))", "np.imag(np.fft.rfft2(M))"],
+    "np.fft.irfft2": ["np.fft.irfft2(M)"],
+    "np.fft.fftshift": ["np.fft.fftshift(M)"],
+    "np.fft.ifftshift": ["np.fft.ifftshift(v)"],
 }  # fmt: skip
 
 

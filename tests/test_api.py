@@ -254,7 +254,7 @@ BAD = [
     (lambda: acc.jacobian(swirl, argnums="x")(POINT), ArgumentError, "argnums"),
     (lambda: acc.value_and_jacobian(swirl, speed=9), UnknownNameError, "speed"),
     (lambda: acc.gradient(swirl)(POINT), ArgumentError, "use jacobian"),
-    (lambda: acc.jacobian(swirl)([1.0, 2.0]), ArgumentError, r"np\.array"),
+    (lambda: acc.jacobian(swirl)({1.0, 2.0}), ArgumentError, r"np\.array"),
     (lambda: acc.jacobian(swirl)(POINT.astype(complex)), ArgumentError, "complex"),
     (lambda: acc.jacobian(swirl)(np.array(["a", "b"])), ArgumentError, "<U1|str"),
     (lambda: acc.jacobian(swirl).batch(1.0), ArgumentError, "axis of points"),
@@ -340,6 +340,6 @@ def test_static_arguments_are_told_apart_by_sign_and_type():
 
 def test_static_arguments_that_cannot_be_hashed_are_named():
     derivative = acc.jacobian(lambda x, c: x, static_argnums=1)
-    for argument in ([1.0], (2, [1.0]), Switch(np.ones(2))):
+    for argument in ({1.0}, (2, [{1.0}]), Switch(bytearray(2))):
         with pytest.raises(ArgumentError, match=r"argument 1 .* cannot be hashed"):
             derivative(1.0, argument)

@@ -37,6 +37,8 @@ OTHERS = {
     "check": False,
     "optimise": True,
     "exact_order": True,
+    "guards": "error",
+    "most_cases": 3,
 }
 
 

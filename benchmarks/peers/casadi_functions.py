@@ -61,12 +61,12 @@ class Symbolic:
 
     def tally(self, *, cse: bool) -> Tally:
         """Those operations by kind."""
-        return _tally(self._function(cse))
+        return tally_of(self._function(cse))
 
     def function_tally(self) -> Tally:
         """Operations of f alone, with `cse`."""
         ca = require("casadi")
-        return _tally(ca.Function("f", [self.x], [ca.cse(self.y)]))
+        return tally_of(ca.Function("f", [self.x], [ca.cse(self.y)]))
 
     def instructions(self, *, cse: bool) -> int:
         """All instructions of value and Jacobian together."""
@@ -77,7 +77,8 @@ class Symbolic:
         return ca.Function("f", [self.x], ca.cse([self.y, self.J]) if cse else [self.y, self.J])
 
 
-def _tally(function: Any) -> Tally:
+def tally_of(function: Any) -> Tally:
+    """Operations of a function of SX, by kind."""
     kinds = _kinds()
     codes = (function.instruction_id(k) for k in range(function.n_instructions()))
     return Tally.of(kind for code in codes if (kind := kinds[code]) is not None)

@@ -125,8 +125,12 @@ def cse_of_jacobian(example: Example) -> Program:
 
 def forward_with_cse(example: Example) -> Program:
     """The chain rule through `cse` of f, then `cse` of everything."""
+    return forward(*traced(example))
+
+
+def forward(x: list[Any], y: list[Any]) -> Program:
+    """The same for expressions y of symbols x, and maybe of others, which are parameters."""
     sp = require("sympy")
-    x, y = traced(example)
     steps, values = sp.cse(y, symbols=sp.numbered_symbols("v", real=True))
     names = sp.numbered_symbols("d", real=True)
     known: dict[Any, Any] = {}
@@ -135,7 +139,7 @@ def forward_with_cse(example: Example) -> Program:
     gradients: dict[Any, dict[int, Any]] = {symbol: {column: sp.Integer(1)} for column, symbol in enumerate(x)}
 
     def gradient(expression: Any) -> dict[int, Any]:
-        partials = {name: expression.diff(name) for name in sorted(expression.free_symbols, key=str)}
+        partials = {name: expression.diff(name) for name in sorted(expression.free_symbols & gradients.keys(), key=str)}
         columns = sorted({column for name in partials for column in gradients[name]})
         return {
             column: sp.Add(*(d * gradients[name][column] for name, d in partials.items() if column in gradients[name]))
@@ -200,7 +204,7 @@ def kinds(expression: Any) -> Iterator[Kind]:
             yield from kinds(argument)
         if isinstance(expression, sp.Max | sp.Min):
             yield from ["arithmetic"] * (len(expression.args) - 1)
-        elif isinstance(expression, _absolute() | sp.sign | sp.floor | sp.ceiling | sp.Heaviside):
+        elif isinstance(expression, _absolute() | sp.Abs | sp.sign | sp.floor | sp.ceiling | sp.Heaviside):
             yield "arithmetic"
         elif expression.func in {getattr(sp, theirs) for theirs in FUNCTIONS.values()}:
             yield "function"

@@ -17,6 +17,7 @@ from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_an
 from accumulus.checking.check import check
 from accumulus.checking.check_report import CheckReport
 from accumulus.elimination.accumulation import Accumulation
+from accumulus.frontends.containers import register
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
@@ -29,6 +30,7 @@ from accumulus.search.plans.plan_files import load_plan, save_plan
 from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:
+    from accumulus import casadi, jax, sympy
     from accumulus.frontends.numpy.assembling import assemble
     from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
@@ -52,21 +54,25 @@ __all__ = [
     "Trace",
     "algebra",
     "assemble",
+    "casadi",
     "check",
     "errors",
     "expressions",
     "gradient",
     "graphs",
     "jacobian",
+    "jax",
     "load_graph",
     "load_plan",
     "map",
     "methods",
     "optimise",
     "plan",
+    "register",
     "save_graph",
     "save_plan",
     "scan",
+    "sympy",
     "trace",
     "value_and_jacobian",
 ]
@@ -79,10 +85,13 @@ _LATER = {
     "LineGraph": "accumulus.theory.graphs.line",
     "algebra": "accumulus.theory.algebra",
     "assemble": "accumulus.frontends.numpy.assembling",
+    "casadi": "accumulus.casadi",
     "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
+    "jax": "accumulus.jax",
     "map": "accumulus.frontends.numpy.mapping",
     "scan": "accumulus.frontends.numpy.scanning",
+    "sympy": "accumulus.sympy",
 }
 
 

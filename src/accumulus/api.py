@@ -19,14 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Unpack
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, unknown_name
+from accumulus.frontends.calls import Restructured
 from accumulus.frontends.location import name_of
 from accumulus.frontends.record import Recording, record
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
-from accumulus.options import Given, Options, shows_options
-from accumulus.programs.argnums import checked_argnums, static_positions
+from accumulus.options import GUARDS, Given, Options, shows_options
+from accumulus.programs.argnums import Selection, arranged, checked_argnums, static_positions
 from accumulus.programs.derivative import Derivative
+from accumulus.programs.forms import Forms, settled, together
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.search.plans.plan import Plan
@@ -38,20 +40,26 @@ __all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_ja
 @shows_options
 def jacobian(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     *,
+    argnames: str | Sequence[str] | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
     **options: Unpack[Given],
 ) -> Derivative:
     """Jacobian of `f`, as a function of the same arguments.
 
     Results are shaped as those of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
-    argument shape), in the same structure; a tuple of them, one for each argument, if `argnums` is a sequence.
+    argument shape), in the same structure; a tuple of them, one for each argument, if there are several; a container of
+    the same kind, where the argument is one.
 
     Args:
-        f: a function of numbers and NumPy arrays that returns a number, an array, or a list, tuple or dict of those.
-        argnums: position or positions of the arguments to differentiate by.
-        static_argnums: positions of numbers that are passed to `f` as they are when it is recorded: sizes, bounds.
+        f: a function of numbers, NumPy arrays, and containers of those (lists, tuples, dicts, data classes, what
+            `accumulus.register` has) that returns the same.
+        argnums: position or positions of the arguments to differentiate by; the first, if no `argnames` are given.
+        argnames: their names, one or several; with both, derivatives by those named come last.
+        static_argnums, static_argnames: positions and names of what is passed to `f` as it is when it is recorded:
+            sizes, bounds.
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
@@ -71,6 +79,11 @@ def jacobian(
             default in float64 only: products in another order may leave the range of float32.
         exact_order: leave the arithmetic of `f` itself as it is written: its values, and all that derivatives take from
             them, are rounded as in `f`, operation by operation. Only what derivatives add is rewritten.
+        guards: what becomes of decisions that `f` takes on values of its arguments (``if x > 0``, ``while``,
+            ``int(x)``, sorting) where they are not recorded as choices: "cases" records `f` for each way in which it
+            decides, when it is met, and has a program for each, which checks by itself that it is the right one;
+            "error" refuses them.
+        most_cases: how many programs there may be for arguments of one shape.
         cache: whether the plan, the rewritten program and the machine code are taken from the cache on disk, if they
             were made before for the same function and options, and stored there if not.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
@@ -83,6 +96,8 @@ def jacobian(
             a wrong kind.
         TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if its recording computes
             something else than `f` does, naming values.
+        TooManyCasesError: if `f` decides in more ways than `most_cases`, naming the lines.
+        CaseError: for a batch, if results have other shapes at some points than at others.
         KeyboardInterrupt: at the first call, for Ctrl-C while the program is prepared; nothing of it is kept.
 
     >>> import numpy as np
@@ -93,15 +108,18 @@ def jacobian(
     >>> jac.batch(np.ones((1000, 2))).shape
     (1000, 2, 2)
     """
-    return Derivative(f, "jacobian", argnums, static_argnums, Options.of(**options))
+    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
+    return Derivative(f, "jacobian", forms, Options.of(**options))
 
 
 @shows_options
 def value_and_jacobian(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     *,
+    argnames: str | Sequence[str] | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
     **options: Unpack[Given],
 ) -> Derivative:
     """Like `jacobian`, but returns the pair (value of f, Jacobian), computed together. Same options.
@@ -110,15 +128,18 @@ def value_and_jacobian(
     >>> float(value), float(slope)
     (9.0, 6.0)
     """
-    return Derivative(f, "value_and_jacobian", argnums, static_argnums, Options.of(**options))
+    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
+    return Derivative(f, "value_and_jacobian", forms, Options.of(**options))
 
 
 @shows_options
 def gradient(
     f: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
+    argnums: int | Sequence[int] | None = None,
     *,
+    argnames: str | Sequence[str] | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
     **options: Unpack[Given],
 ) -> Derivative:
     """Gradient of a function that returns one number: shaped as the argument. Same options as `jacobian`.
@@ -130,26 +151,39 @@ def gradient(
     >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return Derivative(f, "jacobian", argnums, static_argnums, Options.of(**options), scalar=True)
+    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
+    return Derivative(f, "jacobian", forms, Options.of(**options), scalar=True)
 
 
-def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[int] = (), check: bool = True) -> Trace:
+def trace(
+    f: Callable[..., Any],
+    *examples: Any,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    check: bool = True,
+    guards: str = "cases",
+    **keywords: Any,
+) -> Trace:
     """Run `f` once on traced arrays and record what it computes.
 
     Args:
-        f: a function of numbers and NumPy arrays that returns a number, an array, or a list, tuple or dict of those.
-        examples: arguments of the right shapes; the values of numbers do not matter for what is recorded. Strings,
+        f: a function as for `jacobian`.
+        examples: arguments of the right shapes; the values of numbers matter only where `f` decides on them. Strings,
             None, booleans and other objects that are not numbers are passed to `f` as they are.
-        static_argnums: positions of numbers that are passed as they are, too (sizes, loop bounds).
+        static_argnums, static_argnames: positions and names of numbers that are passed as they are, too (sizes, loop
+            bounds).
+        keywords: examples by keyword.
         check: compare the recording with `f` on numbers, at the examples and at two points around them.
+        guards: "cases": where `f` decides on values, the recording is that of the examples, and its compiled programs
+            raise a `CaseError` at points where a decision would be another; "error": decisions are refused.
 
     Returns:
         The recording. What depends on anything but the arguments, such as global variables, is recorded as it was in
         this one run, and stays so.
 
     Raises:
-        TraceError: naming file and line, if `f` does something that cannot be recorded, such as branching on a value;
-            naming values, if the recording computes something else than `f` does.
+        TraceError: naming file and line, if `f` does something that cannot be recorded; naming values, if the recording
+            computes something else than `f` does.
         ArgumentError: if an example is not a number or array of real numbers.
 
     >>> import numpy as np
@@ -157,24 +191,34 @@ def trace(f: Callable[..., Any], *examples: Any, static_argnums: int | Sequence[
     >>> t.tape.operations
     2
     """
-    static = static_positions(static_argnums, len(examples))
-    return Trace(f, record(f, examples, static, check=check))
+    if guards not in GUARDS:
+        raise unknown_name("way of guards", guards, GUARDS)
+    decides = guards == "cases"
+    forms = Forms(f, name_of(f), None, None, static_argnums, static_argnames)
+    call, numbers = forms.of(examples, keywords)
+    if call is not None:
+        return Trace(f, record(settled(call, numbers, check=check), numbers, check=check, decides=decides), call)
+    static = static_positions(forms.static_positions, len(numbers))
+    return Trace(f, record(f, numbers, static, check=check, decides=decides))
 
 
 class Trace:
     """A recorded function: its tape, its graphs, and its compiled programs."""
 
-    def __init__(self, f: Callable[..., Any], recording: Recording) -> None:
+    def __init__(self, f: Callable[..., Any], recording: Recording, call: Restructured | None = None) -> None:
         self.name = name_of(f)
+        self._function, self._call = f, call
         self.recording = recording
         self.tape = recording.tape
-        self._linearizations: dict[tuple[int, ...], Linearization] = {}
+        self._linearizations: dict[Selection, Linearization] = {}
 
-    def linearize(self, argnums: int | Sequence[int] | None = None) -> DifferentiationGraph:
+    def linearize(
+        self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None
+    ) -> DifferentiationGraph:
         """Differentiation graph of all results by the arguments at `argnums`, by default by all numeric ones."""
-        key = self.argnums(argnums)
+        key = self.selection(argnums, argnames)
         if key not in self._linearizations:
-            self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
+            self._linearizations[key] = linearize_arguments(self.recording, key.positions, self.name)
         return self._linearizations[key].graph
 
     def compile(
@@ -209,7 +253,7 @@ class Trace:
         planned = sorted({"method", "iterations", "executor"}.intersection(options))
         if planned:
             raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
-        argnums, linearization = self._linearization_of(plan)
+        selection, linearization = self._linearization_of(plan)
         plan.verify()
         # what was planned under these is rewritten under them
         own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
@@ -218,12 +262,12 @@ class Trace:
             return Program(
                 self.recording,
                 "value_and_jacobian" if values else "jacobian",
-                argnums[0] if len(argnums) == 1 else argnums,
+                selection,
                 preparation,
                 given=(linearization, plan),
             )
 
-    def _linearization_of(self, plan: Plan) -> tuple[tuple[int, ...], Linearization]:
+    def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
         graph = plan.accumulation.graph
         known = list(self._linearizations.items())
@@ -235,9 +279,24 @@ class Trace:
             raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
         return same[0]
 
-    def argnums(self, argnums: int | Sequence[int] | None = None) -> tuple[int, ...]:
-        """Positions of arguments to differentiate by, by default of all numeric ones, checked."""
+    def selection(
+        self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
+    ) -> Selection:
+        """What is differentiated by: by default all numeric arguments, one alone or a tuple of them."""
+        asked: int | str | Sequence[int | str] | None = None
+        if argnums is not None or argnames is not None:
+            asked = together(self._function, argnums, argnames)
+        if self._call is not None:
+            if asked is None:
+                places = [*range(len(self._call.positional)), *self._call.keywords]
+                asked = [place for place in places if self._call.place_of(place)[1]]
+            return arranged(self._call, _alone(asked), self.name)
         shapes = self.recording.argument_shapes
-        if argnums is None:
-            return tuple(k for k, shape in enumerate(shapes) if shape is not None)
-        return checked_argnums(argnums, shapes, self.name)
+        if asked is None:
+            asked = [k for k, shape in enumerate(shapes) if shape is not None]
+        return checked_argnums(_alone(asked), shapes, self.name)
+
+
+def _alone(asked: Any) -> Any:
+    """The only one of several; all that is asked, where it is not a sequence of one."""
+    return asked[0] if isinstance(asked, list | tuple) and len(asked) == 1 else asked

@@ -13,7 +13,9 @@ __all__ = [
     "AccumulusError",
     "ArgumentError",
     "CacheWarning",
+    "CaseError",
     "CompileError",
+    "EndlessRecordingError",
     "ExecutorWarning",
     "ExpressionError",
     "GraphError",
@@ -24,6 +26,7 @@ __all__ = [
     "RewritingWarning",
     "SizeError",
     "TimeLimitWarning",
+    "TooManyCasesError",
     "TraceError",
     "UnknownNameError",
     "VerificationError",
@@ -45,6 +48,18 @@ class TraceError(AccumulusError, TypeError):
 
 class MismatchError(TraceError):
     """A recording computes something else than its function; names both values and the likely reason."""
+
+
+class EndlessRecordingError(TraceError):
+    """A recording does not end, or grows beyond all bounds: a loop or a recursion on values; names file and line."""
+
+
+class CaseError(AccumulusError, ValueError):
+    """A recording that decides on values is used where it does not hold, or for results that depend on the case."""
+
+
+class TooManyCasesError(CaseError):
+    """A function decides in too many ways for a program each; names the lines whose decisions multiply them."""
 
 
 class GraphError(AccumulusError, ValueError):

@@ -25,6 +25,7 @@ from accumulus.targets import DTYPES, check_target
 __all__ = [
     "EFFORTS",
     "FORMATS",
+    "GUARDS",
     "OF_PLANS",
     "Effort",
     "Given",
@@ -40,6 +41,8 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
+#: What becomes of decisions on values: a program for each case, or an error.
+GUARDS: Final = ("cases", "error")
 #: The options that decide which plan is found. The others concern progress, the cache, and the compiled program.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
 
@@ -80,6 +83,8 @@ class Options:
     check: bool = True
     optimise: bool | None = None
     exact_order: bool = False
+    guards: str = "cases"
+    most_cases: int = 64
 
     def __post_init__(self) -> None:
         check_method(self.method)
@@ -110,6 +115,11 @@ class Options:
             raise ArgumentError(f"check is {self.check!r}; expected True or False")
         if self.optimise not in (True, False, None):
             raise ArgumentError(f"optimise is {self.optimise!r}; expected True, False or None")
+        if self.guards not in GUARDS:
+            raise unknown_name("way of guards", self.guards, GUARDS)
+        _check_whole("most_cases", self.most_cases)
+        if self.most_cases < 1:
+            raise ArgumentError(f"most_cases is {self.most_cases!r}; expected at least 1")
 
     @classmethod
     def of(cls, **given: Any) -> Options:
@@ -187,6 +197,8 @@ class Given(TypedDict, total=False):
     check: bool
     optimise: bool | None
     exact_order: bool
+    guards: str
+    most_cases: int
 
 
 def shows_options(function: F) -> F:

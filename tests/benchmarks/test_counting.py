@@ -151,11 +151,11 @@ def test_a_process_of_its_own_counts_the_same():
 
 def test_casadi_counts_its_instructions():
     ca = pytest.importorskip("casadi")
-    from peers.casadi_functions import Symbolic, _kinds, _tally
+    from peers.casadi_functions import Symbolic, _kinds, tally_of
 
     a, b = ca.SX.sym("a"), ca.SX.sym("b")
     results = [a**2 + 2 * b, 1 / a, ca.sqrt(b) / a, -a, ca.sin(a) * a**1.5, ca.fmax(a, b)]
-    tally = _tally(ca.Function("f", [a, b], results))
+    tally = tally_of(ca.Function("f", [a, b], results))
     assert tally.kinds == {"arithmetic": 5, "division": 2, "root": 1, "sign": 1, "function": 2}
 
     symbolic = Symbolic.of(SUITE["vehicle"])

@@ -100,7 +100,7 @@ class Counter:
     (lambda: swallowed, "np.sin instead"), (lambda: other_type, "test of types"), (Counter, "returns something else"),
 ])  # fmt: skip
 def test_a_recording_that_is_wrong_at_once_is_the_only_finding(make, why):
-    report = acc.check(make(), X)
+    report = acc.check(make(), X, guards="error")
     assert not report.passed
     assert len(report.findings) == 1
     assert why in report.findings[0].reason.replace("\n", " ")
@@ -176,7 +176,7 @@ def test_reports_are_data():
 
 def test_bad_input_is_a_typed_error():
     with pytest.raises(TraceError, match=r"np\.where"):
-        acc.check(lambda x: x if x[0] > 0 else -x, X)
+        acc.check(lambda x: x if x[0] > 0 else -x, X, guards="error")
     with pytest.raises(UnknownNameError, match="speed"):
         acc.check(filled, X, speed=1)
     with pytest.raises(ArgumentError, match="points is -1"):
@@ -215,3 +215,30 @@ def test_entries_have_names(problem):
     ]
     assert flat((np.eye(2), 3.0)).tolist() == [1.0, 0.0, 0.0, 1.0, 3.0]
     assert isinstance(checked.program.tape, Tape)
+
+
+def test_cases_and_their_borders_are_checked():
+    def switched(x):
+        y = x[0]
+        while y > 1.0:
+            y = y * 0.5
+        return np.array([y * x[1], x[1] ** 2])
+
+    report = acc.check(switched, np.array([2.5, 1.5]), points=6)
+    assert report.passed, report
+    assert report.cases > 2
+    assert f"in {report.cases} cases" in str(report)
+    compared = {finding.name: finding.compared for finding in report.findings}
+    assert compared["Jacobian, differences"] > 4 * 8
+
+
+def test_a_case_that_is_recorded_wrongly_is_found():
+    def random_in_one_case(x):
+        scale = 1.0
+        while x[0] * scale < 0:
+            scale = -scale * np.random.default_rng().uniform(1.0, 2.0)
+        return x * scale
+
+    report = acc.check(random_in_one_case, np.array([2.5, 1.5]), points=3)
+    assert not report.passed
+    assert any("draws random numbers" in finding.reason for finding in report.findings)

@@ -6,7 +6,7 @@ import copy
 import functools
 import pickle
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -206,14 +206,131 @@ def test_what_the_function_changes_itself_is_its_own():
     assert jac.compile(X) is program
 
 
-def test_large_arrays_are_watched_by_identity():
-    weights = np.ones(LARGEST)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_arrays_are_watched_by_identity_and_some_entries(order):
+    weights = np.ones((64, LARGEST // 64), order=order)
     holder = SimpleNamespace(weights=weights)
     captured = Captured(lambda x: holder.weights[0] * x)
-    weights[0] = 2.0
     assert captured.is_current()
+    weights *= 2.0
+    assert not captured.is_current()
+    captured = Captured(lambda x: holder.weights[0] * x)
     holder.weights = weights.copy()
     assert not captured.is_current()
+
+
+def test_what_cannot_be_watched_is_in_the_report():
+    weights, small = np.ones(LARGEST), np.ones(3)
+    jac = acc.jacobian(lambda x: weights[:2] * small[0] * x)
+    assert slope(jac) == 1.0
+    assert jac.report().unwatched == ("weights, an array of 32,768 bytes: of some entries changes are seen",)
+    assert "not watched" in str(jac.report())
+    assert "weights, an array of 32,768 bytes" in str(jac.report())
+    weights[:] = 3.0
+    assert slope(jac) == 3.0
+    watched = acc.jacobian(lambda x: small[0] * x)
+    assert slope(watched) == 1.0
+    assert watched.report().unwatched == ()
+    many = [float(k) for k in range(300)]
+    long = acc.jacobian(lambda x: sum(many) * x)
+    slope(long)
+    (said,) = long.report().unwatched
+    assert said.startswith("variables beyond 200")
+
+
+def test_sets_tables_and_sparse_matrices_are_watched():
+    names = {"a"}
+    jac = acc.jacobian(lambda x: (2.0 if "b" in names else 1.0) * x, time_limit=0.0)
+    assert slope(jac) == 1.0
+    names.add("b")
+    assert slope(jac) == 2.0
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.csr_array(np.eye(2))
+    captured = Captured(lambda x: matrix @ x)
+    assert captured.is_current()
+    matrix.data[0] = 3.0
+    assert not captured.is_current()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"k": [2.0, np.nan], "label": ["a", "b"]})
+    jac = acc.jacobian(lambda x: frame["k"][0] * x, time_limit=0.0)
+    first = jac.compile(X)
+    assert jac.compile(X) is first
+    frame.loc[0, "k"] = 4.0
+    assert slope(jac) == 4.0
+
+
+def test_attributes_that_code_asks_for_all_together_are_watched():
+    @dataclass
+    class Rates:
+        fast: float = 2.0
+        slow: float = 1.0
+
+    @dataclass(slots=True)
+    class Narrow:
+        fast: float = 2.0
+
+    for rates in (Rates(), Narrow()):
+        jac = acc.jacobian(lambda x, rates=rates: sum(asdict(rates).values()) * x, time_limit=0.0)
+        before = slope(jac)
+        rates.fast = 5.0
+        assert slope(jac) == before + 3.0
+    held = Rates()
+    name = "slow"
+    jac = acc.jacobian(lambda x: getattr(held, name) * vars(held)["fast"] * x, time_limit=0.0)
+    assert slope(jac) == 2.0
+    held.slow = 3.0
+    assert slope(jac) == 6.0
+
+
+def test_methods_and_properties_that_are_replaced_are_watched():
+    class Gain:
+        k = 2.0
+
+        def force(self, x):
+            return self.double * x
+
+        @property
+        def double(self):
+            return self.k * self.scale()
+
+        @staticmethod
+        def scale():
+            return 1.0
+
+    jac = acc.jacobian(Gain().force, time_limit=0.0)
+    assert slope(jac) == 2.0
+    Gain.scale = staticmethod(lambda: 3.0)
+    assert slope(jac) == 6.0
+    Gain.double = property(lambda self: 7.0)
+    assert slope(jac) == 7.0
+    Gain.force = lambda self, x: x
+    assert slope(acc.jacobian(Gain().force, time_limit=0.0)) == 1.0
+
+
+def test_what_arguments_hold_beside_numbers_is_watched():
+    class Law:
+        power = 2
+
+    @dataclass
+    class Spring:
+        k: float
+        law: Law
+
+        def force(self, x):
+            return factor * self.k * x**self.law.power
+
+    law = Law()
+    jac = acc.jacobian(lambda x, spring: spring.force(x), time_limit=0.0)
+    assert [jac(3.0, Spring(1.0, law)) for _ in range(2)] == [12.0, 12.0]
+    law.power = 1
+    assert [jac(3.0, Spring(1.0, law)) for _ in range(2)] == [2.0, 2.0]
+    globals()["factor"] = 4.0
+    try:
+        assert jac(3.0, Spring(1.0, law)) == 4.0
+        Spring.force = lambda self, x: 5.0 * x
+        assert jac(3.0, Spring(1.0, law)) == 5.0
+    finally:
+        globals()["factor"] = 2.0
 
 
 def test_an_equal_array_in_its_place_is_watched_from_then_on():

@@ -23,8 +23,16 @@ def array(*shape: int) -> st.SearchStrategy[np.ndarray]:
     return arrays(np.float64, shape, elements=ENTRIES, fill=st.nothing())
 
 
+#: Functions that are decided at the given point: see test_ordering.py.
+DECIDED = (
+    "argmax argmin argpartition argsort argwhere bincount compress digitize extract flatnonzero lexsort nonzero "
+    "partition searchsorted sort unique"
+)
+
+
 def test_every_function_has_a_case():
-    assert set(supported()) == set(CASES)
+    decided = {f"np.{name}" for name in DECIDED.split()}
+    assert {name for name in supported() if name.startswith("np.")} - decided == set(CASES)
 
 
 @pytest.mark.parametrize("source", SOURCES)

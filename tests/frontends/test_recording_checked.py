@@ -102,17 +102,17 @@ WRONG: list[tuple[Callable[[], Callable[..., Any]], str]] = [
 @pytest.mark.parametrize(("make", "said"), WRONG)
 def test_a_recording_that_is_not_its_function_is_refused(use, make, said):
     with pytest.raises(TraceError, match=said):
-        use(make())(POINT)
+        use(make(), guards="error")(POINT)
     with pytest.raises(TraceError, match=said):
-        use(make()).batch(np.stack([POINT, POINT + 1.0]))
+        use(make(), guards="error").batch(np.stack([POINT, POINT + 1.0]))
     with pytest.raises(TraceError, match=said):
-        acc.trace(make(), POINT)
+        acc.trace(make(), POINT, guards="error")
 
 
 @pytest.mark.parametrize("f", [swallowed, swallowed_everything, swallowed_decision])
 def test_a_swallowed_error_is_raised_where_nothing_is_checked(f):
     with pytest.raises(TraceError, match="depends on the arguments") as caught:
-        acc.jacobian(f, check=False)(POINT)
+        acc.jacobian(f, check=False, guards="error")(POINT)
     assert "caught this error while it was recorded" in caught.value.__notes__[0]
 
 
@@ -123,7 +123,7 @@ def test_a_swallowed_error_is_raised_where_nothing_can_be_compared():
         return np.linalg.solve(np.outer(x, x), x)
 
     with pytest.raises(TraceError, match=r"math\.sin"):
-        acc.trace(f, np.array([np.nan, 1.0]))
+        acc.trace(f, np.array([np.nan, 1.0]), guards="error")
 
 
 def test_a_swallowed_error_is_told_when_the_function_raises_its_own():
@@ -135,7 +135,7 @@ def test_a_swallowed_error_is_told_when_the_function_raises_its_own():
         return x
 
     with pytest.raises(RuntimeError, match="no sine") as caught:
-        acc.jacobian(f)(POINT)
+        acc.jacobian(f, guards="error")(POINT)
     assert any("np.sin instead" in note for note in caught.value.__notes__)
 
 
@@ -212,7 +212,7 @@ def test_points_around_show_what_the_given_one_hides():
             return x * x[0]
 
     with pytest.raises(TraceError, match="caught this error"):
-        acc.trace(f, np.zeros(2))
+        acc.trace(f, np.zeros(2), guards="error")
 
 
 def test_a_function_may_refuse_points_around():

@@ -1,4 +1,4 @@
-"""Keyword arguments go to their places, with the defaults before them, or are refused with what to write."""
+"""Keyword arguments go to their places, with the defaults before them; names say what is differentiated by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.signature import positional
+from accumulus.frontends.signature import placed
 
 X = np.array([0.5, 1.25])
 
@@ -31,7 +31,7 @@ def spring(x, k=2.0, shift=1.0, *, damping=0.0):
 def test_keywords_are_arguments_in_their_places(arguments, keywords, expected):
     jac = acc.jacobian(spring)
     np.testing.assert_allclose(jac(*arguments, **keywords), np.diag(expected), rtol=1e-15)
-    assert jac.compile(*arguments, **keywords) is jac.compile(*positional(spring, arguments, keywords, "spring"))
+    assert jac.compile(*arguments, **keywords) is jac.compile(*placed(spring, arguments, keywords, "spring")[0])
 
 
 def test_keywords_are_differentiated_by_their_places():
@@ -68,7 +68,7 @@ class Model:
 def test_methods_and_partials_have_signatures():
     assert acc.jacobian(Model().force)(X, k=3.0)[0, 0] == 3.0
     assert acc.jacobian(functools.partial(Model.force, Model()))(X, k=3.0)[1, 1] == 3.0
-    assert positional(lambda *x: ..., [1.0, 2.0], {}, "f") == (1.0, 2.0)
+    assert placed(lambda *x: ..., [1.0, 2.0], {}, "f") == ((1.0, 2.0), {})
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,14 @@ def test_methods_and_partials_have_signatures():
         ),
         (lambda: acc.jacobian(spring)(k=1.0), "missing a required argument: 'x'"),
         (lambda: acc.jacobian(spring)(X, x=X), "multiple values for argument 'x'"),
-        (lambda: acc.jacobian(spring)(X, damping=1.0), r"lambda x, damping: spring\(x, damping=damping\)"),
-        (lambda: acc.jacobian(lambda x, **more: x)(X, k=1.0), "k is an argument of <lambda> by keyword only"),
         (lambda: acc.jacobian(spring).batch(X[None], speed=1.0), "unexpected keyword argument 'speed'"),
-        (lambda: acc.jacobian(np.add)(X, k=1.0), "do not fit|no signature"),
-        (lambda: acc.jacobian(spring)(X, k=[1.0, 2.0]), r"np\.array"),
-        (lambda: acc.jacobian(spring)({"x": 1.0}), "dict"),
+        (lambda: acc.jacobian(spring)(X, k={1.0, 2.0}), r"argument 1 \(k\) is a set of numbers.*np\.array"),
+        (lambda: acc.jacobian(spring)(X, k=[{1.0, 2.0}]), r"argument 1 \(k\)\[0\] is a set of numbers"),
+        (lambda: acc.jacobian(spring, argnames="speed"), "argnames names 'speed'; the arguments of the function are x"),
+        (lambda: acc.jacobian(spring, static_argnames=["speed"]), "static_argnames names 'speed'"),
+        (lambda: acc.jacobian(spring, argnames=1), "argnames is 1; expected the name"),
+        (lambda: acc.jacobian(spring, argnums=1, argnames="k")(X), "expected each argument once"),
+        (lambda: acc.jacobian(lambda x, **more: x, argnames="k")(X), "k was not given"),
     ],
 )
 def test_what_does_not_fit_is_a_typed_error(call, said):

@@ -58,7 +58,7 @@ ROUNDING = {
 @pytest.mark.parametrize("name", ROUNDING)
 def test_what_numpy_would_round_is_refused(name):
     with pytest.raises(TraceError, match=r"float64|integers|number"):
-        acc.trace(ROUNDING[name], POINT)
+        acc.trace(ROUNDING[name], POINT, guards="error")
 
 
 LEFT_AS_THEY_ARE = {

@@ -114,7 +114,7 @@ WRONG = {
     "complex": np.array([1j, 2.0]),
     "text": np.array(["1", "2"]),
     "objects": np.array([1, None]),
-    "list": [1.0, 2.0],
+    "set": {1.0, 2.0},
     "times": np.array([1, 2], "M8[s]"),
 }
 
@@ -124,7 +124,7 @@ WRONG = {
 def test_the_same_arguments_are_refused_at_every_call(kind, target):
     wrong, y = WRONG[kind], np.array([1.0, 2.0])
     jac = acc.jacobian(quadratic, argnums=1, effort="fast", target=target)
-    many = wrong if isinstance(wrong, list | np.matrix) else np.stack([wrong, wrong])
+    many = wrong if isinstance(wrong, set | np.matrix) else np.stack([wrong, wrong])
     if kind in ("masked", "subclass", "records"):
         many = many.view(type(wrong))
     calls = (
@@ -245,4 +245,4 @@ def test_values_of_nonzeros_are_those_of_the_matrices_at_every_call(target):
     for result, before in found:
         np.testing.assert_array_equal(result, before)
     with pytest.raises(ArgumentError, match="argument 1"):
-        jac.nonzeros(1.0, [1.0, 2.0, 3.0], "one")
+        jac.nonzeros(1.0, {1.0, 2.0, 3.0}, "one")

@@ -12,6 +12,7 @@ import accumulus as acc
 from accumulus.deadline import Deadline
 from accumulus.options import Options
 from accumulus.programs import program as programs
+from accumulus.programs.argnums import Selection
 from accumulus.programs.preparation import Preparation
 from accumulus.progress import Progress, ProgressLine
 
@@ -103,7 +104,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     monkeypatch.setattr(programs, "emit", emitted)
     monkeypatch.setattr(programs, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
-    programs.Program(trace.recording, "jacobian", 0, made)
+    programs.Program(trace.recording, "jacobian", Selection.of(0), made)
     assert left == {"plan": 4.0, "optimise": 5.0}
 
 

@@ -426,7 +426,7 @@ def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeyp
     monkeypatch.setattr(callees, "vector_symbol", lambda *_: None)
     monkeypatch.setattr(callees, "VECTOR_FUNCTIONS", {})
     tape = Tape(2)
-    rows = [row for row in OPERATIONS if row.llvm.startswith("@")]
+    rows = [row for row in OPERATIONS if row.llvm.startswith("@") and "order" not in row.arguments]
     tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]
     X = np.random.default_rng(0).uniform(0.1, 0.9, (7, 2))
     kernel = LLVMKernel(tape, whole(len(rows)), "float64", variant=base("float64"))

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Unpack
 
 import numpy as np
 
 from accumulus.api import Trace
+from accumulus.checking.cases import at_borders, by_case, merged
 from accumulus.checking.check_report import CheckReport, Finding
 from accumulus.checking.comparisons import compare_programs, compare_slopes
 from accumulus.checking.flat_problem import FlatProblem
 from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.location import name_of
 from accumulus.frontends.points import as_numpy, as_reals, moved
-from accumulus.frontends.record import record
+from accumulus.frontends.record import Recording, record
 from accumulus.options import OF_PLANS, Given, Options, shows_options
 from accumulus.programs.argnums import static_positions
+from accumulus.programs.forms import Forms, settled
 from accumulus.search.find import plan
 
 __all__ = ["check"]
@@ -26,7 +28,7 @@ __all__ = ["check"]
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
-OWN: Final = ("check", "sparse", "target")
+OWN: Final = ("check", "sparse", "target", "guards", "most_cases")
 
 
 @shows_options
@@ -34,7 +36,10 @@ def check(
     f: Callable[..., Any],
     *arguments: Any,
     argnums: int | Sequence[int] | None = None,
+    argnames: str | Sequence[str] | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    keywords: Mapping[str, Any] | None = None,
     points: int = 20,
     **options: Unpack[Given],
 ) -> CheckReport:
@@ -44,12 +49,14 @@ def check(
     recording in NumPy; of batches with those of single points; of the target "numpy" with "llvm"; sparse with dense
     ones; Jacobians with complex steps, where `f` takes complex numbers and is analytic, and with central differences.
     What may differ is what rounding explains, by running error bounds; of differences, what their error estimates say.
+    Where `f` decides on values, each case is compared at its own points, and on both sides of borders between them.
 
     Args:
         f: a function as for `accumulus.jacobian`.
         arguments: where to begin; the other points are around, and the same scaled by -1, 0.1 and 10.
-        argnums: position or positions of the arguments to differentiate by; all numeric ones by default.
-        static_argnums: positions of numbers that are passed to `f` as they are.
+        argnums, argnames: positions and names of the arguments to differentiate by; all numeric ones by default.
+        static_argnums, static_argnames: of numbers that are passed to `f` as they are.
+        keywords: arguments by keyword.
         points: at how many points around the given one.
         options: as for `accumulus.jacobian`, of the derivative that is checked.
 
@@ -67,31 +74,67 @@ def check(
     if isinstance(points, bool) or not isinstance(points, int) or points < 0:
         raise ArgumentError(f"points is {points!r}; expected a whole number of at least 0")
     chosen = Options.of(**options)
-    static = static_positions(static_argnums, len(arguments))
     name = name_of(f)
+    forms = Forms(f, name, None, None, static_argnums, static_argnames)
+    call, numbers = forms.of(arguments, keywords or {})
+    function = settled(f if call is None else call, numbers, check=True)
+    static = static_positions(forms.static_positions if call is None else (), len(numbers))
     try:
-        recording = record(f, arguments, static, check=True)
+        recording = record(function, numbers, static, check=True, decides=chosen.guards == "cases")
     except MismatchError as error:
         finding = Finding("recording, function", 1, 1, math.inf, math.nan, "at its first use", str(error))
         return CheckReport(name, (finding,), 1, 0)
-    trace = Trace(f, recording)
-    graph = trace.linearize(argnums)
+    positions = Trace(f, recording, call).selection(argnums, argnames).positions
+    tried = list(_points(numbers, recording.argument_shapes, points))
+    cases = [(recording, tried)]
+    findings: list[Finding] = []
+    if recording.guards:
+
+        def again(point: Sequence[Any]) -> Recording:
+            try:
+                return record(function, point, static, check=True, decides=True)
+            except MismatchError as error:
+                at = "at its first use in a further case"
+                findings.append(Finding("recording, function", 1, 1, math.inf, math.nan, at, str(error)))
+                raise
+
+        cases = by_case([recording], tried, again)
+        tried += at_borders(cases)
+        cases = by_case([known for known, _ in cases], tried, again)
+    compared = 0
+    for case, members in cases:
+        if members:
+            found, usable = _findings(function, case, members, positions, chosen, options)
+            findings += found
+            compared += usable
+    return CheckReport(name, merged(findings), len(tried), len(tried) - compared, len(cases))
+
+
+def _findings(
+    function: Callable[..., Any],
+    recording: Recording,
+    tried: Sequence[Sequence[Any]],
+    positions: tuple[int, ...],
+    chosen: Options,
+    options: Given,
+) -> tuple[list[Finding], int]:
+    """What is found at points of one case, and at how many of them the function has values."""
+    trace = Trace(function, recording)
+    graph = trace.linearize(positions)
     found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
     rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
     dense = trace.compile(found, chosen.target, values=True, **rest)
-    problem = FlatProblem(f, recording, dense, trace.argnums(argnums))
-    tried = list(_points(arguments, recording.argument_shapes, points))
+    problem = FlatProblem(function, recording, dense, positions)
     outcomes = [problem.values(point) for point in tried]
     usable = [(point, values) for point, values in zip(tried, outcomes, strict=True) if values is not None]
-    findings: list[Finding] = []
-    if usable:
-        others = {
-            "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
-            "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
-        }
-        findings += compare_programs(problem, [point for point, _ in usable], [values for _, values in usable], others)
-        findings += compare_slopes(problem, [point for point, _ in usable])
-    return CheckReport(name, tuple(findings), len(tried), len(tried) - len(usable))
+    if not usable:
+        return [], 0
+    others = {
+        "target numpy, compiled code": trace.compile(found, "numpy", values=True, **rest),
+        "sparse, dense": trace.compile(found, chosen.target, "csr", values=True, **rest),
+    }
+    points, values = [point for point, _ in usable], [values for _, values in usable]
+    return [*compare_programs(problem, points, values, others), *compare_slopes(problem, points)], len(usable)
 
 
 def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:

@@ -84,12 +84,14 @@ class CheckReport:
         findings: one for each comparison.
         points: arguments at which the function was tried.
         skipped: those of them at which it raised, or returned no real numbers.
+        cases: in how many ways it decides on values there.
     """
 
     name: str
     findings: tuple[Finding, ...]
     points: int
     skipped: int
+    cases: int = 1
 
     @property
     def passed(self) -> bool:
@@ -106,7 +108,7 @@ class CheckReport:
         from rich.text import Text
 
         title = f"{self.name}: {'passed' if self.passed else 'FAILED'}"
-        tried = f"Tried at {counted(self.points, 'point')}"
+        tried = f"Tried at {counted(self.points, 'point')}" + (f" in {self.cases} cases" if self.cases > 1 else "")
         tried += f", of which {amount(self.skipped)} gave no real numbers." if self.skipped else "."
         rows = [
             (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.agreement import run
+from accumulus.frontends.agreement import run, where_it_holds
 from accumulus.frontends.location import argument_name
 from accumulus.frontends.points import as_inputs
 from accumulus.frontends.record import Recording
@@ -62,7 +62,9 @@ class FlatProblem:
         return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
 
     def values(self, point: Point) -> Floats | None:
-        """Values of the function; None if it has none there."""
+        """Values of the function; None if it has none there, or where it decides otherwise than in the recording."""
+        if not where_it_holds(self.recording, self.inputs([point]))[0]:
+            return None
         try:
             outcome = run(self.function, point)
         except Exception:
@@ -81,8 +83,9 @@ class FlatProblem:
         """What the program's tape gives in NumPy, and bounds on rounding, of shape (entries, points)."""
         values, bounds = evaluate_with_bounds(self.program.tape, list(np.ascontiguousarray(self.inputs(points).T)))
         parts = []
+        segments = self.program.kernel.segments[: -1 if self.recording.guards else None]
         for source in (values, bounds):
-            for segment in self.program.kernel.segments:
+            for segment in segments:
                 part = np.zeros((segment.length, len(points)))
                 part[list(segment.positions)] = source[list(segment.outputs)]
                 parts.append(part)

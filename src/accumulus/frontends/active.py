@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from accumulus.errors import TraceError
 from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
@@ -58,6 +58,12 @@ class _Active(threading.local):
     #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
     #: and so may the user's code.
     refusal: tuple[TraceError, tuple[str, int] | None] | None = None
+    #: What decisions on values are answered by (`accumulus.frontends.decisions.Decisions`); None if they are refused.
+    decisions: Any = None
+    #: Branches that are recorded beside others: in one, no decision can be kept.
+    merging: int = 0
+    #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
+    trying: int = 0
 
 
 ACTIVE: Final = _Active()
@@ -65,7 +71,12 @@ ACTIVE: Final = _Active()
 
 @contextmanager
 def recording_on(
-    tape: Tape | None, place: Callable[[], Place | None] = user_place, *, unrolls: bool = True, in_body: bool = False
+    tape: Tape | None,
+    place: Callable[[], Place | None] = user_place,
+    *,
+    unrolls: bool = True,
+    in_body: bool = False,
+    decisions: Any = None,
 ) -> Iterator[None]:
     """Let this thread record on `tape`, or not record if it is None.
 
@@ -73,11 +84,14 @@ def recording_on(
         place: says where the recorded code stands.
         unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
         in_body: whether it is one instance of what is repeated, which `TooLongError` ends if its arrays are long.
+        decisions: what decisions on values are answered by, if they are; in a body, as around it.
     """
     before = vars(ACTIVE).copy()
     vars(ACTIVE).update(
         tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body
     )
+    if not in_body:
+        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0)
     try:
         yield
     finally:
@@ -116,10 +130,10 @@ def check_constants(count: int) -> None:
         check_length(count)
 
 
-def refuse(message: str) -> TraceError:
+def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
     """The error that names the user's line, quotes it and says `message`."""
     place = ACTIVE.place()
-    error = TraceError(message if place is None else f"{place}{message}")
+    error = kind(message if place is None else f"{place}{message}")
     ACTIVE.refusal = error, None if place is None else (place.file, place.line)
     return error
 

@@ -5,7 +5,8 @@ traced values raise, asked for a type, drew a random number, read what it had ch
 at `1 + len(REACHES)` points, and the recording has to give the same values: to a few units in the last place, or where
 it does not, as far apart as rounding explains, and no further (`accumulus.tape.error_bounds`).
 
-What cannot be compared is left out: points around the given one at which the function raises; numerical exceptions at
+What cannot be compared is left out: points around the given one at which the function raises, or where decisions on
+values would be others than those that were recorded, or rounding may turn one; numerical exceptions at
 the given one, such as for a singular matrix; entries that are not finite, one by one. The recording may be finite where
 the function is not, since a factor of a literal zero is assumed to be finite.
 """
@@ -33,7 +34,7 @@ from accumulus.tape.tape import Tape
 if TYPE_CHECKING:
     from accumulus.frontends.record import Recording
 
-__all__ = ["Agreement", "Outcome", "compare", "run", "verify"]
+__all__ = ["Agreement", "Outcome", "compare", "outputs_at", "run", "verify", "where_it_holds"]
 
 #: How far from the given arguments the function is tried, relative to them.
 REACHES: Final = (0.01, 0.5)
@@ -155,18 +156,11 @@ def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: 
 
     Args:
         inputs: of shape (points, inputs).
-        expected: of shape (outputs, points).
+        expected: of shape (outputs, points), of the first outputs; those behind are guards.
         rounding: what the expected values may be off by themselves.
     """
-    values = np.empty(expected.shape)
-    if not isinstance(tape, BlockTape):
-        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
-            row[:] = value
-    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
-        values[:] = tape.evaluate(inputs.T)
-    else:
-        for k, point in enumerate(inputs):
-            values[:, k] = tape.evaluate(point)
+    results = len(expected)
+    values = outputs_at(tape, inputs)[:results]
     with np.errstate(all="ignore"):
         allowed = CLOSE * np.abs(expected)
         allowed += rounding
@@ -184,13 +178,37 @@ def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: 
             _, bounds = blocks_with_bounds(tape, columns)
         else:
             _, bounds = evaluate_with_bounds(tape, columns)
-        allowed = allowed + bounds
+        uncertain = (bounds[results:] > 0).any(axis=0)
+        allowed = allowed + bounds[:results]
         agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
         differs = np.isfinite(apart) & (apart > allowed)
         # an entry that is a number wherever the function runs, and never one in the recording
         never = ~agrees.any(axis=1, keepdims=True)
         differs |= never & np.isfinite(expected) & ~np.isfinite(values)
+        differs &= ~uncertain
     return Agreement(values, expected, allowed, agrees, differs)
+
+
+def outputs_at(tape: Tape | BlockTape, inputs: Floats) -> Floats:
+    """All outputs of a tape at points of shape (points, inputs), as (outputs, points)."""
+    values = np.empty((len(tape.outputs), len(inputs)))
+    if not isinstance(tape, BlockTape):
+        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
+            row[:] = value
+    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+        values[:] = tape.evaluate(inputs.T)
+    else:
+        for k, point in enumerate(inputs):
+            values[:, k] = tape.evaluate(point)
+    return values
+
+
+def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
+    """At which points, of shape (points, inputs), all guards of a recording hold."""
+    if not recording.guards:
+        return np.ones(len(inputs), bool)
+    guards = outputs_at(recording.tape, inputs)[-len(recording.guards) :]
+    return np.asarray(guards.all(axis=0))
 
 
 def verify(
@@ -216,10 +234,18 @@ def verify(
     generator = Spread()
     points = [as_reals(arguments, shapes)]
     points += [moved(points[0], shapes, reach, generator) for reach in REACHES]
+    holds = where_it_holds(recording, np.stack([as_inputs(point, shapes) for point in points]))
     tried: list[tuple[Sequence[Any], Outcome]] = []
     for position, point in enumerate(points):
+        if not holds[position]:
+            continue
         try:
-            outcome = run(function, point)
+            try:
+                outcome = run(function, point)
+            except (TypeError, IndexError):
+                if position or not recording.guards:
+                    raise
+                outcome = run(function, arguments)  # what is an index has to be a whole number of Python's
         except Exception as error:
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
@@ -276,7 +302,9 @@ def _reason(swallowed: TraceError | None, repeats: bool = True) -> str:
         )
     return (
         " Usual reasons: an exception that it catches, a test of types (isinstance, type(x) is …), a global or an "
-        "attribute that changed, an entry of np.empty that is never set. check=False leaves this comparison out."
+        "attribute that changed, an entry of np.empty that is never set, the sign of an eigenvector or of a singular "
+        "vector, which LAPACK leaves to chance (vectors * np.sign(vectors[-1]) does not). check=False leaves this "
+        "comparison out."
     )
 
 

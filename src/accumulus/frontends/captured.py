@@ -2,13 +2,14 @@
 
 Watched are the variables that its code can reach by name: closure cells, defaults, the global variables that its code
 names, attributes that its code names of objects among these and of what a method is bound to, entries of lists and
-dicts; and the same of the user's functions among all of them. Their identities are compared, of small arrays the
-contents, too: some 0.1 µs and 50 ns a variable, and nothing where there is none.
+dicts; and the same of the user's functions among all of them. Their identities are compared, of small arrays, sets and
+tables the contents, of large arrays some entries: some 0.1 µs and 50 ns a variable, and nothing where there is none.
 
 What the function changes itself while it is recorded is its own affair, and not watched.
 
-Not seen are: large arrays that are changed in place (`LARGEST`); variables beyond the first `MOST`; what is reached
-otherwise than by name, as in a file or by ``globals()``; and what belongs to array libraries or the standard library.
+Not seen are: changes of large arrays (`LARGEST`) between the entries that are compared, and variables beyond the first
+`MOST`, of which `unwatched` tells; what is reached otherwise than by name, as in a file or by ``globals()``; and what
+belongs to array libraries or the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,6 +37,10 @@ __all__ = ["Captured", "is_changeable"]
 #: Bytes of the largest array whose contents are compared, and the most variables that are watched.
 LARGEST: Final = 4096
 MOST: Final = 200
+#: Entries of larger arrays that are compared, spread over each axis.
+SAMPLED: Final = 64
+#: Functions by which code reaches all attributes of an object, or some whose names are not in the code.
+_ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
 #: What reading a variable raises that is no longer there.
 _GONE: Final = (AttributeError, LookupError, ValueError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -41,8 +54,9 @@ class Variable(NamedTuple):
     name: Any
     #: What it was.
     value: Any
-    #: The bytes of a small array, which can be changed in place.
-    contents: bytes | None
+    #: What is in an object that can be changed in place, and how to look; None if there is nothing to see.
+    contents: object
+    look: Callable[[Any], object] | None
     #: What is compared where another object has taken its place; None if nothing will do.
     summary: object
 
@@ -50,19 +64,19 @@ class Variable(NamedTuple):
     def of(cls, read: Callable[[Any], Any], name: Any) -> Variable:
         """The variable as it is now."""
         value = read(name)
-        contents = None
+        look = _look_of(value)
+        contents = None if look is None else look(value)
         summary: object = None
-        if isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.nbytes <= LARGEST:
-            contents = value.tobytes()
+        if isinstance(value, np.ndarray) and look is np.ndarray.tobytes:
             summary = (value.dtype.str, value.shape, contents)
         elif isinstance(value, _UNCHANGING):
             summary = (type(value).__qualname__, repr(value))
-        return cls(read, name, value, contents, summary)
+        return cls(read, name, value, contents, look, summary)
 
     def is_unchanged(self) -> bool:
         """Whether it is the very same object, with the same contents."""
         now = self.read(self.name)
-        return now is self.value and (self.contents is None or now.tobytes() == self.contents)
+        return now is self.value and (self.look is None or self.look(now) == self.contents)
 
     def equals(self, before: Variable) -> bool:
         """Whether it is the same, or a number, text or small array that is equal."""
@@ -82,20 +96,26 @@ class Captured:
     False
     """
 
-    __slots__ = ("_further", "_names", "_seen", "_variables")
+    __slots__ = ("_everything", "_further", "_names", "_seen", "_variables", "unwatched")
 
     def __init__(self, function: object) -> None:
         self._variables: list[Variable] = []
         #: Names in all code that was seen; attributes of these names are watched.
         self._names: frozenset[str] = frozenset()
+        #: Whether code asks for all attributes of objects.
+        self._everything = False
+        #: What changes may be missed of, in words.
+        self.unwatched: list[str] = []
         while True:  # code that was found last may name what was passed by before
             self._variables.clear()
+            self.unwatched.clear()
             self._seen: dict[int, object] = {}
             self._further: set[str] = set()
             self._visit(function)
             if self._further <= self._names:
                 break
             self._names |= self._further
+            self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
         self._seen = {}
 
     def __bool__(self) -> bool:
@@ -105,9 +125,9 @@ class Captured:
     def is_current(self) -> bool:
         """Whether the function still holds the same; an equal number or small array counts as the same."""
         try:
-            for read, name, known, contents, _ in self._variables:
+            for read, name, known, contents, look, _ in self._variables:
                 now = read(name)
-                if now is not known or (contents is not None and now.tobytes() != contents):
+                if now is not known or (look is not None and look(now) != contents):
                     return self._is_equal()
         except _GONE:
             return False
@@ -135,13 +155,20 @@ class Captured:
 
     # Finding the variables ------------------------------------------------------------------------------------
 
-    def _watch(self, read: Callable[[Any], Any], name: Any) -> None:
+    def _watch(self, read: Callable[[Any], Any], name: Any, label: str = "") -> None:
         """Watch a variable, and what can be reached through it."""
         value = read(name)
         if len(self._variables) < MOST:
             if not isinstance(value, ModuleType) and not _is_library_code(value):
                 self._variables.append(Variable.of(read, name))
+                if isinstance(value, np.ndarray) and value.nbytes > LARGEST:
+                    self.unwatched.append(
+                        f"{label or name}, an array of {value.nbytes:,} bytes: of some entries changes are seen"
+                    )
             self._visit(value)
+        elif len(self._variables) == MOST:
+            self._variables.append(Variable.of(read, name))
+            self.unwatched.append(f"variables beyond {MOST}, from {label or name} on")
 
     def _watch_named(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
         for name in sorted(namespace.keys() & set(names)):
@@ -181,8 +208,10 @@ class Captured:
             return
         names = set(_names(function.__code__))
         self._further |= names
-        for cell in cells(function):
-            self._watch(functools.partial(getattr, cell), "cell_contents")
+        filled = set(map(id, cells(function)))
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if id(cell) in filled:
+                self._watch(functools.partial(getattr, cell), "cell_contents", name)
         for defaults in ("__defaults__", "__kwdefaults__"):
             if getattr(function, defaults):
                 self._watch(functools.partial(getattr, function), defaults)
@@ -192,22 +221,27 @@ class Captured:
     def _visit_object(self, value: Any) -> None:
         """Attributes of an object, or a class, and of its classes."""
         if isinstance(getattr(value, "__dict__", None), dict):
-            self._watch_named(vars(value), self._names)
+            users = not is_foreign(type(value).__module__) or isinstance(value, SimpleNamespace)
+            self._watch_named(vars(value), vars(value) if self._everything and users else self._names)
         kind = value if isinstance(value, type) else type(value)
         for base in kind.__mro__:
             if is_foreign(base.__module__):
                 continue
-            for name in sorted(vars(base).keys() & (self._names | {"__call__"})):
+            slots = set(_slots_of(base)) if self._everything else set()
+            for name in sorted(vars(base).keys() & (self._names | slots | {"__call__"})):
                 attribute = vars(base)[name]
                 if isinstance(attribute, MemberDescriptorType):  # of __slots__
                     if kind is not value and hasattr(value, name):
                         self._watch(functools.partial(getattr, value), name)
                 elif isinstance(attribute, FunctionType):
-                    self._visit(attribute)
+                    self._watch(vars(base).__getitem__, name)  # another may take its place
                 elif isinstance(attribute, property):
+                    self._watch(vars(base).__getitem__, name)
                     self._visit(attribute.fget)
-                elif isinstance(attribute, staticmethod | classmethod):
-                    self._visit(attribute.__func__)
+                elif isinstance(attribute, staticmethod | classmethod | functools.cached_property):
+                    self._watch(vars(base).__getitem__, name)
+                    inner = attribute.func if isinstance(attribute, functools.cached_property) else attribute.__func__
+                    self._visit(inner)
                 elif kind is not value and not hasattr(attribute, "__get__"):  # the object may get one of its own
                     self._watch(functools.partial(getattr, value), name)
                 else:
@@ -225,10 +259,52 @@ def is_changeable(argument: object) -> bool:
     return not isinstance(argument, (*_UNCHANGING, np.ndarray))
 
 
+def _slots_of(kind: type) -> Iterator[str]:
+    return (name for name, attribute in vars(kind).items() if isinstance(attribute, MemberDescriptorType))
+
+
+def _look_of(value: Any) -> Callable[[Any], object] | None:
+    """What sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return None
+        return np.ndarray.tobytes if value.nbytes <= LARGEST else _sampled(value)
+    if isinstance(value, set):
+        return frozenset
+    if type(value).__module__.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
+        return functools.partial(_data_of, _look_of(value.data) or _nothing)
+    if type(value).__module__.startswith("pandas") and hasattr(value, "iloc") and 8 * value.size <= LARGEST:
+        return _table
+    return None
+
+
+def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
+    """What reads some entries of one array, spread over each axis: through a view, which takes no time to make."""
+    each = max(2, int(SAMPLED ** (1.0 / array.ndim)))
+    view = array[tuple([slice(None, None, max(1, -(-length // each))) for length in array.shape])]
+    return lambda _: view.tobytes()
+
+
+def _data_of(look: Callable[[Any], object], matrix: Any) -> object:
+    return id(matrix.data), look(matrix.data)
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _table(frame: Any) -> object:
+    """Contents of a small table or series of pandas."""
+    values = frame.to_numpy()
+    held = repr(values.tolist()) if values.dtype.kind == "O" else values.tobytes()
+    return held, repr([axis.tolist() for axis in frame.axes])
+
+
 def _is_library_code(value: Any) -> bool:
     """Whether a value is a function or class of a library, which nobody changes."""
     if not callable(value):
         return False
+    value = value.__func__ if isinstance(value, staticmethod) else value
     owner = value if isinstance(value, FunctionType | BuiltinFunctionType | type) else type(value)
     return is_foreign(str(getattr(owner, "__module__", "builtins")))
 

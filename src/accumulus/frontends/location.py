@@ -13,7 +13,7 @@ import linecache
 import opcode
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +22,8 @@ from types import CellType, CodeType, FrameType, FunctionType, ModuleType, Trace
 from typing import Any, Final
 
 import numpy as np
+
+from accumulus.frontends.calls import Restructured, function_of
 
 __all__ = [
     "LIBRARIES",
@@ -34,6 +36,7 @@ __all__ = [
     "is_foreign",
     "is_library_code",
     "name_of",
+    "numbered",
     "user_entries",
     "user_line",
     "user_place",
@@ -98,18 +101,46 @@ def dispatchers() -> frozenset[type]:
 
 def name_of(function: object) -> str:
     """A function's name."""
+    if isinstance(function, Restructured):
+        return NameOfCall(name_of(function.function), function.names)
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+class NameOfCall(str):
+    """The name of a function whose arguments are numbers in containers, with how to get to each of them."""
+
+    def __new__(cls, name: str, names: Sequence[str]) -> NameOfCall:
+        made = super().__new__(cls, name)
+        made.names = tuple(names)
+        return made
+
+    names: tuple[str, ...]
+
+    def __getnewargs__(self) -> tuple[str, tuple[str, ...]]:  # type: ignore[override]
+        return str(self), self.names
+
+
+def numbered(name: str, k: int) -> str:
+    """What the argument at a position is called in messages, by the function's name.
+
+    >>> numbered("f", 1), numbered(NameOfCall("f", ["argument 0 (x)['a']", "argument 0 (x)['b']"]), 1)
+    ('argument 1 of f', "argument 0 (x)['b'] of f")
+    """
+    return f"{name.names[k] if isinstance(name, NameOfCall) else f'argument {k}'} of {name}"
 
 
 def described(function: Callable[..., Any]) -> str:
     """A function's name, with file and line where it has any."""
+    function = function_of(function)
     code = getattr(function, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
     return f"{getattr(function, '__qualname__', repr(function))}{where}"
 
 
 def argument_name(function: Callable[..., Any], position: int) -> str:
-    """The argument at a position, with its name if it has one."""
+    """The argument at a position, with its name if it has one; the name of a number in an argument."""
+    if isinstance(function, Restructured):
+        return function.names[position]
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -211,4 +242,6 @@ def _callee(expression: str, frame: FrameType) -> object:
     for name in reversed(names):
         # getting an attribute runs nothing of the user's only for modules and plain arrays
         found = getattr(found, name, None) if type(found) in (ModuleType, np.ndarray) else None
+    if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
+        return getattr(found, "__wrapped__", found)  # which a replacement stands for while something is recorded
     return found

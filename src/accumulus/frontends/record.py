@@ -12,6 +12,7 @@ a `TraceError`; so is a recording that computes something else than the function
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,12 +20,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, SizeError, TraceError
+from accumulus.errors import ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
+from accumulus.frontends.decisions import Decisions, Guard, as_number
 from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import argument_name, described, name_of, user_line, user_traceback
+from accumulus.frontends.location import argument_name, described, name_of, user_entries, user_line, user_traceback
+from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recorder, References, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of, tell
@@ -47,6 +51,9 @@ class Recording:
     which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `written_out` is
     the same program as it was recorded, where the tape has blocks of what was found to repeat. `unrolled` says how many
     operations on entries of long arrays were written onto the tape one by one.
+
+    Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
+    The tape's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
     """
 
     tape: Tape | BlockTape
@@ -56,12 +63,18 @@ class Recording:
     structure: Structure
     written_out: Tape | None = None
     unrolled: int = 0
+    guards: tuple[Guard, ...] = ()
 
     @property
     def scalars(self) -> Tape:
         """The tape, of a function that was written out entry by entry."""
         assert isinstance(self.tape, Tape)
         return self.tape
+
+    @property
+    def results(self) -> int:
+        """Entries of the results: outputs of the tape before those of guards."""
+        return len(self.tape.outputs) - len(self.guards)
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
         """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
@@ -96,26 +109,30 @@ def record(
     check: bool = False,
     arrays: bool = False,
     at_once: bool = False,
+    decides: bool = False,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
     Args:
-        function: written with operators, NumPy's functions, and constant control flow.
-        arguments: examples; only their shapes matter for what is recorded. Numbers and arrays of floats or integers are
-            traced, as reals; truth values, text, None, functions and other objects are passed as they are, as
-            constants.
+        function: written with operators and NumPy's functions.
+        arguments: examples; only their shapes matter for what is recorded, unless it decides on values. Numbers and
+            arrays of floats or integers are traced, as reals; truth values, text, None, functions and other objects are
+            passed as they are, as constants.
         static: positions of arguments to pass as they are although they are numeric, or contain numbers.
         check: whether the recording is compared with the function, which is then run on numbers three times more, see
             `accumulus.frontends.agreement`.
         arrays: whether operations on long arrays may be recorded as such, on a `BlockTape`, and what repeats in long
             programs becomes blocks of one.
         at_once: whether they are, however few there are.
+        decides: whether decisions on traced values are answered as at the given arguments, and kept as guards; else
+            they are refused.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
         TraceError: if the function does something that cannot be recorded, does not return real numbers, or computes
-            something else than its recording. One that the function catches itself counts, too, unless the comparison
-            shows for every entry of the results that nothing came of it.
+            something else than its recording; an `EndlessRecordingError` if recording it does not end. One that the
+            function catches itself counts, too, unless the comparison shows for every entry of the results that
+            nothing came of it.
         Exception: whatever the function itself raises, with a note that says what it was called with.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
@@ -139,7 +156,8 @@ def record(
         slices.append(slice(count, count + size))
         count += size
     refused = None
-    recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices))
+    point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
+    recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point)
     try:
         if at_once:
             raise TooLongError
@@ -185,6 +203,7 @@ def _recorded(
     arguments: Sequence[object],
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
+    point: NDArray[np.float64] | None,
     tape: Any,
     *,
     unrolls: bool = True,
@@ -194,12 +213,25 @@ def _recorded(
     refusal: TraceError | None = None
     if isinstance(tape, BlockTape):
         tape.locate = user_line
-    with recording_on(tape, recorder.place, unrolls=unrolls):
+    decisions = None if point is None else Decisions(tape, point)
+    with recording_on(tape, recorder.place, unrolls=unrolls, decisions=decisions):
         try:
             result = recorder.run(function, tape, arguments, inputs)
             caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
         except TraceError as error:
             refusal = error
+        except RecursionError as error:
+            if decisions is None:
+                raise
+            lines = Counter(
+                (entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in user_entries(error.__traceback__)
+            )
+            (file, line), _ = lines.most_common(1)[0]
+            raise EndlessRecordingError(
+                f"{file}, line {line}: {described(function)} calls itself deeper than Python's recursion limit while "
+                f"it is recorded with {_examples(arguments, shapes)}. Does the recursion end there? "
+                "sys.setrecursionlimit raises the limit; a loop has none."
+            ) from None
         except Exception as error:
             _check_not_abandoned(tape)
             refusal = swallowed(error)
@@ -219,13 +251,16 @@ def _recorded(
         raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
     structure, leaves = flatten(result)
     outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]
+    result_shapes = tuple(references.shape for references in outputs)
+    guards = {} if decisions is None else decisions.guards
+    outputs += [np.array([as_number(tape, holds)]) for holds in guards]
     if isinstance(tape, BlockTape):
         tape.locate = None
         tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
     else:
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    result_shapes = tuple(references.shape for references in outputs)
-    return Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled), caught
+    found = Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled, guards=tuple(guards.values()))
+    return found, caught
 
 
 def _check_not_abandoned(tape: Tape | BlockTape) -> None:
@@ -251,8 +286,13 @@ def _outputs(recorder: Recorder, function: Any, tape: Tape, path: str, leaf: Any
     raise TraceError(
         f"{described(function)} returned {what}{' at ' + path if path else ''}; expected are real numbers, "
         "arrays of them, or lists, tuples and dicts of those."
-        + (" Is a return statement missing?" if leaf is None and not path else "")
+        + (" Is a return statement missing?" if leaf is None else "")
+        + (" Return the real and the imaginary part, z.real and z.imag." if _is_complex(leaf) else "")
     )
+
+
+def _is_complex(leaf: Any) -> bool:
+    return getattr(getattr(leaf, "dtype", None), "kind", "c" if isinstance(leaf, complex) else "") == "c"
 
 
 def _examples(arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None]) -> str:

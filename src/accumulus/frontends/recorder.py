@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.location import Place, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["FRONT_ENDS", "Recorder", "References", "recorder_of"]
+__all__ = ["FRONT_ENDS", "Recorder", "References", "holder_of", "recorder_of"]
 
 #: References to a tape, in the shape of the array that they stand for.
 References = NDArray[np.int64]
@@ -82,6 +83,9 @@ class Recorder(ABC):
 #: The library whose objects a front end takes → its module, which has a `RECORDER` and is imported once that library
 #: is. The first that takes a function records it; the last takes every Python function.
 FRONT_ENDS: Final[dict[str, str]] = {
+    "jax": "accumulus.frontends.jax.tracer",
+    "sympy": "accumulus.frontends.sympy.tracer",
+    "casadi": "accumulus.frontends.casadi",
     "numpy": "accumulus.frontends.numpy.tracer",
 }
 
@@ -92,10 +96,21 @@ def recorder_of(function: object) -> Recorder:
     Raises:
         ArgumentError: if nothing does.
     """
+    function = function_of(function)
     for library, module in FRONT_ENDS.items():
         if library in sys.modules and (recorder := _recorder(module)).takes(function):
             return recorder
     raise ArgumentError(f"f is {function!r:.200}; expected a function")
+
+
+def holder_of(function: Any) -> object:
+    """What is watched for changes after a recording of `function`, with the constants among its arguments.
+
+    Raises:
+        ArgumentError: if nothing records it.
+    """
+    held = recorder_of(function).holds(function_of(function))
+    return (held, *function.constants()) if isinstance(function, Restructured) else held
 
 
 @cache

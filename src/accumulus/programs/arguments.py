@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.location import numbered
 from accumulus.programs.axes import Axes
 
 __all__ = ["Arguments"]
@@ -50,7 +51,7 @@ class Arguments:
             x = self._numbers(arguments[k], k)
             if x.shape != self.shapes[k]:
                 raise ArgumentError(
-                    f"argument {k} of {self.name} has shape {x.shape}; this program was compiled for {self.shapes[k]}"
+                    f"{numbered(self.name, k)} has shape {x.shape}; this program was compiled for {self.shapes[k]}"
                 )
             arrays.append(self._converted(x, k))
         return arrays
@@ -68,7 +69,7 @@ class Arguments:
             if shape != self.shapes[k]:
                 what = "" if axis is None else " at one point"
                 raise ArgumentError(
-                    f"argument {k} of {self.name} has shape {shape}{what}; this program was compiled for "
+                    f"{numbered(self.name, k)} has shape {shape}{what}; this program was compiled for "
                     f"{self.shapes[k]}. in_axes says which arguments of a batch have an axis of points, and where"
                 )
             arrays.append(self._converted(x, k))
@@ -87,10 +88,10 @@ class Arguments:
             raise ArgumentError(f"{self.name} takes {len(self.shapes)} arguments here; {len(arguments)} were given")
 
     def _shape(self, argument: Any, k: int) -> tuple[int, ...]:
-        shape = shape_of(argument, f"argument {k} of {self.name}")
+        shape = shape_of(argument, numbered(self.name, k))
         if shape is None:
             raise ArgumentError(
-                f"argument {k} of {self.name} is a {type(argument).__name__}; expected a number or a NumPy array"
+                f"{numbered(self.name, k)} is a {type(argument).__name__}; expected a number or a NumPy array"
             )
         return shape
 
@@ -105,5 +106,5 @@ class Arguments:
             x = np.require(x, self.dtype, ["C", "A"])
         if self.check_finite and not np.isfinite(x).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(x))[0])
-            raise ArgumentError(f"argument {k} of {self.name} is {x[where]} at index {where}; expected finite numbers")
+            raise ArgumentError(f"{numbered(self.name, k)} is {x[where]} at index {where}; expected finite numbers")
         return x

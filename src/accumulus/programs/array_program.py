@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.jacobian import differentiate
+from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
+from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
+from accumulus.programs.guarded import Ran
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Nonzeros, Results, Wanted
@@ -19,6 +22,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
+from accumulus.targets import Call
 from accumulus.targets.block_kernel import BlockKernel, LongSegment, as_slice
 from accumulus.targets.target import target_of
 
@@ -50,11 +54,13 @@ class ArrayProgram(Program):
         nonzero_count: structural nonzeros of the Jacobian.
     """
 
+    _layout = _LongResults
+
     def __init__(
         self,
         recording: Recording,
         wanted: Wanted,
-        argnums: int | tuple[int, ...],
+        selection: Selection,
         preparation: Preparation,
     ) -> None:
         options = preparation.options
@@ -64,16 +70,19 @@ class ArrayProgram(Program):
         self.from_cache = []
         given = recording.tape
         assert isinstance(given, BlockTape)
-        positions = (argnums,) if isinstance(argnums, int) else argnums
-        inputs = np.concatenate([np.arange(given.inputs)[recording.argument_slices[k]] for k in positions])
+        inputs = np.concatenate([np.arange(given.inputs)[recording.argument_slices[k]] for k in selection.positions])
         with preparation.stage("plan"):
             found = differentiate(given, inputs, options, preparation.deadline)
         self.products = found.products
-        self.jacobian_shape = (found.values, len(inputs))
+        results = recording.results
+        self.jacobian_shape = (results, len(inputs))
         self.nonzero_count = len(found.rows)
         self.tape: BlockTape = found.tape  # type: ignore[assignment]
-        if wanted == "jacobian":
-            self.tape.outputs = self.tape.outputs[found.values :]
+        outputs = self.tape.outputs
+        parts = [outputs[: 0 if wanted == "jacobian" else results], outputs[found.values :]]
+        if self.is_guarded:  # behind all else
+            parts.append(np.array([holds_of(self.tape, outputs[results : found.values])]))
+        self.tape.outputs = np.concatenate(parts)
         self.maps: list[Map] = fuse(self.tape)
         with preparation.stage("optimise"):
             if options.rewrites:
@@ -87,22 +96,22 @@ class ArrayProgram(Program):
         )
         dtype = np.dtype(options.dtype)
         self._arguments = Arguments(self.name, recording.argument_shapes, dtype, options.check_finite)
-        self._results = _LongResults(
-            recording,
-            Nonzeros(found.rows, found.columns, np.arange(len(found.rows), dtype=np.int32)),
-            positions,
-            single=isinstance(argnums, int),
-            wanted=wanted,
-            sparse=options.sparse,
-            dtype=dtype,
-        )
-        del found  # indices of all nonzeros
+        self.ran = Ran()
+        self._selection = selection
+        self._nonzeros = Nonzeros(found.rows, found.columns, np.arange(len(found.rows), dtype=np.int32))
+        self._results = self._laid_out()
+        if not (self.is_guarded and options.sparse):  # indices of all nonzeros; other cases are laid out by them
+            del self._nonzeros
+        del found
         with preparation.stage("compile"):
-            start = time.perf_counter()
-            segments: Any = self._results.segments
-            loops = target_of(options.target).loops(self.tape, self.maps, segments, options.cache and is_enabled())
-            seconds = time.perf_counter() - start
-            self.kernel = BlockKernel(loops, segments, self._arguments.numeric_shapes, options.threads, seconds)
+            self.kernel = self._compile("point", ())
+
+    def _compile(self, first: Call, shared: tuple[bool, ...]) -> BlockKernel:
+        options, start = self.options, time.perf_counter()
+        segments: Any = self._segments()
+        loops = target_of(options.target).loops(self.tape, self.maps, segments, options.cache and is_enabled())
+        seconds = time.perf_counter() - start
+        return BlockKernel(loops, segments, self._arguments.numeric_shapes, options.threads, seconds)
 
     def report(self) -> StructureReport:  # type: ignore[override]
         """Which bodies there are, how often they run, and what they cost. Printable."""

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.location import numbered
 
 __all__ = ["Axes", "InAxes", "at_one_point", "axes_of_points", "mistakable"]
 
@@ -60,7 +61,9 @@ def axes_of_points(
     if not counts:
         raise ArgumentError(f"no argument of {name} has an axis of points; a batch takes at least one array that has")
     if len(set(counts.values())) > 1:
-        points = ", ".join(f"argument {k} has {count}" for k, count in counts.items())
+        points = ", ".join(
+            f"{numbered(name, k).removesuffix(f' of {name}')} has {count}" for k, count in counts.items()
+        )
         raise ArgumentError(
             f"the arguments of {name} have different numbers of points: {points}. {_advice(shapes, axes)}"
         )
@@ -93,12 +96,12 @@ def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
             raise ArgumentError(f"in_axes is {in_axes!r}; entry {k} is {entry!r}, expected a whole number or None")
         if shape is None:
             raise ArgumentError(
-                f"in_axes is {in_axes!r}; argument {k} of {name} is passed on as it is and has no axis: expected None"
+                f"in_axes is {in_axes!r}; {numbered(name, k)} is passed on as it is and has no axis: expected None"
             )
         if not -len(shape) <= entry < len(shape):
             what = f"has shape {shape}" if shape else "is a number"
             hint = "" if shape else "; None says that it is the same at all points"
-            raise ArgumentError(f"in_axes is {in_axes!r}; argument {k} of {name} {what} and no axis {entry}{hint}")
+            raise ArgumentError(f"in_axes is {in_axes!r}; {numbered(name, k)} {what} and no axis {entry}{hint}")
         axes.append(entry % len(shape))
     return tuple(axes)
 
@@ -117,7 +120,7 @@ def _check_guess(
         if alike:
             k = alike[0]
             raise ArgumentError(
-                f"argument {k} of {name} has the shape {shapes[k]} that it has at one point, so it may be the same at "
+                f"{numbered(name, k)} has the shape {shapes[k]} that it has at one point, so it may be the same at "
                 f"all points, or have one of them. {_advice(shapes, axes)}"
             )
     if guess in known:
@@ -127,7 +130,7 @@ def _check_guess(
         if guess[k] == () and shapes[k] in last_axes:
             (length,) = shapes[k] or ()
             raise ArgumentError(
-                f"argument {k} of {name} has {length} entries: as many as there are points, and as the last axis of "
+                f"{numbered(name, k)} has {length} entries: as many as there are points, and as the last axis of "
                 f"another argument has, so it may be the same at all points. {_advice(shapes, axes)}"
             )
 

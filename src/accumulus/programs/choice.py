@@ -8,6 +8,7 @@ from typing import Final
 
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
+from accumulus.programs.argnums import Selection
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.programs.results import Wanted
@@ -26,7 +27,7 @@ MOST_PRODUCTS: Final = 60_000
 def program_of(
     recording: Recording,
     wanted: Wanted,
-    argnums: int | tuple[int, ...],
+    selection: Selection,
     preparation: Preparation,
     first: Call,
     shared: tuple[bool, ...],
@@ -45,9 +46,8 @@ def program_of(
     """
     given = None
     if preparation.options.takes_arrays and _may_be_long(recording):
-        positions = (argnums,) if isinstance(argnums, int) else argnums
         with preparation.stage("linearize"):
-            linearization = linearize_arguments(recording, positions, preparation.name)
+            linearization = linearize_arguments(recording, selection.positions, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
             with preparation.stage("trace"):
@@ -59,7 +59,7 @@ def program_of(
         from accumulus.programs.array_program import ArrayProgram
 
         try:
-            return ArrayProgram(replace(recording, written_out=None), wanted, argnums, preparation)
+            return ArrayProgram(replace(recording, written_out=None), wanted, selection, preparation)
         except SizeError:
             if written_out is None:
                 raise
@@ -68,7 +68,7 @@ def program_of(
                 recording = again(arrays=False)
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
-    return Program(recording, wanted, argnums, preparation, given=given, first=first, shared=shared)
+    return Program(recording, wanted, selection, preparation, given=given, first=first, shared=shared)
 
 
 def _may_be_long(recording: Recording) -> bool:

@@ -54,17 +54,18 @@ def first_point(argument: Any, axis: int | None) -> Any:
     return np.asarray(found.compute())[()]
 
 
-def lazy_batch(program: Program, axes: Axes, arguments: Sequence[Any]) -> list[Any]:
+def lazy_batch(program: Program, travels: Any, axes: Axes, arguments: Sequence[Any]) -> list[Any]:
     """A Dask array of shape (points, length) for each array that the program writes, chunked along points.
 
     Args:
+        travels: what computes chunks where they are, by its `arrays_along`.
         arguments: all of them; those with an axis of points are Dask arrays, or become some.
     """
     import dask.array
     from dask.delayed import delayed
 
     library: Any = dask.array
-    lengths = [segment.length for segment in program.kernel.segments]
+    lengths = [segment.length for segment in program.kernel.segments][: -1 if program.is_guarded else None]
     dtype = program.kernel.dtype
     most = max(1, CHUNK // max(sum(lengths) * dtype.itemsize, 1))
     chunks: tuple[int, ...] | None = None
@@ -80,7 +81,7 @@ def lazy_batch(program: Program, axes: Axes, arguments: Sequence[Any]) -> list[A
         moved.append(lazy.rechunk({0: chunks, **dict.fromkeys(range(1, lazy.ndim), -1)}))
     assert chunks is not None
     compute = delayed(_compute, pure=True)
-    travelling = delayed(program, traverse=False)
+    travelling = delayed(travels, traverse=False)
     blocks = [
         each if axis is None else each.to_delayed().ravel().tolist() for each, axis in zip(moved, axes, strict=True)
     ]
@@ -100,6 +101,7 @@ def _divided(whole: int, most: int) -> list[int]:
     return [whole // parts + (k < whole % parts) for k in range(parts)]
 
 
-def _compute(program: Program, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
+def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
     """The arrays of one chunk of points; other chunks have the other threads."""
-    return program.arrays_along(axes, arguments)
+    found: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
+    return found

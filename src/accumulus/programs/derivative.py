@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, CaseError
 from accumulus.forks import Lock
+from accumulus.frontends.calls import Restructured, constant_key
 from accumulus.frontends.captured import Captured, is_changeable
-from accumulus.frontends.identity import identity
 from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import name_of
+from accumulus.frontends.location import name_of, numbered
+from accumulus.frontends.readers import Reader
 from accumulus.frontends.record import Recording, record
-from accumulus.frontends.recorder import recorder_of
-from accumulus.frontends.signature import positional
+from accumulus.frontends.recorder import holder_of
 from accumulus.options import Options, check_threads
-from accumulus.programs.argnums import checked_argnums, static_positions
-from accumulus.programs.axes import InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.argnums import Selection, checked_argnums, static_positions
+from accumulus.programs.axes import Axes, InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import program_of
 from accumulus.programs.dask_batches import first_point, is_lazy, stand_in
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
+from accumulus.programs.formed_program import FormedProgram
+from accumulus.programs.forms import Forms, axes_of_numbers, settled
+from accumulus.programs.guarded import Points
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.results import Wanted
@@ -51,8 +58,7 @@ class Derivative:
         self,
         f: Callable[..., Any],
         wanted: Wanted,
-        argnums: int | Sequence[int],
-        static: int | Sequence[int],
+        selected: Forms | Selection,
         options: Options,
         *,
         scalar: bool = False,
@@ -62,27 +68,39 @@ class Derivative:
         self.__doc__ = f"Derivatives of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
         #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
-        self._holder = recorder_of(f).holds(f)
+        self._holder = holder_of(f)
         self._objects: tuple[Any, ...] = ()
         self._wanted: Wanted = wanted
-        self._given_argnums = argnums if isinstance(argnums, int) else tuple(argnums)
-        self._static = static if isinstance(static, int) else tuple(static)
+        #: What is between users' arguments and numbers by position; None where it is these that are passed.
+        self._forms = selected if isinstance(selected, Forms) else None
+        by_position = selected.positional if isinstance(selected, Forms) else (selected, ())
+        self._given_argnums: int | Sequence[int] | Selection
+        self._static: tuple[int, ...]
+        self._given_argnums, self._static = by_position or ((), ())
+        #: Derivatives by the numbers in containers and keywords, for each form that was met; the one last used.
+        self._inner: dict[Hashable, Derivative] = {}
+        self._last_form: Derivative = self
+        #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
+        self._readers: tuple[tuple[Reader, Derivative], ...] = ()
+        self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
         self._options = options
         self._scalar = scalar
-        self._programs: dict[Hashable, Program] = {}
+        #: Programs by what they are for: shapes of arguments, values of constant ones.
+        self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
-        self._fast: tuple[tuple[Program, FastPath], ...] = ()
+        self._fast: tuple[tuple[Cases, FastPath], ...] = ()
         #: The same for the values of nonzeros.
-        self._fast_nonzeros: tuple[tuple[Program, FastPath], ...] = ()
+        self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
         #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
         self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
-        self._last: Program | None = None
+        #: The last compiled program, and all for arguments of its shapes.
+        self._last: tuple[Cases, Program] | None = None
         #: What `f` and these objects held when the programs were recorded; None before the first.
         self._captured: Captured | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_captured", "_lock"}
+        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_captured", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -92,6 +110,7 @@ class Derivative:
         held = state.pop("held")
         vars(self).update(state)
         self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
+        self._readers, self._read = (), frozenset()
         self._lock = Lock()
         self._captured = None if held is None else Captured((self._holder, *self._objects))
         if self._captured is not None and self._captured.summary() != held:
@@ -102,15 +121,30 @@ class Derivative:
 
         Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
         """
-        if keywords:
-            arguments = self._positional(arguments, keywords)
-        for _, fast in self._fast:
-            result = fast(*arguments)
-            if result is not NotImplemented:
-                return result
-        program = self.compile(*arguments)
-        result = program(*arguments)
-        self._fast = self._preferred(self._fast, program, program.fast, arguments)
+        if not keywords:
+            for _, fast in self._fast:
+                result = fast(*arguments)
+                if result is not NotImplemented:
+                    return result
+        for read, form in self._readers:
+            numbers = read(arguments, keywords)
+            if numbers is not None:
+                for _, fast in form._fast:
+                    result = fast(*numbers)
+                    if result is not NotImplemented:
+                        return result
+        return self._call(arguments, keywords)
+
+    def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The slow path of a call."""
+        form, arguments = self._form_of(given, keywords)
+        if form is not self or keywords:
+            self._add_reader(form, given, keywords)
+        if form is not self:
+            return form(*arguments)
+        cases, program = self._compiled(arguments, "point")
+        result = program.at(arguments)
+        self._fast = self._preferred(self._fast, cases, cases.fast(), arguments)
         return result
 
     def batch(
@@ -132,8 +166,8 @@ class Derivative:
                 and where it is not clear that this is meant: if the arrays can be read as arguments of shapes that were
                 compiled before, some of them the same at all points; and, for shapes that were not compiled before, if
                 a row of one number a point is as long as the last axis of another argument at one point.
-            out: the array, or the sequence of arrays, to write results to; C-contiguous, of the program's dtype, in the
-                order in which they would be returned.
+            out: the array, the sequence of arrays, or arrays in the structure of the results, to write these to;
+                C-contiguous, of the program's dtype, in the order in which they would be returned.
                 If this or an argument is on disk, a `numpy.memmap`, a quarter of a gigabyte at a time is in memory.
             threads: how many threads share the points; by default as given to `jacobian`.
             transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
@@ -152,15 +186,17 @@ class Derivative:
         >>> jac.batch(np.array([1.0, 2.0]), np.ones((1000, 2)), in_axes=(None, 0)).shape
         (1000, 2, 2)
         """
-        if keywords:
-            arguments = self._positional(arguments, keywords)
-        if self._fast_batch is not None:
+        if not keywords and self._fast_batch is not None:
             for_axes, across, fast = self._fast_batch
             if type(for_axes) is type(in_axes) and for_axes == in_axes and across is transposed:
                 result = fast(arguments, out, self._options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
-        return self._batch(arguments, in_axes, out, threads, transposed)
+        form, numbers = self._form_of(arguments, keywords)
+        if form is not self:
+            assert isinstance(form.__wrapped__, Restructured)
+            in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
+        return form._batch(tuple(numbers), in_axes, out, threads, transposed)
 
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
@@ -171,21 +207,28 @@ class Derivative:
         self._renew()
         name = self._name
         static = static_positions(self._static, len(arguments))
-        shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(arguments)]
-        known = [program.recording.argument_shapes for program in [*self._programs.values()]]
+        shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
+        known = [cases.argument_shapes for cases in [*self._programs.values()]]
         axes = axes_of_points(in_axes, shapes, known, transposed, name)
         point = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
         shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
         points = 1 if out is not None else _points_of(arguments, axes)
-        program = self._compiled(point, "transposed" if transposed else "batch", shared, points)
-        result = program.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
+        make = partial(self._further, tuple(point), shared)
+        while True:
+            cases, program = self._compiled(point, "transposed" if transposed else "batch", shared, points)
+            kernel = cases.kernel(program, make)
+            with suppress(GrownError):  # begun again then: at most as often as there are cases
+                result = program.batch_along(
+                    axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
+                )
+                break
         if None not in shapes and not isinstance(in_axes, list):
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
             with self._lock:
-                known = [known.recording.argument_shapes for known in self._programs.values()]
+                known = [known.argument_shapes for known in self._programs.values()]
                 certain = in_axes != "auto" or not mistakable(at_one, known)
-                if certain and program in self._programs.values():
-                    fast = self._while_current(program.fast_batch(axes, transposed))
+                if certain and cases in self._programs.values():
+                    fast = self._while_current(cases.fast_batch(axes, transposed, make))
                     self._fast_batch = in_axes, transposed, fast
         return result
 
@@ -197,56 +240,125 @@ class Derivative:
                 f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
                 "the result is a Dask array, which its own store() writes, and transpose() turns"
             )
-        given = [stand_in(x, f"argument {k} of {name}") if is_lazy(x) else x for k, x in enumerate(arguments)]
+        given = [stand_in(x, numbered(name, k)) if is_lazy(x) else x for k, x in enumerate(arguments)]
         static = static_positions(self._static, len(given))
-        shapes = [None if k in static else shape_of(x, f"argument {k} of {name}") for k, x in enumerate(given)]
-        known = [program.recording.argument_shapes for program in [*self._programs.values()]]
+        shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(given)]
+        known = [cases.argument_shapes for cases in [*self._programs.values()]]
         axes = axes_of_points(in_axes, shapes, known, False, name)
         point = [(first_point if is_lazy(x) else _first_point)(x, a) for x, a in zip(arguments, axes, strict=True)]
         shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-        program = self._compiled(point, "batch", shared)
+        cases, program = self._compiled(point, "batch", shared)
         same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
-        return program.lazy_batch(axes, same)
+        lengths = [segment.length for segment in program.kernel.segments]
+        chunks = _Chunks(self, tuple(point), shared, lengths) if cases.is_guarded else None
+        return program.lazy_batch(axes, same, chunks)
 
-    def compile(self, *examples: Any, **keywords: Any) -> Program:
+    def compile(self, *examples: Any, **keywords: Any) -> Any:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
 
-        The code for batches is compiled with the first batch.
+        Where the function decides on values, it is that of the case to which these arguments belong. The code for
+        batches is compiled with the first batch. It is a `Program`; for containers or keywords that are
+        not in the place of arguments by position, a `FormedProgram`, which is called with the same.
         """
-        if keywords:
-            examples = self._positional(examples, keywords)
-        return self._compiled(examples, "point")
+        form, numbers = self._form_of(examples, keywords)
+        _, program = form._compiled(numbers, "point")
+        if form is self:
+            return program
+        assert self._forms is not None
+        assert isinstance(form.__wrapped__, Restructured)
+        return FormedProgram(program, self._forms, form.__wrapped__)
 
-    def _positional(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
-        return positional(self.__wrapped__, arguments, keywords, self._name)
+    def prepared(self, *examples: Any, **keywords: Any) -> tuple[Program, tuple[Any, ...]]:
+        """The program for arguments by position alone, and the numbers among these that it takes, in its order."""
+        form, numbers = self._form_of(examples, keywords)
+        _, program = form._compiled(numbers, "point")
+        shapes = program.recording.argument_shapes
+        return program, tuple(x for x, shape in zip(numbers, shapes, strict=True) if shape is not None)
+
+    def _add_reader(self, form: Derivative, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Let the next call of this form be short."""
+        known = (form, len(arguments), tuple(keywords))
+        if self._forms is None or known in self._read:
+            return
+        call = form.__wrapped__ if form is not self else None
+        read = self._forms.reader(arguments, keywords, call)  # type: ignore[arg-type]  # a form's function is one
+        with self._lock:
+            self._read = frozenset((*self._read, known))
+            if read is not None:
+                self._readers = ((read, form), *self._readers[: MOST_FAST - 1])
+
+    def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
+        """The derivative by numbers and arrays by position, and these: of plain arguments, this one."""
+        if self._forms is None:
+            return self, tuple(arguments)
+        call, numbers = self._forms.of(arguments, keywords)
+        form: Derivative = self
+        if call is not None:
+            with self._lock:
+                form = self._inner.get(call.key) or self
+                if form is self:
+                    chosen = self._forms.selection(call)
+                    form = Derivative(call, self._wanted, chosen, self._options, scalar=self._scalar)
+                    self._inner[call.key] = form
+        self._last_form = form
+        return form, tuple(numbers)
 
     def _compiled(
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
-    ) -> Program:
+    ) -> tuple[Cases, Program]:
+        """The program for one point, and all for arguments of its shapes."""
         self._renew()
         static, name = static_positions(self._static, len(examples)), self._name
-        key = tuple(_signature(example, f"argument {k} of {name}", k in static) for k, example in enumerate(examples))
-        program = self._programs.get(key)
-        if program is None:
+        key = tuple(_signature(example, numbered(name, k), k in static) for k, example in enumerate(examples))
+        cases = self._programs.get(key)
+        program = None if cases is None else cases.at(examples)
+        if cases is None or program is None:
             with self._lock:
-                program = self._programs.get(key) or self._build(examples, key, first, shared, points)
-        self._last = program
-        return program
+                cases = self._programs.get(key)  # another thread may have been here before
+                program = None if cases is None else cases.at(examples)
+                if cases is None or program is None:
+                    built = self._build(examples, first, shared, points)
+                    if cases is None:
+                        cases, program = Cases(built), built
+                        self._programs[key] = cases
+                        self._fast_batch = None  # the next batch checks whether its arguments could be one point here
+                    else:
+                        program = cases.add(built, self._options.most_cases)
+        self._last = cases, program
+        return cases, program
+
+    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: Points) -> Program:
+        """The program for the first of some points of a batch, recorded there if there is none.
+
+        Args:
+            given: arguments of one point, of which the constant ones count.
+        """
+        numbers = iter(points.one(0))
+        arguments = [
+            _like(next(numbers), argument) if shape is not None else argument
+            for argument, shape in zip(given, self._shapes(given), strict=True)
+        ]
+        return self._compiled(arguments, "transposed" if points.transposed else "batch", shared)[1]
+
+    def _shapes(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
+        """Shapes of arguments at one point; None for constant ones."""
+        static, name = static_positions(self._static, len(arguments)), self._name
+        return [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
 
     def _preferred(
-        self, before: tuple[tuple[Program, FastPath], ...], program: Program, fast: FastPath, arguments: Sequence[Any]
-    ) -> tuple[tuple[Program, FastPath], ...]:
-        """Fast paths with that of this program first; its constant arguments must be identical to these."""
-        shapes = program.recording.argument_shapes
-        if fast is no_fast_path or (before and before[0][0] is program and None not in shapes):
+        self, before: tuple[tuple[Cases, FastPath], ...], cases: Cases, fast: FastPath, arguments: Sequence[Any]
+    ) -> tuple[tuple[Cases, FastPath], ...]:
+        """Fast paths with that of these programs first; constant arguments must be identical to these."""
+        shapes = cases.argument_shapes
+        if fast is no_fast_path or (before and before[0][0] is cases and None not in shapes):
             return before
         if None in shapes:
             fast = beside_constants(fast, shapes, arguments)
         with self._lock:
-            if program not in self._programs.values():  # forgotten by another thread
+            if cases not in self._programs.values():  # forgotten by another thread
                 return before
-            others = [entry for entry in before if entry[0] is not program]
-            return ((program, self._while_current(fast)), *others[: MOST_FAST - 1])
+            others = [entry for entry in before if entry[0] is not cases]
+            return ((cases, self._while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -262,15 +374,18 @@ class Derivative:
         [[4. 2. 0.]
          [0. 6. 4.]]
         """
-        if keywords:
-            arguments = self._positional(arguments, keywords)
-        for _, fast in self._fast_nonzeros:
-            result = fast(*arguments)
-            if result is not NotImplemented:
-                return result
-        program = self.compile(*arguments)
-        result = program.nonzeros(*arguments)
-        self._fast_nonzeros = self._preferred(self._fast_nonzeros, program, program.fast_nonzeros, arguments)
+        if not keywords:
+            for _, fast in self._fast_nonzeros:
+                result = fast(*arguments)
+                if result is not NotImplemented:
+                    return result
+        form, arguments = self._form_of(arguments, keywords)
+        if form is not self:
+            return form.nonzeros(*arguments)
+        cases, program = self._compiled(arguments, "point")
+        _ = program.pattern  # refuses dense ones
+        result = program.at(arguments, matrices=False)
+        self._fast_nonzeros = self._preferred(self._fast_nonzeros, cases, cases.fast(matrices=False), arguments)
         return result
 
     @property
@@ -284,34 +399,43 @@ class Derivative:
         return self._program().operations
 
     def report(self) -> Report:
-        """Report on the program that was last compiled or called: what it costs, why, and how long each stage took."""
-        return self._program().report()
+        """Report on the program that was last compiled or called: what it costs, why, and how long each stage took.
+
+        It names what `f` holds of which changes may be missed, and, where `f` decides on values, all cases with their
+        conditions, and how often each ran.
+        """
+        captured = self._last_form._captured
+        found = replace(self._program().report(), unwatched=() if captured is None else tuple(captured.unwatched))
+        last = self._last_form._last
+        if last is None or not last[0].is_guarded:
+            return found
+        from accumulus.show.cases import CaseFacts
+
+        return replace(found, cases=tuple(map(CaseFacts.of, last[0].programs)))
 
     def _program(self) -> Program:
+        if self._last_form is not self:
+            return self._last_form._program()
         if self._last is None:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
-        return self._last
+        cases, program = self._last
+        # of several cases, those that are laid out like the last
+        return next((known for known in cases.programs if known.recording is program.recording), program)
 
-    def _build(
-        self, examples: Sequence[Any], key: Hashable, first: Call, shared: tuple[bool, ...], points: int
-    ) -> Program:
+    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> Program:
         name = self._name
         with Preparation(name, self._options) as preparation:
             with preparation.stage("trace"):
                 recording = self._record(examples)
-            argnums = checked_argnums(self._given_argnums, recording.argument_shapes, name)
+            selection = checked_argnums(self._given_argnums, recording.argument_shapes, name)
             if self._scalar and not recording.is_number:
                 shapes = ", ".join(map(str, recording.result_shapes))
                 raise ArgumentError(
                     f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
                 )
-            positions = argnums[0] if isinstance(self._given_argnums, int) else argnums
-            check_size(recording, argnums, points, self._options, name)
+            check_size(recording, selection.positions, points, self._options, name)
             again = partial(self._record, examples)
-            program = program_of(recording, self._wanted, positions, preparation, first, shared, again)
-        self._programs[key] = program
-        self._fast_batch = None  # the next batch checks whether its arguments could also be one point of this program
-        return program
+            return program_of(recording, self._wanted, selection, preparation, first, shared, again)
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
@@ -323,7 +447,10 @@ class Derivative:
         static = static_positions(self._static, len(examples))
         options = self._options
         arrays = arrays and options.takes_arrays
-        recording = record(self.__wrapped__, examples, static, check=options.check, arrays=arrays, at_once=at_once)
+        function, decides = settled(self.__wrapped__, examples, check=options.check), options.guards == "cases"
+        recording = record(
+            function, examples, static, check=options.check, arrays=arrays, at_once=at_once, decides=decides
+        )
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())
         return recording
@@ -351,7 +478,9 @@ class Derivative:
             self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
 
     def __repr__(self) -> str:
-        return f"<{self.__name__}, {len(self._programs)} compiled>"
+        forms = [self, *self._inner.values()]
+        compiled = sum(len(cases.programs) for form in forms for cases in form._programs.values())
+        return f"<{self.__name__}, {compiled} compiled>"
 
 
 def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
@@ -359,16 +488,43 @@ def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
     shape = None if is_static else shape_of(argument, name)
     if shape is not None:
         return shape
-    if isinstance(argument, np.ndarray):
-        return (type(argument), argument.shape, str(argument.dtype), argument.tobytes())
-    try:
-        hash(argument)
-    except TypeError:
-        raise ArgumentError(
-            f"{name} is a {type(argument).__name__} that cannot be hashed; expected a number, a NumPy array (make one "
-            "with np.array), or a hashable object that is passed on as it is"
-        ) from None
-    return identity(argument)
+    return constant_key(argument, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """What computes chunks of a batch of Dask arrays where they are, where a function decides on values."""
+
+    derivative: Derivative
+    point: tuple[Any, ...]
+    shared: tuple[bool, ...]
+    #: Of the arrays that are expected.
+    lengths: list[int]
+
+    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+        """The arrays of a chunk, see `Program.arrays_along`."""
+        first = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
+        cases, program = self.derivative._compiled(first, "batch", self.shared)
+        if [segment.length for segment in program.kernel.segments] != self.lengths:
+            raise self._grown()
+        make = partial(self.derivative._further, self.point, self.shared)
+        try:
+            return program.arrays_along(axes, arguments, cases.kernel(program, make))
+        except GrownError:
+            raise self._grown() from None
+
+    def _grown(self) -> CaseError:
+        return CaseError(
+            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
+            "that it had not met; expected a call at a point of each case before the batch"
+        )
+
+
+def _like(numbers: NDArray[Any], example: Any) -> Any:
+    """Numbers of a batch as the arguments that they were: whole ones stay whole, since they may be used as indices."""
+    if isinstance(example, np.ndarray):
+        return numbers.astype(example.dtype) if example.dtype.kind in "iu" else numbers
+    return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
 
 
 def _points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, truths
 from accumulus.programs.results import Results
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
@@ -26,19 +27,32 @@ def no_fast_path(*arguments: Any) -> Any:
     return NotImplemented
 
 
-def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> FastPath:
+def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matrices: bool = True) -> FastPath:
     """The fast path for the numeric arguments of one point.
 
     Args:
+        ran: counts calls of a guarded program, whose last array says whether its guards hold; where they do not, its
+            results are nothing.
         matrices: whether sparse derivatives become matrices, or stay the values of their nonzeros.
     """
-    compute = kernel.point()
-    if compute is None:
+    found = kernel.point()
+    if found is None:
         return no_fast_path
+    compute = found
     empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
     # calls with a known number of results take half the time
     if results.is_single:
         (shape,), (convert,) = shapes, finish
+        if ran is not None:
+
+            def guarded(*arguments: Any) -> Any:
+                result, holds = empty(shape, dtype), empty((), dtype)
+                if compute(*arguments, result, holds) is not None or not holds:
+                    return NotImplemented
+                ran.calls += 1
+                return result if convert is None else convert(result)
+
+            return guarded
 
         def one(*arguments: Any) -> Any:
             result = empty(shape, dtype)
@@ -47,6 +61,8 @@ def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> Fas
             return result if convert is None else convert(result)
 
         return one
+    if ran is not None:
+        compute = _where_guards_hold(compute, dtype, ran)
     if results.is_pair:
         (shape_1, shape_2), (convert_1, convert_2) = shapes, finish
 
@@ -58,13 +74,27 @@ def one_point(kernel: Kernel, results: Results, *, matrices: bool = True) -> Fas
 
         return pair
 
+    make = results.maker(matrices)
+
     def several(*arguments: Any) -> Any:
         arrays = [empty(shape, dtype) for shape in shapes]
-        if compute(*arguments, *arrays) is not None:
-            return NotImplemented
-        return results.rebuild(arrays, None, matrices=matrices)
+        return make(arrays) if compute(*arguments, *arrays) is None else NotImplemented
 
     return several
+
+
+def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Callable[..., Any]:
+    """A function that takes arguments and results: NotImplemented where guards fail, and counts where they hold."""
+    empty = np.empty
+
+    def call(*arrays: Any) -> Any:
+        holds = empty((), dtype)
+        if compute(*arrays, holds) is not None or not holds:
+            return NotImplemented
+        ran.calls += 1
+        return None
+
+    return call
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
@@ -86,13 +116,24 @@ def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequen
 
 
 def many_points(
-    kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool
+    kernel: Kernel,
+    results: Results,
+    shared: tuple[bool, ...],
+    transposed: bool,
+    settle: Settle | None = None,
 ) -> Callable[[Sequence[Any], Any, int], Any]:
-    """The fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads."""
+    """The fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
+
+    Args:
+        settle: of a guarded program, what is done about points where guards fail.
+    """
     compute = kernel.many(shared, transposed)
     if compute is None:
         return no_fast_path
     expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
+    if settle is not None:
+        compute = _settled(compute, settle, shared, transposed, kernel.dtype)
+        kernel = GuardedKernel(kernel, settle)
 
     def points_of(arguments: Sequence[Any], threads: int) -> int:
         """The number of points; -1 if the slow path has to take them."""
@@ -132,3 +173,25 @@ def many_points(
         return out if convert is None else convert(out)
 
     return one
+
+
+def _settled(
+    compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
+) -> Callable[..., Any]:
+    """A function that takes arguments and results of a batch, at all points of which they are right then."""
+    expected, leading = len(shared), shared.index(False)
+
+    def call(*arrays: Any) -> Any:
+        points = arrays[leading]
+        count = points.shape[-1 if transposed else 0]
+        holds = truths(count, transposed, dtype)
+        if compute(*arrays, holds) is not None:
+            return NotImplemented
+        X = [np.asarray(x, dtype) for x in arrays[:expected]]
+        results = [
+            array.reshape((-1, count) if transposed else (count, -1)) if count else array for array in arrays[expected:]
+        ]
+        settle(Points(X, shared, transposed, 1), results, holds.reshape(-1))
+        return None
+
+    return call

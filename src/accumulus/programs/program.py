@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from numpy.typing import NDArray
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
+from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.memory import check_fits
 from accumulus.native.machine import prepare
 from accumulus.options import check_threads
+from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.axes import Axes, InAxes, axes_of_points
 from accumulus.programs.dask_batches import lazy_batch
 from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
+from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
@@ -33,7 +37,7 @@ from accumulus.search.find import find_plan
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
-from accumulus.targets import Call, Kernel, compile_tape
+from accumulus.targets import Call, Kernel, Segment, compile_tape
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report
@@ -42,9 +46,17 @@ __all__ = ["Program", "linearize_arguments"]
 
 
 def linearize_arguments(recording: Recording, argnums: Sequence[int], name: str) -> Linearization:
-    """Graph of the recorded function with respect to the arguments at the positions `argnums`."""
+    """Graph of the recorded function with respect to the arguments at the positions `argnums`.
+
+    Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
+    """
     columns = [column for k in argnums for column in range(recording.tape.inputs)[recording.argument_slices[k]]]
-    return linearize(recording.scalars, columns, name=name)
+    if not recording.guards:
+        return linearize(recording.scalars, columns, name=name)
+    tape, results = recording.scalars.copy(), recording.results
+    tape.outputs = [*tape.outputs[:results], holds_of(tape, np.array(tape.outputs[results:]))]
+    found = linearize(tape, columns, name=name)
+    return replace(found, rows=found.rows[:results])
 
 
 class Program:
@@ -53,7 +65,7 @@ class Program:
     Args:
         recording: the function as it was recorded.
         wanted: derivatives alone, or values too.
-        argnums: position of the differentiated argument, or several.
+        selection: the differentiated arguments.
         given: a graph and a plan for it, or None, instead of finding them.
         first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
         shared: which numeric arguments are the same at all points of the first batch.
@@ -66,13 +78,17 @@ class Program:
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
+        ran: how often, if its function decides on values.
+
+    Raises:
+        CaseError: when it is called at a point where a decision that was recorded would be another.
     """
 
     def __init__(
         self,
         recording: Recording,
         wanted: Wanted,
-        argnums: int | tuple[int, ...],
+        selection: Selection,
         preparation: Preparation,
         *,
         given: tuple[Linearization, Plan | None] | None = None,
@@ -87,11 +103,10 @@ class Program:
         self.seconds = preparation.seconds
         self.from_cache: list[str] = []
         self._uses_cache = options.cache and is_enabled()
-        positions = (argnums,) if isinstance(argnums, int) else argnums
         dtype = np.dtype(options.dtype)
         if given is None:
             with preparation.stage("linearize"):
-                given = linearize_arguments(recording, positions, name), None
+                given = linearize_arguments(recording, selection.positions, name), None
         self.linearization, plan = given
         if plan is None:
             with preparation.stage("plan"):
@@ -106,15 +121,10 @@ class Program:
             self.tape, self._exact = self._optimise(emitted, preparation.deadline)
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
-        self._results = Results(
-            recording,
-            Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries)),
-            positions,
-            single=isinstance(argnums, int),
-            wanted=wanted,
-            sparse=options.sparse,
-            dtype=dtype,
-        )
+        self.ran = Ran()
+        self._selection = selection
+        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
+        self._results = self._laid_out()
         with preparation.stage("compile"):
             self.kernel: Kernel = self._compile(first, shared)
 
@@ -122,6 +132,32 @@ class Program:
         # fast paths, and what shares in a search, belong to this process
         state = {name: value for name, value in vars(self).items() if name not in ("fast", "fast_nonzeros")}
         return state | {"options": self.options.alone}
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the function decided on values: the kernel's last array says whether all guards hold, 1 or 0."""
+        return bool(self.recording.guards)
+
+    #: How results are laid out.
+    _layout: type[Results] = Results
+
+    def _laid_out(self, pattern: Nonzeros | None = None) -> Results:
+        """The layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
+        return self._layout(
+            self.recording,
+            self._nonzeros,
+            self._selection,
+            wanted=self.wanted,
+            sparse=self.options.sparse,
+            dtype=np.dtype(self.options.dtype),
+            pattern=pattern,
+        )
+
+    def _segments(self) -> list[Segment]:
+        """The kernel's arrays: results, and whether all guards hold, which is the tape's last output."""
+        if not self.is_guarded:
+            return self._results.segments
+        return [*self._results.segments, self._results.one_entry(len(self.tape.outputs) - 1)]
 
     def _find_plan(self, deadline: Deadline) -> Plan:
         options, graph = self.options, self.linearization.graph
@@ -142,6 +178,8 @@ class Program:
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """The tape to compile, and those of its operations that the target must not fuse with others."""
         options, values = self.options, len(self.linearization.rows)
+        if self.is_guarded:  # behind all else
+            tape.outputs.append(tape.outputs.pop(values))
         # primal operations are found through the function's values, so these outputs are removed after them
         kept = values if options.exact_order else 0
         if self.wanted == "jacobian" and not kept:
@@ -178,10 +216,9 @@ class Program:
 
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:
         options = self.options
-        segments = self._results.segments
         kernel = compile_tape(
             self.tape,
-            segments,
+            self._segments(),
             target=options.target,
             dtype=options.dtype,
             exact=self._exact,
@@ -199,17 +236,44 @@ class Program:
             result = self.fast(*arguments)
             if result is not NotImplemented:
                 return result
-        return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None)
+        self._check_guards(arguments)
+        return self.at(arguments)
+
+    def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
+        """As a call at a point for which the program is, whether its guards hold there or rounding turns one."""
+        arrays = self.kernel(*self._arguments.point(arguments))
+        if self.is_guarded:
+            arrays = arrays[:-1]
+            self.ran.calls += 1
+        return self._results.rebuild(arrays, None, matrices=matrices)
+
+    def holds(self, arguments: Sequence[Any]) -> bool:
+        """Whether all guards hold at a point."""
+        return not self.is_guarded or bool(self.kernel(*self._arguments.point(arguments))[-1][0] > 0)
+
+    def _check_guards(self, arguments: Sequence[Any]) -> None:
+        """Refuse a point where a guard fails."""
+        if not self.holds(arguments):
+            raise elsewhere(self.recording, self.name, arguments)
 
     @cached_property
     def fast(self) -> FastPath:
         """The fast path for the numeric arguments of one point, see `accumulus.programs.fast_paths`."""
-        return no_fast_path if self.options.check_finite else one_point(self.kernel, self._results)
+        return self._fast_path(matrices=True)
 
     @cached_property
     def fast_nonzeros(self) -> FastPath:
         """As `fast`, with the values of nonzeros in the place of matrices."""
-        return no_fast_path if self.options.check_finite else one_point(self.kernel, self._results, matrices=False)
+        return self._fast_path(matrices=False)
+
+    def _fast_path(self, *, matrices: bool) -> FastPath:
+        if self.options.check_finite:
+            return no_fast_path
+        return one_point(self.kernel, self._results, self.ran if self.is_guarded else None, matrices=matrices)
+
+    def rebuilt(self, arrays: Sequence[Any]) -> Any:
+        """The result at one point, from the array of each segment as the kernel writes it, or one that is like it."""
+        return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
         """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
@@ -225,7 +289,8 @@ class Program:
             result = self.fast_nonzeros(*arguments)
             if result is not NotImplemented:
                 return result
-        return self._results.rebuild(self.kernel(*self._arguments.point(arguments)), None, matrices=False)
+        self._check_guards(arguments)
+        return self.at(arguments, matrices=False)
 
     @property
     def pattern(self) -> Any:
@@ -241,14 +306,18 @@ class Program:
             )
         return self._results.pattern
 
-    def fast_batch(self, axes: Axes, transposed: bool) -> FastPath:
-        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.fast_paths`."""
+    def fast_batch(self, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
+        """The fast path for numeric arguments with such axes of points, see `accumulus.programs.fast_paths`.
+
+        Args:
+            settle: what is done about points where guards fail; given if there are any.
+        """
         shapes = self._arguments.numeric_shapes
         along = [axes[k] for k in self._arguments.numeric]
         usual = [len(shape) if transposed else 0 for shape in shapes]
         if self.options.check_finite or any(axis not in (None, to) for axis, to in zip(along, usual, strict=True)):
             return no_fast_path
-        return many_points(self.kernel, self._results, tuple(axis is None for axis in along), transposed)
+        return many_points(self.kernel, self._results, tuple(axis is None for axis in along), transposed, settle)
 
     def batch(
         self,
@@ -269,24 +338,73 @@ class Program:
         return self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
 
     def batch_along(
-        self, axes: Axes, arguments: Sequence[Any], *, out: Any, threads: int | None, transposed: bool
+        self,
+        axes: Axes,
+        arguments: Sequence[Any],
+        *,
+        out: Any,
+        threads: int | None,
+        transposed: bool,
+        kernel: Kernel | None = None,
     ) -> Any:
-        """As `batch`, with an axis of points, or None, for each argument."""
+        """As `batch`, with an axis of points, or None, for each argument.
+
+        Args:
+            kernel: that takes points at which guards of this program fail, too.
+        """
+        kernel = self._alone(arguments) if kernel is None else kernel
         count = self.options.threads if threads is None else check_threads(threads)
         if not transposed and on_disk(arguments, out):
             points = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
             self._check_room(points, out)
             given = None if out is None else self._results.check_out(out, points, False)
-            arrays = in_parts(
-                self.kernel, self._arguments, axes, arguments, points, given, count, self.options.progress
-            )
+            arrays = in_parts(kernel, self._arguments, axes, arguments, points, given, count, self.options.progress)
             return self._results.rebuild(arrays, points)
         X, points = self._arguments.batch(arguments, axes, transposed)
         shared = [axes[k] is None for k in self._arguments.numeric]
         self._check_room(points, out)
         given = None if out is None else self._results.check_out(out, points, transposed)
-        arrays = self.kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
+        arrays = kernel.batch(*X, shared=shared, out=given, threads=count, transposed=transposed)
         return self._results.rebuild(arrays, points, transposed)
+
+    def _alone(self, arguments: Sequence[Any]) -> Kernel:
+        """The kernel without its array of guards, which refuses points where one fails."""
+        if not self.is_guarded:
+            return self.kernel
+
+        def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+            self.ran.points += len(holds)
+            for point in np.flatnonzero(holds == 0)[:1].tolist():
+                numbers = iter(points.one(point))
+                given = [
+                    x if shape is None else next(numbers)
+                    for x, shape in zip(arguments, self.recording.argument_shapes, strict=True)
+                ]
+                raise elsewhere(self.recording, self.name, given, f"point {point} of the batch")
+
+        return GuardedKernel(self.kernel, settle)
+
+    def returns_like(self, other: Program) -> bool:
+        """Whether results have the shapes and the structure of another program's."""
+        one, two = self.recording, other.recording
+        return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
+
+    def union_of_patterns(self, others: Sequence[Program]) -> Nonzeros:
+        """The structural nonzeros of several programs, in results of one shape."""
+        width = self.recording.tape.inputs
+        return reduce(lambda union, other: union.union(other._nonzeros, width), others, self._nonzeros)
+
+    def laid_out(self, pattern: Nonzeros) -> Program:
+        """A program whose sparse results have this pattern, compiled anew; itself if they have it."""
+        results = self._laid_out(pattern)
+        if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
+            return self
+        found = copy.copy(self)
+        for name in ("fast", "fast_nonzeros"):
+            vars(found).pop(name, None)
+        found._results = results
+        found.kernel = found._compile("point", ())
+        return found
 
     def _check_room(self, points: int, out: Any) -> None:
         """Refuse results that do not fit into memory."""
@@ -298,13 +416,19 @@ class Program:
                 "give out=, an array on disk as np.lib.format.open_memmap makes it, or fewer points at a time",
             )
 
-    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """The arrays that the kernel writes for a batch, of shape (points, length), before they are results."""
-        return arrays_of_points(self.kernel, self._arguments, axes, arguments)
+    def arrays_along(
+        self, axes: Axes, arguments: Sequence[Any], kernel: Kernel | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        """The arrays of a batch, of shape (points, length), before they are results; `kernel` as for `batch_along`."""
+        return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
 
-    def lazy_batch(self, axes: Axes, arguments: Sequence[Any]) -> Any:
-        """As `batch_along`, of Dask arrays."""
-        arrays: Any = lazy_batch(self, axes, arguments)
+    def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
+        """As `batch_along`, of Dask arrays.
+
+        Args:
+            travels: what computes chunks by its `arrays_along`, instead of this program.
+        """
+        arrays: Any = lazy_batch(self, self if travels is None else travels, axes, arguments)
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
     def report(self) -> Report:

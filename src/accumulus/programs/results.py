@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.readers import maker
 from accumulus.frontends.record import Recording
+from accumulus.frontends.trees import Branch, Leaf, flatten, grafted, paths, together, unflatten
 from accumulus.graph.linearize import Linearization
 from accumulus.options import SparseFormat
+from accumulus.programs.argnums import Selection
 from accumulus.programs.sparse import SparseBatch, SparsePattern
 from accumulus.targets import Segment
 
@@ -65,34 +68,47 @@ class Nonzeros:
             self.outputs[chosen][inside],
         )
 
+    def union(self, other: Nonzeros, width: int) -> Nonzeros:
+        """The places of both, row by row; of no output. `width` is the number of columns."""
+        places = np.union1d(self._places(width), other._places(width))
+        return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
+
+    def find(self, others: Nonzeros, width: int) -> NDArray[np.intp]:
+        """Which of these places, row by row, are those of others, which are among them."""
+        return np.searchsorted(self._places(width), others._places(width))
+
+    def _places(self, width: int) -> NDArray[np.int64]:
+        return self.rows.astype(np.int64) * width + self.columns
+
 
 class Results:
     """Layout of a program's results.
 
     Args:
-        argnums: the differentiated arguments; `single` if each leaf has one derivative instead of a tuple of them.
+        selection: the differentiated arguments, and the structure of the derivatives of each leaf.
         nonzeros: of all results by all inputs; outputs are counted from the first that is a derivative.
+        pattern: where sparse results have structural nonzeros, if it is more places than these.
     """
 
     def __init__(
         self,
         recording: Recording,
         nonzeros: Nonzeros,
-        argnums: tuple[int, ...],
+        selection: Selection,
         *,
-        single: bool,
         wanted: Wanted,
         sparse: SparseFormat | None,
         dtype: np.dtype[Any],
+        pattern: Nonzeros | None = None,
     ) -> None:
         self.segments: list[Segment] = []
         #: Shape of each segment at one point, as it is stored.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern] = []
-        self._unflatten = recording.unflatten
-        self._derivatives = len(argnums)
-        self._leaves = len(recording.result_shapes)
-        self._single = single
+        jacobian = grafted(recording.structure, selection.structure)
+        self._value, self._jacobian = recording.structure, jacobian
+        #: Of all that is returned, with a leaf for each segment.
+        self._structure = together([recording.structure, jacobian]) if wanted == "value_and_jacobian" else jacobian
         self._wanted = wanted
         self._dtype = dtype
         sizes = [math.prod(shape) for shape in recording.result_shapes]
@@ -105,15 +121,20 @@ class Results:
         first = sum(sizes) if wanted == "value_and_jacobian" else 0
         for start, size, shape in leaves:
             rows = range(start, start + size)
-            for argument in argnums:
+            for argument in selection.positions:
                 columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
                 shape_in = recording.argument_shapes[argument]
                 assert shape_in is not None
                 block = nonzeros.block(rows, columns)
-                self._add_derivative(block, first, (size, len(columns)), (*shape, *shape_in), sparse)
+                places = None if pattern is None else pattern.block(rows, columns)
+                self._add_derivative(block, places, first, (size, len(columns)), (*shape, *shape_in), sparse)
 
     def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
         return Segment(length, tuple(outputs.tolist()), tuple(places.tolist()))
+
+    def one_entry(self, output: int) -> Segment:
+        """An array of one output."""
+        return self._segment(1, np.array([output]), np.array([0]))
 
     def _in_order(self, outputs: NDArray[np.intp], first: int) -> Segment:
         """An array of some outputs, counted from the first that is a derivative."""
@@ -124,11 +145,24 @@ class Results:
         self.shapes.append(shape)
 
     def _add_derivative(
-        self, nonzeros: Nonzeros, first: int, size: tuple[int, int], shape: Shape, fmt: SparseFormat | None
+        self,
+        nonzeros: Nonzeros,
+        places_of_all: Nonzeros | None,
+        first: int,
+        size: tuple[int, int],
+        shape: Shape,
+        fmt: SparseFormat | None,
     ) -> None:
         if fmt is None:
             outputs, places = nonzeros.outputs + first, nonzeros.rows.astype(np.intp) * size[1] + nonzeros.columns
             self._add(self._segment(size[0] * size[1], outputs, places), shape)
+            return
+        if places_of_all is not None:
+            pattern, order = SparsePattern.ordered(places_of_all.rows, places_of_all.columns, size, fmt)
+            place = np.arange(len(pattern)) if order is None else np.argsort(order)
+            own = places_of_all.find(nonzeros, size[1])
+            self._patterns.append(pattern)
+            self._add(self._segment(len(pattern), nonzeros.outputs + first, place[own]), (len(pattern),))
             return
         pattern, order = SparsePattern.ordered(nonzeros.rows, nonzeros.columns, size, fmt)
         outputs = nonzeros.outputs if order is None else nonzeros.outputs[order]
@@ -138,15 +172,12 @@ class Results:
     @property
     def is_single(self) -> bool:
         """Whether there is one array, which is all that is returned."""
-        leaf = object()
-        return len(self.segments) == 1 and self._single and self._unflatten([leaf]) is leaf
+        return isinstance(self._structure, Leaf)
 
     @property
     def is_pair(self) -> bool:
         """Whether a value and a derivative are all that is returned."""
-        leaf = object()
-        wanted = self._wanted == "value_and_jacobian" and self._single
-        return wanted and len(self.segments) == 2 and self._unflatten([leaf]) is leaf
+        return self._wanted == "value_and_jacobian" and self._jacobian == self._value == Leaf()
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""
@@ -164,7 +195,11 @@ class Results:
     @property
     def pattern(self) -> Any:
         """The structure of the derivatives with a `SparsePattern` for each; None if they are dense."""
-        return self._by_leaf(self._patterns) if self._patterns else None
+        return unflatten(self._jacobian, self._patterns) if self._patterns else None
+
+    def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
+        """What makes all that is returned at one point of the arrays of the segments, in their shapes."""
+        return maker(self._structure, self.finish(matrices))
 
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
@@ -179,21 +214,11 @@ class Results:
         for array, shape, convert in zip(arrays, self._shapes_of(points, transposed), finish, strict=True):
             shaped = array.reshape(shape)
             results.append(shaped if convert is None else convert(shaped))
-        derivatives = results[len(results) - self._leaves * self._derivatives :]
-        jacobian = self._by_leaf(derivatives)
-        if self._wanted == "jacobian":
-            return jacobian
-        return self._unflatten(results[: self._leaves]), jacobian
-
-    def _by_leaf(self, derivatives: Sequence[Any]) -> Any:
-        """The structure of the function's result with the derivatives of each leaf, a tuple if there are several."""
-        step = self._derivatives
-        by_leaf = [derivatives[k * step : (k + 1) * step] for k in range(self._leaves)]
-        return self._unflatten([row[0] if self._single else tuple(row) for row in by_leaf])
+        return unflatten(self._structure, results)
 
     def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
-        arrays = (out,) if isinstance(out, np.ndarray) else tuple(out)
+        arrays = self._arrays_in(out)
         expected = self._shapes_of(points, transposed)
         if len(arrays) != len(expected):
             raise ArgumentError(f"out has {len(arrays)} arrays; expected {len(expected)}, of shapes {expected}")
@@ -208,6 +233,22 @@ class Results:
             array.reshape((size, points) if transposed else (points, size))
             for array, size in zip(arrays, flat, strict=True)
         )
+
+    def _arrays_in(self, out: Any) -> Sequence[Any]:
+        """The arrays in a sequence of them, or in the structure of the results."""
+        if isinstance(out, np.ndarray):
+            return (out,)
+        if type(out) in (list, tuple) and all(isinstance(array, np.ndarray) for array in out):
+            return tuple(out)
+        names = list(paths(self._structure))
+        structure, leaves = flatten(out)
+        found = dict(leaves)
+        if found.keys() != set(names) or not isinstance(structure, Branch):
+            raise ArgumentError(
+                f"out has arrays at {', '.join(found)}; expected an array, a sequence of {len(names)} of them, or "
+                f"arrays in the structure of the results, at {', '.join(names)}"
+            )
+        return [found[name] for name in names]
 
     def _shapes_of(self, points: int | None, transposed: bool) -> list[Shape]:
         if points is None:

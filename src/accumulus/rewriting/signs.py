@@ -38,7 +38,7 @@ NEGATIVE: Final = BY_NAME["negative"].code
 SELECT: Final = BY_NAME["select"].code
 #: By code: number of arguments, which of them are numbers, and what becomes of signs.
 _ARITY: Final = PROPERTIES & ARITY
-_REAL: Final = np.array([[k < row.arity and row.arguments[k] == "real" for k in range(3)] for row in OPERATIONS])
+_REAL: Final = np.array([[k < row.arity and row.arguments[k] != "boolean" for k in range(3)] for row in OPERATIONS])
 _KIND: Final = np.array(
     [
         {ADD: kind.SUM, MULTIPLY: kind.PRODUCT, DIVIDE: kind.PRODUCT, SELECT: kind.SELECT}.get(

@@ -15,6 +15,7 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
+from accumulus.show.cases import CaseFacts, cases_table
 from accumulus.show.comparison import (
     SWEEPS,
     Candidate,
@@ -123,6 +124,8 @@ class Report:
         seconds: time of each stage of the preparation.
         from_cache: the stages whose results were taken from the cache.
         function: what was recorded and compiled; None for a graph from a file.
+        unwatched: what the function holds of which changes may be missed, in words.
+        cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
     """
 
     name: str
@@ -140,6 +143,8 @@ class Report:
     seconds: dict[str, float]
     from_cache: tuple[str, ...] = ()
     function: FunctionFacts | None = None
+    unwatched: tuple[str, ...] = ()
+    cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
     def of(cls, program: Program) -> Report:
@@ -155,6 +160,7 @@ class Report:
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
+            cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
 
     @classmethod
@@ -199,6 +205,8 @@ class Report:
             parts.append(text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
         reason = chosen_because(self.chosen, self.others, self.objective)
         parts += ["", text(f"Chosen, and verified against the graph: {reason}"), "", key_values(self._program())]
+        if self.cases:
+            parts += ["", cases_table(self.cases)]
         return Group(*parts)
 
     def __str__(self) -> str:
@@ -233,7 +241,8 @@ class Report:
             f"{stage} {duration(seconds)}{' (from cache)' if stage in self.from_cache else ''}"
             for stage, seconds in self.seconds.items()
         )
-        return [*rows, ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}")]
+        rows.append(("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"))
+        return [*rows, *(("not watched", what) for what in self.unwatched)]
 
 
 def _emitted(program: Program) -> int:

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from accumulus.show.cases import CaseFacts, cases_table
 from accumulus.show.report import operations_by_kind
 from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Group, RenderableType
 
     from accumulus.programs.array_program import ArrayProgram
 
@@ -94,6 +95,8 @@ class StructureReport:
         bodies: its loops, in their order.
         target: of the compiled code.
         seconds: time of each stage of the preparation.
+        unwatched: what the function holds of which changes may be missed, in words.
+        cases: as `Report` has them.
     """
 
     name: str
@@ -108,6 +111,8 @@ class StructureReport:
     bodies: tuple[BodyFacts, ...]
     target: str
     seconds: dict[str, float]
+    unwatched: tuple[str, ...] = ()
+    cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
     def of(cls, program: ArrayProgram) -> StructureReport:
@@ -140,6 +145,7 @@ class StructureReport:
             bodies=tuple(bodies),
             target=program.options.target,
             seconds=dict(program.seconds),
+            cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,11 +181,13 @@ class StructureReport:
             ("program", counted(self.operations, "operation") + ratio),
             ("code", f"{self.target}, float64, a loop for each body"),
             ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
+            *(("not watched", what) for what in self.unwatched),
         ]
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
+        cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
         return Group(
             text(f"{what} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
-            key_values(program),
+            key_values(program), *cases,
         )  # fmt: skip
 
     def __str__(self) -> str:

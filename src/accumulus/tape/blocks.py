@@ -449,6 +449,16 @@ class BlockTape:
         values = np.empty((count + len(self), *points))
         values[:count] = self.constants[::-1].reshape(-1, *(1,) * len(points))
         values[count : count + self.inputs] = inputs
+        self.run(values)
+        return values[count + self.outputs]
+
+    def run(self, values: NDArray[np.float64], first: int = 0) -> None:
+        """Compute blocks from the first that is given on.
+
+        Args:
+            values: of constants, the last first, then of inputs and results, in rows; all before that block are there.
+        """
+        count = len(self.constants)
 
         def at(operands: Column) -> Any:
             if isinstance(operands, Range) and operands.step >= 0:
@@ -457,7 +467,7 @@ class BlockTape:
             return values[count + references_in(operands)]
 
         with np.errstate(all="ignore"):
-            for block in self.blocks:
+            for block in self.blocks[first:]:
                 place = slice(count + block.start, count + block.start + block.size)
                 if block.steps is not None:
                     assert block.body is not None
@@ -471,7 +481,6 @@ class BlockTape:
                     values[place] = matrix_product(left, right, block.shape)
                 else:
                     values[place] = OPERATIONS[block.code].by_numpy(*map(at, block.operands))
-        return values[count + self.outputs]
 
 
 def _compared(block: Block) -> tuple[Column, ...]:

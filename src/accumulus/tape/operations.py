@@ -28,7 +28,8 @@ import numpy as np
 
 __all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
 
-Kind = Literal["real", "boolean"]
+#: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
+Kind = Literal["real", "boolean", "order"]
 #: Odd: f(-x) is -f(x); even: f(-x) is f(x).
 Parity = Literal["odd", "even"] | None
 #: What becomes of the sign of a zero argument: that of a result, nothing, or a result that is another number.
@@ -39,6 +40,10 @@ CONSTANTS: Final = {
     "ln2": math.log(2.0),
     "log2e": 1.0 / math.log(2.0),
     "log10e": 1.0 / math.log(10.0),
+    "pi": math.pi,
+    "sqrt_half": math.sqrt(0.5),
+    "sqrt_two_over_pi": math.sqrt(2.0 / math.pi),
+    "half_sqrt_pi": 0.5 * math.sqrt(math.pi),
     "two_over_sqrt_pi": 2.0 / math.sqrt(math.pi),
 }
 
@@ -54,7 +59,8 @@ class Operation:
     `zero_signs` says what becomes of the result where a zero argument changes its sign: "kept" if it may change its own
     sign, "lost" if it never changes, "seen" if it may become another finite number.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
-    operation is not smooth. `sawtooth` marks what has jumps, and a slope between them.
+    operation is not smooth. `sawtooth` marks what has jumps, and a slope between them, `special` long functions that few
+    programs have.
     """
 
     code: int
@@ -70,6 +76,7 @@ class Operation:
     parity: Parity = None
     sawtooth: bool = False
     zero_signs: ZeroSigns = "kept"
+    special: bool = False
 
     @property
     def arity(self) -> int:
@@ -108,17 +115,42 @@ def _rows() -> list[Operation]:
         parity: Parity = None,
         sawtooth: bool = False,
         zero_signs: ZeroSigns = "kept",
+        special: bool = False,
     ) -> None:
         kinds = arguments if arguments is not None else REALS[: len(partials)]
         ranges = domain if domain else (REAL,) * len(partials)
-        properties = (kinks, kinds, result, commutative, parity, sawtooth, zero_signs)
+        properties = (kinks, kinds, result, commutative, parity, sawtooth, zero_signs, special)
         rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, *properties))
+
+    def special(
+        name: str,
+        scipys: str,
+        partials: tuple[str | None, ...],
+        *domain: tuple[float, float],
+        of_order: bool = False,
+        parity: Parity = None,
+        zero_signs: ZeroSigns = "kept",
+    ) -> None:
+        kinds: tuple[Kind, ...] | None = ("order", "real") if of_order else None
+        row(
+            name,
+            f"special.{scipys}",
+            f"@{name}",
+            partials,
+            *domain,
+            arguments=kinds,
+            parity=parity,
+            zero_signs=zero_signs,
+            special=True,
+        )
 
     REALS: tuple[Kind, ...] = ("real", "real", "real")
     REAL = (-INFINITY, INFINITY)
     POSITIVE = (0.0, INFINITY)
+    ORDERS = (0.0, 9.0)
     UNIT = (-1.0, 1.0)
     WIDE = (-1e150, 1e150)
+    COSECANT = "(pi / sin(pi * (x - floor(x + 0.5))))"
     TIES = ((0.0, 0.0), (1.0, 1.0), (-2.0, -2.0))
 
     # fmt: off
@@ -195,6 +227,34 @@ def _rows() -> list[Operation]:
     row("attach", "{0}", "attach", (None, "1"))
     row("select", "np.where({0}, {1}, {2})", "select", (None, "select(x, 1, 0)", "select(x, 0, 1)"),
         (0.0, 1.0), REAL, REAL, arguments=("boolean", "real", "real"))
+
+    special("erfinv", "erfinv({0})", ("half_sqrt_pi * exp(v * v)",), UNIT, parity="odd")
+    special("erfcinv", "erfcinv({0})", ("-(half_sqrt_pi * exp(v * v))",), (0.0, 2.0), zero_signs="lost")
+    special("erfcx", "erfcx({0})", ("2 * x * v - two_over_sqrt_pi",), (-26.0, 1e9), zero_signs="lost")
+    special("log_ndtr", "log_ndtr({0})", ("sqrt_two_over_pi / erfcx(-(sqrt_half * x))",), (-1e9, 37.0), zero_signs="lost")
+    special("gamma", "gamma({0})", ("v * digamma(x)",), (0.0, 171.0))
+    special("gammaln", "gammaln({0})", ("digamma(x)",), (0.0, 1e100), zero_signs="lost")
+    # for negative x the derivative of ψ(1 - x) - π cot πx
+    special("digamma", "psi({0})",
+        (f"select(x < 0, {COSECANT} * {COSECANT}, 0) + select(x < 0, -1, 1) * zeta(2, select(x < 0, 1 - x, x))",),
+        (0.0, 1e100))
+    special("zeta", "zeta({0}, {1})", (None, "-(x * zeta(x + 1, y))"), (2.0, 9.0), (0.0, 1e9), of_order=True)
+    special("j0", "j0({0})", ("-j1(x)",), (-1e3, 1e3), parity="even", zero_signs="lost")
+    special("j1", "j1({0})", ("j0(x) - select(x == 0, 0.5, v / x)",), (-1e3, 1e3), parity="odd")
+    special("y0", "y0({0})", ("-y1(x)",), (0.0, 1e3), zero_signs="lost")
+    special("y1", "y1({0})", ("y0(x) - v / x",), (0.0, 1e3), zero_signs="lost")
+    special("jn", "jv({0}, {1})", (None, "0.5 * (jn(x - 1, y) - jn(x + 1, y))"), ORDERS, (-1e3, 1e3), of_order=True)
+    special("yn", "yv({0}, {1})", (None, "0.5 * (yn(x - 1, y) - yn(x + 1, y))"), ORDERS, (0.0, 1e3), of_order=True)
+    special("iv", "iv({0}, {1})", (None, "0.5 * (iv(x - 1, y) + iv(x + 1, y))"), ORDERS, (-700.0, 700.0), of_order=True)
+    special("ive", "ive({0}, {1})", (None, "0.5 * (ive(x - 1, y) + ive(x + 1, y)) - sign(y) * v"), ORDERS, (-1e4, 1e4), of_order=True)
+    special("i0", "i0({0})", ("i1(x)",), (-700.0, 700.0), parity="even", zero_signs="lost")
+    special("i1", "i1({0})", ("i0(x) - select(x == 0, 0.5, v / x)",), (-700.0, 700.0), parity="odd")
+    special("i0e", "i0e({0})", ("i1e(x) - sign(x) * v",), (-1e4, 1e4), parity="even", zero_signs="lost")
+    special("i1e", "i1e({0})", ("i0e(x) - select(x == 0, 0.5, v / x) - sign(x) * v",), (-1e4, 1e4), parity="odd")
+    special("k0", "k0({0})", ("-k1(x)",), (0.0, 700.0), zero_signs="lost")
+    special("k1", "k1({0})", ("-(k0(x) + v / x)",), (0.0, 700.0), zero_signs="lost")
+    special("k0e", "k0e({0})", ("v - k1e(x)",), (0.0, 1e4), zero_signs="lost")
+    special("k1e", "k1e({0})", ("v - k0e(x) - v / x",), (0.0, 1e4), zero_signs="lost")
     # fmt: on
     return rows
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from accumulus.errors import TraceError
 from accumulus.tape.operations import BY_NAME, CONSTANTS, OPERATIONS
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def partial(tape: Tape, reference: int, position: int) -> int | None:
     """Write ∂v/∂a for the operation v at `reference` and its argument a at `position`, onto the tape.
 
     Returns its reference, None where the derivative is zero wherever it exists (floor, comparisons).
+
+    Raises:
+        TraceError: if the argument has to be a constant, such as the order of a Bessel function.
     """
     writer = _writers(tape.codes[reference])[position]
     return None if writer is None else writer(tape, tape.arguments(reference), reference)
@@ -44,7 +48,18 @@ def partial(tape: Tape, reference: int, position: int) -> int | None:
 
 @cache
 def _writers(code: int) -> tuple[Writer | None, ...]:
-    return tuple(None if text is None else _compile(text) for text in OPERATIONS[code].partials)
+    row = OPERATIONS[code]
+    return tuple(
+        _unknown if kind == "order" else None if text is None else _compile(text)
+        for kind, text in zip(row.arguments, row.partials, strict=True)
+    )
+
+
+def _unknown(tape: Tape, arguments: tuple[int, ...], reference: int) -> int:
+    raise TraceError(
+        f"The derivative of {tape.operation(reference).name} by its first argument is not known: an order has to be a "
+        "constant. Write the number, or make the argument static (static_argnums)."
+    )
 
 
 def _compile(text: str) -> Writer:

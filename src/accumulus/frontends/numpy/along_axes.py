@@ -1,4 +1,4 @@
-"""Functions along axes: sums, products, extremes, means, running sums, differences.
+"""Functions along axes: sums, products, extremes, means, running sums.
 
 Sums go from left to right; NumPy adds long lines pairwise, which differs in rounding only.
 """
@@ -13,9 +13,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
-from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
@@ -33,16 +32,23 @@ def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
         out: Any = None,
         keepdims: bool = False,
         initial: Any = None,
+        where: Any = True,
     ) -> Any:
-        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
 
 
 def _enter_extreme(row: str, *functions: Callable[..., Any]) -> None:
     @implements(*functions)
     def record(
-        tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None
+        tape: Tape,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
     ) -> Any:
-        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial)
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
 
 
 def _enter_running(row: str, function: Callable[..., Any]) -> None:
@@ -62,50 +68,84 @@ _enter_running("add", np.cumsum)
 _enter_running("multiply", np.cumprod)
 
 
-def _lengths(shape: tuple[int, ...], axis: Any) -> int:
-    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
-    return math.prod(shape[k] for k in axes)
+def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
+    """How many entries there are along the axes; of those that are meant, traced if need be."""
+    if where is True:
+        axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+        return math.prod(shape[k] for k in axes)
+    meant = np.broadcast_to(np.where(where, 1.0, 0.0), shape)
+    return fold(tape, ELEMENTWISE["add"], meant, axis, keepdims)
 
 
 @implements(np.mean)
-def mean(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def mean(
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
     """The sum by the number of entries."""
     a = as_array(tape, a)
-    return fold(tape, ELEMENTWISE["add"], a, axis, keepdims) / _lengths(a.shape, axis)
+    total = fold(tape, ELEMENTWISE["add"], a, axis, keepdims, None, where)
+    return total / _count(tape, a.shape, axis, where, keepdims)
 
 
 @implements(np.average)
-def average(tape: Tape, a: Any, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> Any:
+def average(
+    tape: Tape, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
     """The mean, or the weighted sum by the sum of the weights."""
-    if weights is None:
-        return mean(tape, a, axis, keepdims=keepdims)
-    a, weights = as_array(tape, a), as_array(tape, weights)
+    a = as_array(tape, a)
+    weights = np.ones(a.shape) if weights is None else as_array(tape, weights)
     if weights.shape != a.shape:
         if not isinstance(axis, int) or weights.shape != (a.shape[axis],):
             raise refuse("np.average: weights have the shape of the array, or the length of its one axis.")
         weights = np.reshape(weights, [-1 if k == axis % a.ndim else 1 for k in range(a.ndim)])
         weights = np.broadcast_to(weights, a.shape)
-    total = fold(tape, ELEMENTWISE["add"], weights * a, axis, keepdims)
-    return total / fold(tape, ELEMENTWISE["add"], weights, axis, keepdims)
+    total = np.sum(weights, axis=axis, keepdims=keepdims)
+    result = np.sum(weights * a, axis=axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
 
 
 @implements(np.var)
 def var(
-    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
 ) -> Any:
     """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
     a = as_array(tape, a)
-    deviations = a - mean(tape, a, axis, keepdims=True)
-    squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims)
-    return squares / (_lengths(a.shape, axis) - ddof)
+    centre = np.mean(a, axis=axis, keepdims=True, where=where) if mean is None else mean
+    deviations = a - centre
+    squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims, None, where)
+    return squares / (_count(tape, a.shape, axis, where, keepdims) - (ddof if correction is None else correction))
 
 
 @implements(np.std)
 def std(
-    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    **options: Any,
 ) -> Any:
     """The square root of the variance."""
-    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims))
+    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims, **options))
 
 
 @implements(np.ptp)
@@ -115,60 +155,27 @@ def ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = 
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
 
 
-@implements(np.diff)
-def diff(tape: Tape, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours, n times over."""
-    array = np.moveaxis(as_array(tape, a), axis, -1)
-    ends = [None if end is None else _end(tape, end, array.shape[:-1], axis) for end in (prepend, append)]
-    array = np.concatenate([part for part in (ends[0], array, ends[1]) if part is not None], axis=-1)
-    for _ in range(n):
-        array = array[..., 1:] - array[..., :-1]
-    return np.moveaxis(array, -1, axis)
-
-
-@implements(np.ediff1d)
-def ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours, whatever the shape, between entries that are given."""
-    entries = np.ravel(as_array(tape, ary))
-    ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
-    parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
-    return np.concatenate([part for part in parts if part is not None])
-
-
-def _end(tape: Tape, end: Any, shape: tuple[int, ...], axis: int) -> Any:
-    references = references_of(tape, end)
-    if not references.ndim:
-        return TracedArray(tape, np.broadcast_to(references, (*shape, 1)))
-    return TracedArray(tape, np.moveaxis(references, axis, -1))
-
-
-@implements(np.gradient)
-def gradient(tape: Tape, f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
-    """Central differences inside, one-sided ones at the ends, along one axis of constant or given spacing."""
-    f = as_array(tape, f)
-    if (f.ndim != 1 and axis is None) or edge_order != 1 or len(varargs) > 1:
-        raise refuse("np.gradient is recorded along one axis, with edge_order=1 and one spacing.")
-    f = np.moveaxis(f, axis or 0, -1)
-    spacing = as_array(tape, varargs[0] if varargs else 1.0)
-    if not spacing.ndim:
-        slopes = (f[..., 1:] - f[..., :-1]) / spacing
-        inner = (f[..., 2:] - f[..., :-2]) / (2.0 * spacing)
-    else:
-        steps = np.diff(spacing)
-        slopes = (f[..., 1:] - f[..., :-1]) / steps
-        before, after = steps[:-1], steps[1:]
-        inner = (before * slopes[..., 1:] + after * slopes[..., :-1]) / (before + after)
-    result = np.concatenate([slopes[..., :1], inner, slopes[..., -1:]], axis=-1)
-    return np.moveaxis(result, -1, axis or 0)
-
-
-@implements(np.trapezoid)
-def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The trapezoidal rule along one axis."""
-    y = np.moveaxis(as_array(tape, y), axis, -1)
-    if x is None:
-        widths = dx
-    else:
+def _enter_cumulative(function: Callable[..., Any], running: Callable[..., Any], start: float) -> None:
+    @implements(function)
+    def record(
+        tape: Tape,
+        x: Any,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
         x = as_array(tape, x)
-        widths = np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
-    return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+        if axis is None and x.ndim > 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        lines = np.moveaxis(x, axis or 0, -1)
+        result = running(lines, axis=-1)
+        if include_initial:
+            result = np.concatenate([np.full((*lines.shape[:-1], 1), start), result], axis=-1)
+        return np.moveaxis(result, -1, axis or 0)
+
+
+for _function, _running, _start in (("cumulative_sum", np.cumsum, 0.0), ("cumulative_prod", np.cumprod, 1.0)):
+    if hasattr(np, _function):  # which came with NumPy 2.1
+        _enter_cumulative(getattr(np, _function), _running, _start)

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.decisions import truths, wholes
+from accumulus.frontends.numpy.journal import check_not_shared, note_entries
 from accumulus.frontends.numpy.operands import (
     Entries,
     References,
@@ -22,15 +24,17 @@ from accumulus.frontends.numpy.operands import (
     constants,
     depends,
     entries_of,
+    holds_complex,
     map_references,
     references_of,
 )
-from accumulus.frontends.numpy.refusals import check_dtype, no_number
+from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
-__all__ = ["TracedArray", "as_array", "as_constant", "make"]
+__all__ = ["METHODS", "TracedArray", "as_array", "as_constant", "make", "method_of"]
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
@@ -41,7 +45,9 @@ def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
 
 
 def as_array(tape: Tape, value: Any) -> Any:
-    """Any operand as an array of reals; what is one already is shared, not copied."""
+    """Any operand as an array of reals, or of complex numbers; what is one already is shared, not copied."""
+    if holds_complex(value):
+        return PROTOCOLS["complex array"](tape, value, (), {})
     return TracedArray(tape, references_of(tape, value))
 
 
@@ -49,18 +55,21 @@ def as_constant(tape: Tape, result: Any) -> Any:
     """What NumPy computed from constants: arrays of doubles become traced ones, which can be filled."""
     if type(result) is np.ndarray and result.dtype == np.float64:  # narrower ones round what is stored in them
         return TracedArray(tape, constants(tape, result))
+    if type(result) is np.ndarray and result.dtype == np.complex128:
+        return PROTOCOLS["complex constant"](tape, result, (), {})
     if isinstance(result, list | tuple):
         parts = [as_constant(tape, part) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     return result
 
 
-def _method(name: str) -> Callable[..., Any]:
+def method_of(name: str) -> Callable[..., Any]:
     """The method of arrays that is NumPy's function of the same name."""
     function = getattr(np, name)
 
     def method(self: TracedArray, *arguments: Any, **keywords: Any) -> Any:
-        return self.__array_function__(function, (TracedArray,), (self, *arguments), keywords)
+        arguments = (arguments[0], self, *arguments[1:]) if name == "compress" else (self, *arguments)
+        return self.__array_function__(function, (TracedArray,), arguments, keywords)
 
     method.__name__ = name
     return method
@@ -127,8 +136,13 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
 
     @property
     def real(self) -> TracedArray:
-        """Itself: nothing is complex."""
+        """Itself."""
         return self
+
+    @property
+    def imag(self) -> NDArray[np.float64]:
+        """Zeros, read-only."""
+        return np.broadcast_to(0.0, self.shape)
 
     @property
     def flat(self) -> _Flat:
@@ -176,6 +190,8 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         if depends(self):
             if dtype is None and not self.ndim:  # an item of a list: what a traced scalar is there
                 return self._objects()
+            if self.boolean and ACTIVE.decisions is not None:  # a mask of a plain array
+                return truths(self.tape, self.references)
             raise no_number("float")
         return np.array(concrete(self), dtype)
 
@@ -190,23 +206,45 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int:
+            if isinstance(index, TracedArray) and self._is_mask(index):
+                return PROTOCOLS["selection"](self.tape, self, index.references, {})
             index = self.constant_index(index)
         return self._wrap(self.references[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if isinstance(index, TracedArray | TracedBoolean) and depends(index):
+        if isinstance(index, TracedArray | TracedBoolean) and depends(index) and self._is_choice(index, value):
             self._choose(index, value)
             return
         if type(index) is not int:
             index = self.constant_index(index)
-        self.check_writable()
+        self.check_writable(index)
         self.references[index] = self._converted(value)
 
+    def _is_mask(self, index: TracedArray) -> bool:
+        """Whether an index is a mask of the first axes that may be left undecided."""
+        return (
+            index.boolean
+            and ACTIVE.decisions is not None
+            and 0 < index.ndim <= self.ndim
+            and index.shape == self.shape[: index.ndim]
+            and depends(index)
+        )
+
+    def _is_choice(self, index: TracedArray | TracedBoolean, value: Any) -> bool:
+        """Whether what is assigned by a condition is there at all places; else which are meant has to be decided."""
+        if index.boolean and isinstance(value, TracedArray) and value.is_open:
+            return bool(value.chosen_by(index.entries) and value.everything.shape == self.shape)
+        if index.boolean and np.ndim(value) == 0:
+            return True
+        if ACTIVE.decisions is None:
+            raise self._refused_index(index)
+        return False
+
     def _choose(self, condition: TracedArray | TracedBoolean, value: Any) -> None:
-        """Set the entries where a traced condition holds to one value: both are recorded, and chosen from."""
-        if not condition.boolean or np.ndim(value) != 0:
-            raise self._refused_index(condition)
+        """Set the entries where a traced condition holds to one value, or to those of a selection by it: both are
+        recorded, and chosen from."""
         self.check_writable()
+        value = getattr(value, "everything", value)
         mask = references_of(self.tape, condition, boolean=True)
         mask = mask.reshape(mask.shape + (1,) * (self.ndim - mask.ndim))
         chosen = references_of(self.tape, value, self.boolean)
@@ -219,9 +257,15 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         if isinstance(index, slice):
             bounds = (index.start, index.stop, index.step)
             return slice(*(b.__index__() if isinstance(b, Traced) else b for b in bounds))
-        if depends(index):
+        if not depends(index):
+            return concrete(index)
+        if ACTIVE.decisions is None:
             raise self._refused_index(index)
-        return concrete(index)
+        entries, boolean = entries_of(self.tape, index)
+        answers = (truths if boolean else functools.partial(wholes, kind="index"))(
+            self.tape, np.asarray(entries, np.int64)
+        )
+        return answers if answers.ndim else answers[()]
 
     def _refused_index(self, index: Any) -> Exception:
         if getattr(index, "boolean", False):
@@ -234,9 +278,12 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
             "table is recorded by np.interp or np.select."
         )
 
-    def check_writable(self) -> None:
-        """Refuse to change an argument of the function, or a read-only view."""
+    def check_writable(self, index: Any = ...) -> None:
+        """Refuse to change an argument of the function, or a read-only view; note what a branch changes."""
+        check_not_shared(self.references)
         if self.references.flags.writeable:
+            if ACTIVE.merging:
+                note_entries(self, index)
             return
         if self.size and 0 <= self.references.min() and self.references.max() < self.tape.inputs:
             raise refuse(
@@ -260,6 +307,12 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         """Nested lists of the entries."""
         return [row.tolist() if isinstance(row, TracedArray) else row for row in self] if self.ndim else self.item()
 
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+        """Sort in place."""
+        if ACTIVE.decisions is None:
+            raise refuse("The method .sort of arrays is not recorded. Use a function of NumPy, or a copy.")
+        self[...] = np.sort(self, axis)
+
     # Making other arrays -----------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> TracedArray:
@@ -280,6 +333,10 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
             return TracedArray(self.tape, references_of(self.tape, self, boolean).copy(), boolean=boolean)
         if wanted.kind == "O":
             return self.__array__(object)
+        if wanted == np.complex128:
+            return self + 0j
+        if depends(self) and wanted.kind in "iu" and ACTIVE.decisions is not None:
+            return wholes(self.tape, references_of(self.tape, self)).astype(wanted)
         if depends(self):
             check_dtype(wanted, "astype")
         return concrete(self).astype(wanted)
@@ -297,7 +354,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return self._like(self.references.flatten(order))
 
     def conj(self) -> TracedArray:
-        """Itself: nothing is complex."""
+        """Itself."""
         return self
 
     conjugate = conj
@@ -305,12 +362,26 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
 
 #: Methods of arrays that are functions of NumPy with the array first.
 METHODS: Final = (
-    *("all", "any", "argmax", "argmin", "argsort", "clip", "compress", "cumprod", "cumsum", "diagonal", "dot", "max"),
+    *(
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argsort",
+        "choose",
+        "clip",
+        "compress",
+        "cumprod",
+        "cumsum",
+        "diagonal",
+        "dot",
+        "max",
+    ),
     *("mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted", "squeeze", "std"),
     *("sum", "swapaxes", "take", "trace", "var"),
 )
 for _name in METHODS:
-    setattr(TracedArray, _name, _method(_name))
+    setattr(TracedArray, _name, method_of(_name))
 
 
 class _Flat:

@@ -22,9 +22,28 @@ import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.location import in_library
-from accumulus.frontends.numpy import along_axes, linalg, moving, products, various  # noqa: F401  # fill the table
+from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
+    along_axes,
+    complex_numbers,
+    differences,
+    filters,
+    fourier,
+    interpolation,
+    linalg,
+    mathematics,
+    missing,
+    moving,
+    polynomials,
+    products,
+    rotations,
+    scipy_special,
+    selection,
+    special_rows,
+    statistics,
+    various,
+)
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, of_kind
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name
 from accumulus.tape.tape import Tape
@@ -59,7 +78,7 @@ def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords:
 def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """An empty array: entries that are never set are NaN."""
     result = original(*arguments, **keywords)
-    if type(result) is np.ndarray and result.dtype.kind == "f":
+    if type(result) is np.ndarray and result.dtype.kind in "fc":
         result.fill(np.nan)
     return as_constant(tape, result)
 
@@ -100,12 +119,14 @@ def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **
         return _make(tape, original, *arguments, **keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
     ndmin = 1 if original in (np.ascontiguousarray, np.asfortranarray) else keywords.get("ndmin", 0)
-    missing = ndmin - np.ndim(result)
-    return result[(None,) * missing] if missing > 0 else result
+    added = ndmin - np.ndim(result)
+    return result[(None,) * added] if added > 0 else result
 
 
 def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -> Any:
     kind = None if dtype is None else np.dtype(dtype).kind
+    if (kind is None and holds_complex(value)) or (kind == "c" and depends(value) and np.dtype(dtype) == np.complex128):
+        return PROTOCOLS["complex array"](tape, value, (), {})
     if kind == "O":
         return original(value, dtype=object)
     if kind not in (None, "b") and np.dtype(dtype) != np.float64:
@@ -208,7 +229,7 @@ def _replacements() -> dict[int, tuple[Any, Any]]:
             table[id(function)] = (function, _replacement(function, _record))
     for original, columns in ((np.r_, False), (np.c_, True)):
         table[id(original)] = (original, _Concatenator(original, columns))
-    for module in (np.linalg, np):  # the second holds the first
+    for module in (np.linalg, np.fft, np):  # the last holds the others
         table[id(module)] = (module, _stand_in(module, table))
     return table
 

@@ -1,6 +1,7 @@
 """The table of universal functions: one row each, from NumPy's name to what is emitted to the tape.
 
-Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them. What is composed
+Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them, those of special
+functions in `special_rows`. What is composed
 agrees with NumPy up to rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do
 not see the sign of a zero.
 """
@@ -25,7 +26,7 @@ from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScala
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["ELEMENTWISE", "PAIRS", "SPECIAL", "Elementwise", "apply", "row_of"]
+__all__ = ["ELEMENTWISE", "OF_ORDER", "PAIRS", "SPECIAL", "Elementwise", "apply", "composed", "operation", "row_of"]
 
 Interval = tuple[float, float]
 REAL: Final[Interval] = (-INFINITY, INFINITY)
@@ -66,18 +67,18 @@ _FOLDS: Final[dict[str, tuple[float | None, str | None]]] = {
 
 def _of_the_table() -> dict[str, Elementwise]:
     rows = {}
-    for operation in OPERATIONS:
-        if not operation.arity or operation.name == "select":
+    for row in OPERATIONS:
+        if not row.arity or row.name == "select" or "order" in row.arguments:
             continue
-        match = re.fullmatch(r"(?:np|special)\.(\w+)\(.*\)", operation.numpy)
-        name = {"abs": "absolute"}.get(operation.name, match[1] if match else operation.name)
+        match = re.fullmatch(r"(?:np|special)\.(\w+)\(.*\)", row.numpy)
+        name = {"abs": "absolute"}.get(row.name, match[1] if match else row.name)
         identity, of_booleans = _FOLDS.get(name, (None, None))
         rows[name] = Elementwise(
             name,
-            _applied(operation.name),
-            operation.domain,
-            takes_boolean=operation.arguments[0] == "boolean",
-            gives_boolean=operation.result == "boolean",
+            _applied(row.name),
+            row.domain,
+            takes_boolean=row.arguments[0] == "boolean",
+            gives_boolean=row.result == "boolean",
             of_booleans=of_booleans,
             identity=identity,
         )
@@ -94,8 +95,8 @@ def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
 # Rows composed of them -------------------------------------------------------------------------------------------
 
 
-def _operation(name: str) -> Callable[..., Any]:
-    """Operation `name` of the tape on scalars and numbers, for the formulas below."""
+def operation(name: str) -> Callable[..., Any]:
+    """Operation `name` of the tape on scalars and numbers, for formulas."""
     kind = TracedBoolean if BY_NAME[name].result == "boolean" else TracedScalar
 
     def call(*arguments: Any) -> Any:
@@ -106,13 +107,13 @@ def _operation(name: str) -> Callable[..., Any]:
 
 
 _abs, _floor, _ceil, _fmod, _exp, _exp2, _log, _log1p, _erfc, _maximum, _minimum, _select, _attach = map(
-    _operation,
+    operation,
     [
         *("abs", "floor", "ceil", "fmod", "exp", "exp2", "log", "log1p", "erfc", "maximum", "minimum", "select"),
         "attach",
     ],
 )
-_and, _or, _not = map(_operation, ["logical_and", "logical_or", "logical_not"])
+_and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
 
 
 def _is_nan(x: Any) -> Any:
@@ -222,7 +223,8 @@ _COMPOSED_SPECIAL: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...
 }
 
 
-def _composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...]) -> Elementwise:
+def composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...]) -> Elementwise:
+    """The row of a formula on traced scalars."""
     boolean = name.startswith(("greater", "is", "logical"))
     kind = TracedBoolean if name.startswith("logical") else TracedScalar
 
@@ -234,26 +236,28 @@ def _composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ..
 
 def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
     rows = _of_the_table()
-    rows |= {name: _composed(name, *row) for name, row in _COMPOSED.items()}
+    rows |= {name: composed(name, *row) for name, row in _COMPOSED.items()}
     aliases = {"fabs": "absolute", "float_power": "power", "degrees": "rad2deg", "radians": "deg2rad"}
     rows |= {alias: replace(rows[name], name=alias) for alias, name in aliases.items()}
     bitwise = {"and": "and", "or": "or", "xor": "xor", "invert": "not"}
     for end, name in bitwise.items():
         alias = end if end == "invert" else f"bitwise_{end}"
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
-    special = {name: _composed(name, *row) for name, row in _COMPOSED_SPECIAL.items()}
+    special = {name: composed(name, *row) for name, row in _COMPOSED_SPECIAL.items()}
     # SciPy has universal functions of its own for some that NumPy has, under the same name
     scipys = [match[1] for row in OPERATIONS if (match := re.fullmatch(r"special\.(\w+)\(.*\)", row.numpy))]
-    shared = {name: rows.pop(name) for name in scipys}
+    shared = {name: rows.pop(name) for name in scipys if name in rows}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
     return rows, special | shared
 
 
 #: Rows of NumPy's universal functions and of SciPy's, by name.
 ELEMENTWISE, SPECIAL = _tables()
+#: Those of SciPy whose first argument is a constant order.
+OF_ORDER: Final[dict[str, Elementwise]] = {}
 #: Universal functions with two results: the rows of both.
 PAIRS: Final = {"divmod": ("floor_divide", "remainder"), "modf": ("fraction", "trunc")}
-ELEMENTWISE["fraction"] = _composed("fraction", lambda x: x - _trunc(x), (REAL,))
+ELEMENTWISE["fraction"] = composed("fraction", lambda x: x - _trunc(x), (REAL,))
 
 
 def row_of(ufunc: np.ufunc) -> Elementwise | None:
@@ -262,7 +266,9 @@ def row_of(ufunc: np.ufunc) -> Elementwise | None:
     if getattr(np, name, None) is ufunc:
         return ELEMENTWISE.get(name)
     special = sys.modules.get("scipy.special")
-    return SPECIAL.get(name) if special is not None and getattr(special, name, None) is ufunc else None
+    if special is None or getattr(special, name, None) is not ufunc:
+        return None
+    return SPECIAL.get(name) or OF_ORDER.get(name)
 
 
 def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:

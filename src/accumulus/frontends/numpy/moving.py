@@ -13,14 +13,15 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, references_of
-from accumulus.frontends.numpy.refusals import FILLING, check_dtype
+from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import make_scalar
 from accumulus.frontends.numpy.table import function_name, implements
+from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
-__all__ = ["MOVING", "ZERO_FILLING"]
+__all__ = ["ALL", "MOVING", "ZERO_FILLING", "positional"]
 
 ALL: Final = -1
 #: Each function with the number of its leading arguments that are arrays (or lists of arrays).
@@ -31,6 +32,7 @@ MOVING: Final[dict[Callable[..., Any], int]] = {
     **dict.fromkeys((np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit), 1),
     **dict.fromkeys((np.take, np.take_along_axis, np.delete), 1),
     **dict.fromkeys((np.concatenate, np.stack, np.hstack, np.vstack, np.dstack, np.column_stack, np.block), 1),
+    **{getattr(np, name): 1 for name in ("unstack", "row_stack") if hasattr(np, name)},
     **dict.fromkeys((np.linalg.matrix_transpose, np.linalg.diagonal), 1),
     np.lib.stride_tricks.sliding_window_view: 1,
     np.append: 2,
@@ -46,7 +48,7 @@ _IGNORED: Final = ("casting",)
 
 def move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
     """Apply `function` to the references of its first `arrays` arguments."""
-    arguments, keywords = _positional(function, arguments, dict(keywords))
+    arguments, keywords = positional(function, arguments, dict(keywords))
     count = len(arguments) if arrays == ALL else arrays
     if depends(arguments[count:]) or depends(keywords):
         raise refuse(f"{function_name(function)}: indices, shapes and axes must be constants.")
@@ -61,7 +63,7 @@ def move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Seque
     return _handed_out(tape, result, boolean)
 
 
-def _positional(
+def positional(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arrays that were given by name, in their places; without the options that do not matter here."""
@@ -116,16 +118,35 @@ def insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None)
 
 
 @implements(np.pad)
-def pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> TracedArray:
-    """An array with a border that repeats entries, or is constant."""
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap") or keywords.get("reflect_type") == "odd":
+def pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> Any:
+    """An array with a border that repeats entries, is constant, or falls to a value in equal steps."""
+    if mode == "linear_ramp":
+        return _ramps(tape, as_array(tape, array), pad_width, keywords.get("end_values", 0.0))
+    if mode == "reflect" and keywords.get("reflect_type") == "odd":
+        mode = "odd reflection"
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "empty"):
         raise refuse(
-            f"np.pad(…, mode={mode!r}) computes entries; recorded are constant, edge, reflect, symmetric, wrap."
+            f"np.pad(…, mode={mode!r}) computes entries that are not recorded; recorded are constant, edge, "
+            "linear_ramp, reflect, symmetric and wrap. Write np.concatenate with what the border is."
         )
+    if mode == "empty":
+        mode, keywords = "constant", {"constant_values": np.nan}
     if mode == "constant":
         keywords["constant_values"] = references_of(tape, keywords.get("constant_values", 0.0))
     bordered: Any = np.pad
     return TracedArray(tape, bordered(references_of(tape, array), pad_width, mode, **keywords))
+
+
+def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
+    """Borders from an end value to the outermost entry, one axis after the other."""
+    widths = np.broadcast_to(pad_width, (array.ndim, 2)).tolist()
+    ends = np.broadcast_to(end_values, (array.ndim, 2))
+    for axis, ((before, after), (first, last)) in enumerate(zip(widths, ends, strict=True)):
+        lines = np.moveaxis(array, axis, -1)
+        left = first + (lines[..., :1] - first) * (np.arange(before) / max(before, 1))
+        right = last + (lines[..., -1:] - last) * (np.arange(after)[::-1] / max(after, 1))
+        array = np.moveaxis(np.concatenate([left, lines, right], axis=-1), -1, axis)
+    return array
 
 
 @implements(np.fill_diagonal, constants=True)
@@ -150,3 +171,32 @@ def put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
         raise refuse(FILLING)
     a.check_writable()
     np.put(a.references, concrete(ind), references_of(tape, v, a.boolean), mode)
+
+
+def _enter_mask(function: Callable[..., Any]) -> None:
+    """A function that writes values where a constant mask holds, or one value where a traced one does."""
+
+    @implements(function, constants=True)
+    def record(tape: Tape, arr: Any, mask: Any, vals: Any) -> None:
+        if not isinstance(arr, TracedArray):
+            raise refuse(FILLING)
+        if depends(mask):
+            if references_of(tape, vals).size != 1:
+                raise refuse(f"{function_name(function)} by a condition that is traced writes one value only.")
+            arr[...] = np.where(mask, np.reshape(vals, ()), arr)
+            return
+        arr.check_writable()
+        function(arr.references, concrete(mask), references_of(tape, vals, arr.boolean))
+
+
+_enter_mask(np.place)
+_enter_mask(np.putmask)
+
+
+@implements(np.put_along_axis, constants=True)
+def put_along_axis(tape: Tape, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+    """Set the entries at constant indices along one axis."""
+    if not isinstance(arr, TracedArray):
+        raise refuse(FILLING)
+    arr.check_writable()
+    np.put_along_axis(arr.references, arr.constant_index(indices), references_of(tape, values, arr.boolean), axis)

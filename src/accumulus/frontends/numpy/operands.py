@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from numbers import Complex, Real
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "constants",
     "depends",
     "entries_of",
+    "holds_complex",
     "map_references",
     "of_kind",
     "references_of",
@@ -39,12 +40,22 @@ Entries = int | References
 Formula = Callable[[Tape], Callable[..., int]]
 
 
+NO_REALS: Final = (
+    "A complex number is given where only real ones are recorded. Write z.real and z.imag, or abs(z); arrays made by "
+    "np.zeros(n, complex) hold complex numbers."
+)
+
+
 class Operand(StandIn):
     """What traced scalars and arrays are to this module."""
 
     __slots__ = ()
     tape: Tape
     boolean: bool
+    #: Whether it stands for complex numbers, of which `entries` are both parts.
+    is_complex: bool = False
+    #: Whether it has not been decided which entries it has.
+    is_open: bool = False
 
     @property
     def entries(self) -> Entries:
@@ -55,6 +66,8 @@ class Operand(StandIn):
 def depends(value: object) -> bool:
     """Whether `value`, or anything in it, depends on the inputs of a tape."""
     if isinstance(value, Operand):
+        if value.is_open:
+            return True
         entries = value.entries
         return entries >= 0 if isinstance(entries, int) else bool(entries.size) and bool(entries.max() >= 0)
     if isinstance(value, list | tuple):
@@ -72,24 +85,40 @@ def concrete(value: Any) -> Any:
     The arrays are read-only: what a function writes into them would be lost.
     """
     if isinstance(value, Operand):
+        if value.is_complex:
+            return _read_only(np.asarray(concrete(value.real) + 1j * concrete(value.imag)))  # type: ignore[attr-defined]
         tape, entries = value.tape, value.entries
         if isinstance(entries, int):
             number = tape.value_of(entries)
             return np.bool_(number) if value.boolean else np.float64(number)
         if isinstance(tape, BlockTape):
-            numbers = np.array(tape.constants[-1 - entries], bool if value.boolean else float)
-            numbers.flags.writeable = False
-            return numbers
+            return _read_only(np.array(tape.constants[-1 - entries], bool if value.boolean else float))
         known = tape.constants
         numbers = np.array([known[-1 - r] for r in entries.ravel().tolist()], bool if value.boolean else float)
-        numbers = numbers.reshape(entries.shape)
-        numbers.flags.writeable = False
-        return numbers
+        return _read_only(numbers.reshape(entries.shape))
     if type(value) in (list, tuple):
         return type(value)(map(concrete, value))
     if type(value) is dict:
         return {key: concrete(item) for key, item in value.items()}
     return value
+
+
+def _read_only(numbers: NDArray[Any]) -> NDArray[Any]:
+    numbers.flags.writeable = False
+    return numbers
+
+
+def holds_complex(value: object) -> bool:
+    """Whether `value`, or anything in a list, is complex, traced or not."""
+    if isinstance(value, Operand):
+        return value.is_complex
+    if type(value) is float or type(value) is int:
+        return False
+    if isinstance(value, list | tuple):
+        return any(map(holds_complex, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "c" or (value.dtype.kind == "O" and any(map(holds_complex, value.flat)))
+    return isinstance(value, complex | np.complexfloating)
 
 
 def constants(tape: Tape, values: NDArray[Any]) -> References:
@@ -126,6 +155,8 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
                 "A value of another recording is used here: it was kept (in a global, an attribute, a cache) by an "
                 "earlier call of the function. Let the function compute it anew from its arguments."
             )
+        if value.is_complex:
+            raise refuse(NO_REALS)
         return value.entries, value.boolean
     if isinstance(value, bool | np.bool_):
         return tape.constant(float(value)), True
@@ -141,10 +172,7 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
             entries, boolean = _nested(tape, value.ravel().tolist())
             return np.reshape(entries, value.shape), boolean
     if isinstance(value, Complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
-        raise refuse(
-            "Complex numbers are not recorded together with the function's arguments: write the real and the "
-            "imaginary part as two real values."
-        )
+        raise refuse(NO_REALS)
     if hasattr(value, "__array__"):
         return entries_of(tape, np.asarray(value))
     raise refuse(f"{type(value).__name__} {value!r:.60} is not a number, and cannot be combined with traced values.")

@@ -1,4 +1,4 @@
-"""Putting the replacements of `accumulus.frontends.numpy.creation` where the user's code finds them, for one recording.
+"""Putting the replacements of `creation` and `borrowed` where the user's code finds them, for the time of a recording.
 
 NumPy itself stays as it is: compiled extensions call ``numpy.empty`` and trust what they get. What is replaced are the
 names by which the user's code reaches it: the globals of loaded Python modules that hold NumPy, or one of its
@@ -31,6 +31,7 @@ from typing import Any, Final
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
+from accumulus.frontends.numpy.borrowed import METHODS, bound, newly_loaded
 from accumulus.frontends.numpy.creation import REPLACEMENTS
 
 __all__ = ["patched", "replaced"]
@@ -46,6 +47,8 @@ def replaced(value: Any) -> Any:
     """The replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
     if type(value) in dispatchers():
         return _interpreted(value)
+    if type(value) is MethodType:
+        return bound(value)
     original, replacement = REPLACEMENTS.get(id(value), (None, None))
     return replacement if original is value and original is not None else value
 
@@ -83,6 +86,7 @@ def _enter(function: object) -> None:
     _recordings += 1
     if _recordings == 1:
         _replace_import()
+    _borrow()
     _replace_in_modules()
     for part in list(_parts(function)):
         if isinstance(part, FunctionType):
@@ -98,6 +102,39 @@ def _replace_in_modules() -> None:
     for name, module in list(sys.modules.items()):
         if _is_users(name, module) and not _is_loading(vars(module)):
             _replace_in(vars(module))
+
+
+def _borrow() -> None:
+    """Take in modules of SciPy that have been loaded, and replace methods of their classes."""
+    for module, rows in newly_loaded():
+        REPLACEMENTS[id(module)] = (module, _lazy_stand_in(module))
+        REPLACEMENTS.update((id(row.original), row) for row in rows)
+    for owner, name, replacement in METHODS:
+        own = vars(owner)
+        if own.get(name) is not replacement:
+            _restorers.append(
+                functools.partial(setattr, owner, name, own[name])
+                if name in own
+                else functools.partial(delattr, owner, name)
+            )
+            setattr(owner, name, replacement)
+
+
+def _lazy_stand_in(module: ModuleType) -> ModuleType:
+    """A module like `module` in which functions are replaced, and which loads what it contains when it is asked for."""
+    stand_in = ModuleType(module.__name__, module.__doc__)
+
+    def attribute(name: str) -> Any:
+        value = getattr(module, name)
+        if isinstance(value, ModuleType) and ACTIVE.tape is not None:
+            with _LOCK:
+                _borrow()
+            return replaced(value)
+        vars(stand_in)[name] = found = replaced(value)  # which is asked for once
+        return found
+
+    vars(stand_in)["__getattr__"] = attribute
+    return stand_in
 
 
 def _leave() -> None:
@@ -128,7 +165,8 @@ def _is_users(name: str, module: object) -> bool:
 
 def _replace_in(namespace: MutableMapping[str, Any]) -> None:
     values = list(namespace.values())
-    if REPLACEMENTS.keys().isdisjoint(map(id, values)) and dispatchers().isdisjoint(map(type, values)):
+    kinds = dispatchers() | {MethodType}
+    if REPLACEMENTS.keys().isdisjoint(map(id, values)) and kinds.isdisjoint(map(type, values)):
         return
     for name, value in list(namespace.items()):
         replacement = replaced(value)
@@ -169,6 +207,7 @@ def _replace_import() -> None:
             return module
         if len(sys.modules) != loaded:
             with _LOCK:
+                _borrow()
                 _replace_in_modules()
         scope = globals or {}
         foreign = is_foreign(str(scope.get("__name__", "")))

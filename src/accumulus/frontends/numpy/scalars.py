@@ -17,10 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.decisions import truth, whole
 from accumulus.frontends.inner import InnerTape
-from accumulus.frontends.numpy.operands import Operand, concrete, depends
-from accumulus.frontends.numpy.refusals import no_decision, no_number
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, of_kind, references_of
 from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.tape import Tape
 
 __all__ = ["Traced", "TracedBoolean", "TracedScalar", "make_scalar"]
@@ -61,9 +62,11 @@ class Traced(Operand):
         return float(self._number("float"))
 
     def __int__(self) -> int:
-        return int(self._number("int"))
+        return whole(self.tape, self._one_entry("int")) if depends(self) else int(self._number("int"))
 
     def __index__(self) -> int:
+        if depends(self):
+            return whole(self.tape, self._one_entry("index"), "index")
         value = self._number("index")
         if isinstance(value, float):
             raise TypeError(f"the number {value} cannot be an index: it is not an integer")
@@ -74,16 +77,32 @@ class Traced(Operand):
 
     def __bool__(self) -> bool:
         if depends(self):
-            raise no_decision()
+            return truth(self.tape, self._one_entry("bool"))
         return bool(np.asarray(concrete(self)))
 
     def __format__(self, specification: str) -> str:
         if not specification:
             return str(self)
+        decisions = ACTIVE.decisions
+        if decisions is not None and decisions.tape is self.tape and depends(self):
+            return format(decisions.values(references_of(self.tape, self)).item(), specification)
         return format(self._number("format"), specification)
 
     def __hash__(self) -> int:
         raise no_number("hash")
+
+    def _one_entry(self, kind: str) -> int:
+        """The reference of the only entry, as a truth value (for "bool") or as a real number."""
+        entries = self.entries
+        if not isinstance(entries, int):
+            if entries.size != 1:
+                if ACTIVE.decisions is None:
+                    raise no_decision() if kind == "bool" else no_number(kind)
+                raise ValueError(
+                    f"an array of {entries.size} entries has no {kind}: expected one entry, any() or all()"
+                )
+            entries = entries.item()
+        return int(of_kind(self.tape, entries, self.boolean, boolean=kind == "bool"))
 
     def _number(self, kind: str) -> Any:
         if depends(self):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, LONG, check_steps
+from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import TracedArray, make
@@ -18,7 +19,7 @@ from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body, wr
 from accumulus.frontends.numpy.operands import depends, entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, unflatten
+from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, paths, unflatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape
@@ -142,7 +143,11 @@ class _Steps:
 
     def check(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
         """Refuse what a step returns if it is no pair, or if it hands on something else than it is given."""
-        if not isinstance(structure, Branch) or len(structure.parts) != 2 or structure.kind not in (tuple, list):
+        if (
+            not isinstance(structure, Branch)
+            or len(structure.parts) != 2
+            or structure.container.kind not in (tuple, list)
+        ):
             raise ArgumentError(
                 f"{self.name} returned no pair; expected what the next step is given, and a result of its own, or None"
             )
@@ -194,7 +199,7 @@ class _Steps:
 
     def _checked(self, result: Any, before: Branch | None) -> Branch:
         """The structure of what a step returns, the same as that of steps before."""
-        structure, leaves = flatten(_without_none(result))
+        structure, leaves = flatten(result)
         self.check(structure, [np.shape(leaf) for _, leaf in leaves])
         assert isinstance(structure, Branch)
         if before is not None and structure.parts[1] != before.parts[1]:
@@ -207,8 +212,7 @@ class _Steps:
     def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
         """The results of all steps, from all leaves that they return."""
         assert isinstance(structure, Branch)
-        own = structure.parts[1]
-        return None if own == _NOTHING else unflatten(own, leaves[len(self.begin) :])
+        return unflatten(structure.parts[1], leaves[len(self.begin) :])
 
     # As a body ---------------------------------------------------------------------------------------------------
 
@@ -223,7 +227,7 @@ class _Steps:
             arguments.append((self.given, entries))
 
         def step(*given: Any) -> Any:
-            return _without_none(replaced(f)(*given, *([None] if self.given is None else [])))
+            return replaced(f)(*given, *([None] if self.given is None else []))
 
         with patched(f):
             body = recorded_body(step, arguments, tape)
@@ -270,23 +274,14 @@ class _Steps:
         return np.concatenate([np.empty(0, np.int64), *first]), table
 
 
-#: Structure of what stands for no result.
-_NOTHING: Final = Branch(tuple, ())
-
-
-def _without_none(result: Any) -> Any:
-    """A pair whose second part is None, as structures of numbers have it."""
-    if isinstance(result, tuple | list) and len(result) == 2 and result[1] is None:
-        return result[0], ()
-    return result
-
-
 def _form(value: Any) -> Any:
     """What is compared at each step, since it is quick: equal forms are of one structure, of equal shapes and types."""
     if type(value) is tuple or type(value) is list:
         return (type(value), *map(_form, value))
     if type(value) is dict:
         return (*value, *map(_form, value.values()))
+    if (found := opened(value)) is not None:
+        return (found[0], *map(_form, found[1]))
     return (
         type(value)
         if type(value) in (float, np.float64)
@@ -295,7 +290,7 @@ def _form(value: Any) -> Any:
 
 
 def _size(structure: Structure) -> int:
-    return 1 if isinstance(structure, Leaf) else sum(map(_size, structure.parts))
+    return sum(1 for _ in paths(structure))
 
 
 def _is_truth(leaf: Any) -> bool:

@@ -19,7 +19,17 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.tape.tape import Tape
 
-__all__ = ["FUNCTIONS", "PROTOCOLS", "ArrayFunction", "function_name", "implements", "unsupported"]
+__all__ = [
+    "CALLED",
+    "COMPLEX_FUNCTIONS",
+    "FUNCTIONS",
+    "PROTOCOLS",
+    "ArrayFunction",
+    "function_name",
+    "implements",
+    "implements_complex",
+    "unsupported",
+]
 
 
 @dataclass(frozen=True)
@@ -58,8 +68,11 @@ class ArrayFunction:
 
 #: Recorded array functions.
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
+#: What records them if an argument is complex; the others go by their row in `FUNCTIONS`.
+COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
 #: What NumPy asks of traced values: "__array_function__", and the ways of calling a universal function: "__call__",
-#: "reduce", "accumulate", "outer", "at"; and "array", which makes an array of a scalar.
+#: "reduce", "accumulate", "outer", "at"; and "array", which makes an array of a scalar. Names of those of complex
+#: numbers begin with "complex".
 PROTOCOLS: Final[dict[str, Callable[[Tape, Any, Any, Any], Any]]] = {}
 
 
@@ -77,6 +90,16 @@ def implements(
     return enter
 
 
+def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function into the table as what records `functions` of complex arguments."""
+
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        COMPLEX_FUNCTIONS.update(dict.fromkeys(functions, record))
+        return record
+
+    return enter
+
+
 def function_name(function: Any) -> str:
     """How a user writes `function`.
 
@@ -84,36 +107,38 @@ def function_name(function: Any) -> str:
     'np.linalg.norm'
     """
     module = getattr(function, "__module__", None)
-    name = str(getattr(function, "__name__", function))
+    name = str(getattr(function, "__qualname__", getattr(function, "__name__", function)))
     if module is None:  # universal functions do not say where they are from
         if getattr(np, name, None) is not function:
             return f"scipy.special.{name}" if hasattr(sys.modules.get("scipy.special"), name) else name
         module = "numpy"
-    return f"{module.replace('numpy', 'np', 1)}.{name}"
+    public = ".".join("np" if part == "numpy" else part for part in module.split(".") if not part.startswith("_"))
+    return f"{public}.{name}"
 
 
+#: What to call in place of a function that is given to another (`accumulus.frontends.numpy.calling`).
+CALLED: Final[list[Callable[[Any], Any]]] = [lambda function: function]
 #: Why some functions cannot be recorded.
 _REASONS: Final = {
     name: reason
     for reason, names in {
         "The order of the entries depends on the arguments of the function, and would be fixed for all points. "
         "np.maximum, np.minimum and np.where choose at each point.": (
-            "sort argsort argmax argmin lexsort partition argpartition unique searchsorted digitize histogram bincount "
-            "median percentile quantile nanmedian nanpercentile nanquantile sort_complex"
+            "sort argsort argmax argmin lexsort partition argpartition unique unique_all unique_counts unique_inverse "
+            "unique_values searchsorted digitize nanargmax nanargmin nanmedian nanpercentile nanquantile sort_complex "
+            "union1d intersect1d setdiff1d setxor1d isin"
         ),
         "Which entries are chosen depends on the function's arguments, and so would the shape. Write "
-        "np.where(condition, a, b) for all entries.": (
-            "argwhere compress count_nonzero extract flatnonzero nonzero where"
+        "np.where(condition, a, b) for all entries.": "argwhere flatnonzero nonzero where",
+        "It depends on complex numbers, the eigenvalues of a general matrix. np.linalg.eigh and eigvalsh of symmetric "
+        "matrices and svd are recorded.": "eig eigvals roots",
+        "It counts how many values fall into each bin: its derivative is zero almost everywhere, and there is none "
+        "where a value is at an edge.": "histogram histogram2d histogramdd histogram_bin_edges bincount",
+        "It works on the bits of a number.": (
+            "frexp nextafter spacing signbit gcd lcm left_shift right_shift bitwise_left_shift bitwise_right_shift "
+            "bitwise_count packbits unpackbits isnat"
         ),
-        "It iterates until it converges. np.linalg.solve, inv, det, norm and matrix_power are recorded; pass what does "
-        "not depend on the arguments of the function as a constant.": (
-            "eig eigh eigvals eigvalsh svd svdvals pinv lstsq matrix_rank cond roots"
-        ),
-        "There is no rule for it yet. np.linalg.solve, inv, det, norm and matrix_power are recorded; write the others "
-        "with loops over entries, or pass what does not depend on the arguments of the function as a constant.": (
-            "qr cholesky slogdet"
-        ),
-        "Its values are complex, which are not recorded.": "fft ifft rfft irfft fft2 fftn",
+        "It divides with a remainder, or cuts off zeros, by the values of coefficients.": "polydiv trim_zeros",
     }.items()
     for name in names.split()
 }

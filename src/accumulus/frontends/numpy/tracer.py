@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.borrowed import BORROWED, REFUSED
+from accumulus.frontends.numpy.calling import called, forget
+from accumulus.frontends.numpy.merging import recorded
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar
@@ -30,16 +35,29 @@ class _Tracer(Recorder):
         arguments: Sequence[Any],
         inputs: Sequence[References | None],
     ) -> Any:
-        traced = [
+        traced: Sequence[Any] = [
             replaced(argument) if references is None else _traced(tape, argument, references)
             for argument, references in zip(arguments, inputs, strict=True)
         ]
-        with patched(function):
-            return replaced(function)(*traced)
+
+        def run(call: Callable[[Any], Any]) -> Any:
+            given, keywords = function.arguments(traced, replaced) if restructured else (traced, {})
+            return call(replaced(function_of(function)))(*given, **keywords)
+
+        restructured = isinstance(function, Restructured)
+        with patched(function_of(function)):
+            if ACTIVE.decisions is None:
+                return run(lambda called: called)
+            try:
+                return recorded(lambda: run(called))
+            finally:
+                forget()
 
     def references(self, tape: Tape, leaf: Any) -> References | None:
         if isinstance(leaf, np.ndarray):
             return references_of(tape, leaf) if leaf.dtype.kind in "fiubO" else None
+        if getattr(leaf, "is_complex", False):
+            return None
         is_real = isinstance(leaf, Traced | numbers.Real | np.bool_) and not isinstance(leaf, np.complexfloating)
         return references_of(tape, leaf) if is_real else None
 
@@ -51,12 +69,13 @@ def _traced(tape: Tape, argument: Any, references: References) -> Traced:
 
 
 def supported() -> list[str]:
-    """Names of the array functions that are recorded, apart from NumPy's elementwise universal functions.
+    """Names of the functions that are recorded, apart from NumPy's and SciPy's elementwise universal functions.
 
-    >>> supported()[:3]
-    ['np.all', 'np.amax', 'np.amin']
+    >>> {"np.all", "math.sin"} <= set(supported())
+    True
     """
-    return sorted(map(function_name, FUNCTIONS))
+    borrowed = {f"{module}.{name}" for module, rows in BORROWED.items() for name in rows} - REFUSED
+    return sorted([*map(function_name, FUNCTIONS), *borrowed])
 
 
 RECORDER: Final = _Tracer()

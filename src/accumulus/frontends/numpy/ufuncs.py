@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import LONG, check_length, check_steps, refuse
-from accumulus.frontends.numpy.arrays import TracedArray, as_constant, make
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
 from accumulus.frontends.numpy.operands import (
     Operand,
@@ -23,12 +23,14 @@ from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
     entries_of,
+    holds_complex,
     of_kind,
     references_of,
 )
-from accumulus.frontends.numpy.refusals import FILLING, check_dtype
+from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
-from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, unsupported
+from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, unsupported
+from accumulus.frontends.refusals import FILLING
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 from accumulus.tape.tape import Tape
 
@@ -48,6 +50,12 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
         return _call_where(ufunc, inputs, keywords, out, where)
     if not depends(inputs) and not depends(keywords):
         result = as_constant(tape, ufunc(*concrete(inputs), **concrete(keywords)))
+    elif any(map(holds_complex, inputs)):
+        function = COMPLEX_FUNCTIONS.get(ufunc)
+        if function is None:
+            result = PROTOCOLS["complex ufunc"](tape, ufunc, inputs, keywords)
+        else:
+            result = function(tape, *inputs, **keywords)
     elif (function := FUNCTIONS.get(ufunc)) is not None:
         _check_keywords(ufunc, keywords)
         result = function(tape, inputs, keywords)
@@ -113,8 +121,10 @@ def _store(result: Any, out: tuple[Any, ...]) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     stored = []
     for value, target in zip(results, out, strict=True):
-        if isinstance(target, TracedArray):
-            target[...] = value
+        if isinstance(target, TracedArray) and holds_complex(value):
+            raise TypeError(f"Cannot cast a complex result to an array of {target.dtype}: assign to .real or .imag")
+        if isinstance(target, Operand):
+            target[...] = value  # type: ignore[index]  # an array, complex or not
         elif target is not None:
             if depends(value):
                 raise refuse(FILLING)
@@ -133,8 +143,11 @@ def fold(
     axis: Any = None,
     keepdims: bool = False,
     initial: Any = None,
+    where: Any = True,
 ) -> Any:
-    """The entries along one axis, several, or all (None), joined by `row` from left to right."""
+    """The entries along one axis, several, or all (None), joined by `row` from left to right; where a mask holds."""
+    if where is not True:
+        operand = np.where(where, operand, _neutral(row, initial))
     references, row = _operand_of_fold(tape, row, operand)
     axes = tuple(range(references.ndim)) if axis is None else normalize_axis_tuple(axis, references.ndim)
     kept = [k for k in range(references.ndim) if k not in axes]
@@ -165,6 +178,16 @@ def fold(
     if not shape:
         return make(tape, results[0], row.gives_boolean)
     return make(tape, np.array(results, np.int64).reshape(shape), row.gives_boolean)
+
+
+def _neutral(row: Elementwise, initial: Any) -> Any:
+    """What changes nothing in the place of entries that a mask leaves out."""
+    if row.identity is None and initial is None:
+        raise ValueError(
+            f"reduction operation '{row.name}' does not have an identity, so to use a where mask one has to specify "
+            "'initial'"
+        )
+    return initial if row.identity is None else bool(row.identity) if row.takes_boolean else row.identity
 
 
 def _folded_lines(tape: BlockTape, row: Elementwise, lines: References, initial: Any) -> References:
@@ -271,11 +294,19 @@ def _foldable(ufunc: np.ufunc) -> Elementwise:
 
 
 def _reduce(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    def record(array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+    def record(
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
         check_dtype(dtype, f"np.{ufunc.__name__}.reduce")
-        return fold(tape, _foldable(ufunc), array, axis, keepdims, initial)
+        return fold(tape, _foldable(ufunc), array, axis, keepdims, initial, where)
 
-    return _folded(tape, ufunc.reduce, record, inputs, keywords)
+    return _folded(tape, ufunc, ufunc.reduce, record, inputs, keywords)
 
 
 def _accumulate(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -283,11 +314,12 @@ def _accumulate(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: 
         check_dtype(dtype, f"np.{ufunc.__name__}.accumulate")
         return accumulate(tape, _foldable(ufunc), array, axis)
 
-    return _folded(tape, ufunc.accumulate, record, inputs, keywords)
+    return _folded(tape, ufunc, ufunc.accumulate, record, inputs, keywords)
 
 
 def _folded(
     tape: Tape,
+    ufunc: np.ufunc,
     method: Callable[..., Any],
     record: Callable[..., Any],
     inputs: tuple[Any, ...],
@@ -296,15 +328,39 @@ def _folded(
     out = keywords.pop("out", None)
     if not depends(inputs) and not depends(keywords):
         result = as_constant(tape, method(*concrete(inputs), **concrete(keywords)))
-    elif keywords.pop("where", True) is not True:
-        raise refuse("where= is not recorded: multiply by the mask, or choose with np.where first.")
+    elif any(map(holds_complex, inputs)):
+        result = PROTOCOLS[f"complex {method.__name__}"](tape, ufunc, inputs, keywords)
     else:
         result = record(*inputs, **keywords)
     return result if out is None else _store(result, out)
 
 
+def _reduceat(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Folds of the entries from each index to the next; of one entry, where the next is not larger."""
+
+    def record(array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        check_dtype(dtype, f"np.{ufunc.__name__}.reduceat")
+        if depends(indices):
+            raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")
+        lines, places = np.moveaxis(as_array(tape, array), axis, -1), np.asarray(concrete(indices)).tolist()
+        ends = [*places[1:], lines.shape[-1]]
+        if any(not 0 <= place < lines.shape[-1] for place in places):
+            raise IndexError(f"an index of reduceat is not in [0, {lines.shape[-1]})")
+        folds = [
+            fold(tape, _foldable(ufunc), lines[..., begin : max(end, begin + 1)], -1)
+            for begin, end in zip(places, ends, strict=True)
+        ]
+        return np.stack(folds, axis=axis)
+
+    return _folded(tape, ufunc, ufunc.reduceat, record, inputs, keywords)
+
+
 def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     first, second = inputs
+    if holds_complex(first) or holds_complex(second):
+        first, second = as_array(tape, first), as_array(tape, second)
+        spread = np.reshape(first, (*np.shape(first), *(1,) * np.ndim(second)))
+        return _call(tape, ufunc, (spread, second), keywords)
     entries, boolean = entries_of(tape, first)
     spread = np.asarray(entries)[(..., *(None,) * np.ndim(entries_of(tape, second)[0]))]
     return _call(tape, ufunc, (TracedArray(tape, spread, boolean=boolean), second), keywords)
@@ -313,6 +369,9 @@ def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[
 def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     """``ufunc.at(array, index, values)``: entries that the index names twice are changed twice, in its order."""
     array, index, *values = inputs
+    if any(map(holds_complex, inputs)) and depends(inputs):
+        PROTOCOLS["complex at"](tape, ufunc, inputs, keywords)
+        return
     if not isinstance(array, TracedArray):
         if depends(inputs):
             raise refuse(FILLING)
@@ -364,7 +423,15 @@ def _sums(tape: BlockTape, terms: References, begins: References) -> References:
 
 def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
     """An array function: recorded by its row, or left to NumPy if everything is constant."""
+    if arguments and isinstance(arguments[0], Operand) and arguments[0].is_open:
+        result = PROTOCOLS["without deciding"](tape, function, arguments, keywords)
+        if result is not NotImplemented:
+            return result
     row = FUNCTIONS.get(function)
+    if holds_complex(arguments) or holds_complex(list(keywords.values())):
+        complex_row = COMPLEX_FUNCTIONS.get(function)
+        if complex_row is not None and (depends(arguments) or depends(keywords) or (row and row.constants)):
+            return complex_row(tape, *arguments, **keywords)
     traced = depends(arguments) or depends(keywords)
     if row is not None and (traced or row.constants):
         return row(tape, arguments, keywords)
@@ -379,6 +446,7 @@ PROTOCOLS.update(
         "__call__": _call,
         "reduce": _reduce,
         "accumulate": _accumulate,
+        "reduceat": _reduceat,
         "outer": _outer,
         "at": _at,
     }

@@ -1,15 +1,15 @@
-"""Functions that choose between values, and those that belong nowhere else: where, clip, interp, polyval, linspace."""
+"""Functions that choose between values, and those that belong nowhere else: where, clip, interp, linspace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
 from accumulus.frontends.numpy.operands import (
     concrete,
@@ -19,16 +19,23 @@ from accumulus.frontends.numpy.operands import (
     of_kind,
     references_of,
 )
+from accumulus.frontends.numpy.ordering import interpolated, nonzero
 from accumulus.frontends.numpy.refusals import check_dtype
-from accumulus.frontends.numpy.table import implements, unsupported
+from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.tape import Tape
 
 __all__ = ["where"]
+
+#: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
+MOST_KNOTS: Final = 16
+FEW_PLACES: Final = 4
 
 
 @implements(np.where)
 def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds, else y, entry by entry; both are computed at every point."""
+    if x is None and y is None and ACTIVE.decisions is not None:
+        return nonzero(tape, condition)
     if x is None or y is None:
         raise refuse(unsupported(np.where))
     operands = [entries_of(tape, operand) for operand in (condition, x, y)]
@@ -61,7 +68,7 @@ def piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args:
     """Each piece, a function or a number, where its condition holds; of two conditions the later one."""
     x = as_array(tape, x)
     conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > x.ndim else [condlist]
-    pieces = [piece(x, *args, **kw) if callable(piece) else piece for piece in funclist]
+    pieces = [CALLED[0](piece)(x, *args, **kw) if callable(piece) else piece for piece in funclist]
     result = pieces.pop() if len(pieces) == len(conditions) + 1 else 0.0
     for condition, piece in zip(conditions, pieces, strict=True):
         result = where(tape, condition, piece, result)
@@ -113,6 +120,12 @@ def imag(tape: Tape, a: Any) -> Any:
     return as_array(tape, a) * 0.0
 
 
+@implements(np.angle)
+def angle(tape: Tape, z: Any, deg: bool = False) -> Any:
+    """The angle to the positive axis: π for negative numbers."""
+    return np.arctan2(0.0, as_array(tape, z)) * (180.0 / np.pi if deg else 1.0)
+
+
 @implements(np.nan_to_num)
 def nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
@@ -135,14 +148,85 @@ def isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, 
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
 
 
+@implements(np.allclose)
+def allclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether all of a and b are close: a traced truth value."""
+    return np.all(np.isclose(a, b, rtol, atol, equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether all entries are the same: a traced truth value, if the shapes are."""
+    a, b = as_array(tape, a1), as_array(tape, a2)
+    if a.shape != b.shape:
+        return False
+    same = a == b
+    return np.all(same | (np.isnan(a) & np.isnan(b)) if equal_nan else same)
+
+
+@implements(np.array_equiv)
+def array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
+    """The same of arrays that are broadcast."""
+    a, b = as_array(tape, a1), as_array(tape, a2)
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        return False
+    return np.all(a == b)
+
+
+@implements(np.isposinf)
+def isposinf(tape: Tape, x: Any, out: Any = None) -> Any:
+    """Where it is infinite, and positive."""
+    return as_array(tape, x) == np.inf
+
+
+@implements(np.isneginf)
+def isneginf(tape: Tape, x: Any, out: Any = None) -> Any:
+    """Where it is infinite, and negative."""
+    return as_array(tape, x) == -np.inf
+
+
+@implements(np.choose)
+def choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """The entry of the choice with this number; numbers are constants."""
+    if depends(a):
+        raise refuse("np.choose is recorded for constant numbers. Write np.select, with a condition for each choice.")
+    arrays = [references_of(tape, choice) for choice in choices]
+    chosen: Any = np.choose
+    return make(tape, chosen(np.asarray(concrete(a)), np.broadcast_arrays(*arrays), mode=mode))
+
+
+@implements(np.ldexp)
+def ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
+    """x1 times 2 to the power x2, a constant."""
+    if depends(x2):
+        raise refuse("np.ldexp is recorded for a constant exponent; write x * 2.0 ** k.")
+    return as_array(tape, x1) * np.ldexp(1.0, concrete(x2))
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(tape: Tape, func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    """A function of an array and an axis, one axis after the other."""
+    result = as_array(tape, a)
+    for axis in np.atleast_1d(axes).tolist():
+        found = func(result, axis)
+        result = found if np.ndim(found) == result.ndim else np.expand_dims(found, axis)
+    return result
+
+
 @implements(np.interp)
 def interp(
     tape: Tape, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Piecewise linear interpolation between constant knots; the values at the knots may be traced.
+    """Piecewise linear interpolation; the values at the knots may be traced.
 
-    Three selections and a comparison a knot find the segment's slope, knot and value.
+    Between few constant knots, or at many places, three selections and a comparison a knot find the segment's slope,
+    knot and value; else the place among the knots is decided.
     """
+    many = len(xp) > MOST_KNOTS and np.size(x) <= FEW_PLACES
+    if period is None and (depends(xp) or many) and ACTIVE.decisions is not None:
+        return interpolated(tape, as_array(tape, x)[()], as_array(tape, xp), as_array(tape, fp), left, right)
     if depends(xp) or period is not None:
         raise refuse("np.interp is recorded for knots (its second argument) that are constants, without period=.")
     knots = np.asarray(concrete(xp), float)
@@ -165,44 +249,6 @@ def interp(
     result = np.where(x < knots[0], first if left is None else left, result)
     result = np.where(x == knots[-1], last, result)
     return np.where(x > knots[-1], last if right is None else right, result)
-
-
-@implements(np.polyval)
-def polyval(tape: Tape, p: Any, x: Any) -> Any:
-    """A polynomial by Horner's rule, highest coefficient first."""
-    x = as_array(tape, x)
-    result: Any = np.zeros(x.shape)
-    for coefficient in p:
-        result = result * x + coefficient
-    return result
-
-
-@implements(np.vander)
-def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Powers of the entries in columns."""
-    x = as_array(tape, x)
-    columns = [as_array(tape, np.ones(x.shape))]
-    for _ in range((x.size if N is None else N) - 1):
-        columns.append(columns[-1] * x)
-    return np.stack(columns if increasing else columns[::-1], axis=-1)
-
-
-@implements(np.convolve)
-def convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
-    """The discrete convolution of two vectors."""
-    long, short = as_array(tape, a), as_array(tape, v)
-    if long.size < short.size:
-        long, short = short, long
-    result = as_array(tape, np.zeros(long.size + short.size - 1))
-    for k in range(short.size):
-        result[k : k + long.size] += long * short[k]
-    if mode == "full":
-        return result
-    if mode not in ("same", "valid"):
-        raise ValueError(f"convolve: mode {mode!r}; known are full, same, valid")
-    start = (short.size - 1) // 2 if mode == "same" else short.size - 1
-    length = long.size if mode == "same" else long.size - short.size + 1
-    return result[start : start + length]
 
 
 @implements(np.linspace)
@@ -231,6 +277,7 @@ def linspace(
 def apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """A function of vectors on every line along one axis."""
     lines = np.moveaxis(as_array(tape, arr), axis, -1)
+    func1d = CALLED[0](func1d)
     results = [as_array(tape, func1d(lines[k], *args, **kwargs)) for k in np.ndindex(lines.shape[:-1])]
     stacked = np.stack(results).reshape(lines.shape[:-1] + results[0].shape)
     first, ahead = axis % lines.ndim, lines.ndim - 1

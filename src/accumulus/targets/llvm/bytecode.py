@@ -72,7 +72,8 @@ class BytecodeKernel(Kernel):
         self.lanes = host().vector_bytes // self.dtype.itemsize
         #: How many lanes a single point takes: one where that gives the same bits as many.
         self._single = 1 if runs_in_one_lane(tape, dtype) else self.lanes
-        self._runs = {lanes: _interpreter(lanes, dtype, cache) for lanes in (self._single, self.lanes)}
+        special = any(OPERATIONS[code].special for code in set(tape.codes))
+        self._runs = {lanes: _interpreter(lanes, dtype, special, cache) for lanes in (self._single, self.lanes)}
         #: Workspaces that no call is using, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
         #: Seconds that calls may take until the program is compiled, and what it is compiled to.
@@ -227,7 +228,7 @@ def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
     tape = Tape(row.arity)
     zero = tape.constant(0.0)
     arguments = [  # in memory, truth values are numbers
-        k if kind == "real" else tape.apply("not_equal", k, zero) for k, kind in enumerate(row.arguments)
+        tape.apply("not_equal", k, zero) if kind == "boolean" else k for k, kind in enumerate(row.arguments)
     ]
     result = tape.apply_code(code, arguments)
     instructions = Instructions(tape, vectors, _Operands(), functions, {}, contract=False)  # type: ignore[arg-type]
@@ -241,10 +242,10 @@ def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
     vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %w, i32 {slot}"), 0)
 
 
-def _text(lanes: int, dtype: str) -> tuple[list[str], Functions]:
+def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
     functions = Functions(lanes, dtype)
     vectors = Vectors(lanes, dtype)
-    codes = [code for code in range(len(OPERATIONS)) if code != INPUT]
+    codes = [row.code for row in OPERATIONS if row.code != INPUT and (special or not row.special)]
     for code in codes:
         vectors.lines.append(f"case{code}:")
         _operation(code, vectors, functions)
@@ -273,18 +274,18 @@ def _text(lanes: int, dtype: str) -> tuple[list[str], Functions]:
 
 
 @cache
-def _library(lanes: int, dtype: str, cached: bool) -> Library:
-    """Machine code that runs tables of all operations."""
-    key = digest([version(), b"bytecode", repr((lanes, dtype)).encode()])
+def _library(lanes: int, dtype: str, special: bool, cached: bool) -> Library:
+    """Machine code that runs tables of all operations; of special functions only if they are wanted."""
+    key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load(key) if cached else None
     if code is None:
-        lines, functions = _text(lanes, dtype)
+        lines, functions = _text(lanes, dtype, special)
         code = Code(compile_ir(in_module(lines)), tuple(sorted(functions.imported)), {})
         if cached:
             store(key, code)
     return Library(code, ["run"], objects(np.dtype(dtype)))
 
 
-def _interpreter(lanes: int, dtype: str, cached: bool) -> _Run:
+def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> _Run:
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    return prototype(_library(lanes, dtype, cached).addresses["run"])
+    return prototype(_library(lanes, dtype, special, cached).addresses["run"])

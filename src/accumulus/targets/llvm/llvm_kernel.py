@@ -177,6 +177,15 @@ class LLVMKernel(Kernel):
 
         return compute
 
+    def address(self) -> int:
+        """Where the function for batches in C order is, for callers in machine code.
+
+        It takes the addresses of all arguments, one point behind the other, and of all result arrays, the first point,
+        the one behind the last, and the number of points; it returns 0, or 1 if memory ran out. It is there as long as
+        this kernel is.
+        """
+        return self._batch((), False, False).library.addresses["run"]
+
     def run(
         self,
         X: Sequence[NDArray[Any]],
@@ -207,7 +216,7 @@ class LLVMKernel(Kernel):
             known = self._batches.get(key)
             if known is None:
                 changes = {"shared": key[0], "transposed": transposed, "zeroed": zeroed}
-                exports = ("batch", "other", *(() if transposed else ("point",)))
+                exports = ("batch", "other", "run", *(() if transposed else ("point",)))
                 library = self._loaded(exports, changes) or self._compile(exports, changes)
                 batch = builtin("batch", library.addresses["batch"], library)
                 known = self._batches[key] = _Compiled(batch, library, changes, [])

@@ -34,6 +34,7 @@ from accumulus.tape.tape import Tape
 from accumulus.tape.weights import LATENCY, time_of
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
+from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.variant import LARGEST_UNCUT, PART_SIZE, Variant, results_of, sines_and_cosines
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 from accumulus.targets.parts import handed_on
@@ -57,6 +58,8 @@ LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
 #: That order is taken if it hands on no more than this part of the values. It leaves some registers to what
 #: instructions need beside the values that are alive.
 WORTH_IT, SPARE = 0.9, 4
+#: Functions that this package has code for.
+OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
 
 
 def tune(
@@ -134,7 +137,7 @@ def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
 
 def _has_own_functions(called: set[str], dtype: str) -> bool:
     """Whether the code has none but its own elementary functions, for vectors of any width."""
-    return not called or (dtype == "float64" and host().fused and called <= VECTOR_FUNCTIONS.keys())
+    return not called or (dtype == "float64" and host().fused and called <= OWN)
 
 
 def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:

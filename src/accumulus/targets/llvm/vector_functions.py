@@ -29,12 +29,14 @@ class VectorFunction:
         arity: number of arguments, %x and %y.
         scalars: the C library's functions for its results.
         write: writes the fast path; results, and a mask of the lanes that it is not for, None if there are none.
+        calls: others that it calls.
     """
 
     name: str
     arity: int
     scalars: tuple[str, ...]
     write: Algorithm
+    calls: tuple[VectorFunction, ...] = ()
 
     def result_type(self, lanes: int) -> str:
         """LLVM's type of what it returns."""

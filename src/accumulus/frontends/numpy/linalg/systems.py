@@ -1,4 +1,4 @@
-"""Linear algebra for small matrices: solve, inv, det, norms.
+"""Linear systems: solve, inv, det, slogdet.
 
 The recorded program must be right at every point, so it cannot decide while it is recorded:
 
@@ -21,21 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
-from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.operands import References, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["det", "inv", "norm", "solve"]
+__all__ = ["det", "inv", "slogdet", "solve", "tensorinv", "tensorsolve"]
 
 #: A matrix or vector of references.
 Rows = list[list[int]]
 
 
 @implements(np.linalg.solve)
-def solve(tape: Tape, a: Any, b: Any) -> Any:
-    """The solutions of a·x = b, for stacks of matrices too."""
+def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
+    """The solutions of a·x = b, for stacks of matrices too; of banded ones the elimination itself is differentiated."""
     matrices, sides = _square(tape, a), references_of(tape, b)
     vector = sides.ndim == 1
     if vector:
@@ -48,7 +47,7 @@ def solve(tape: Tape, a: Any, b: Any) -> Any:
     result = np.empty(sides.shape, np.int64)
     with tape.unsigned_zeros():
         for k in np.ndindex(stack):
-            solutions = _solve(tape, matrices[k].tolist(), sides[k].tolist())
+            solutions = _solve(tape, matrices[k].tolist(), sides[k].tolist(), banded)
             result[k] = np.array(solutions, np.int64).reshape(sides.shape[-2:])
     return TracedArray(tape, result[..., 0] if vector else result)
 
@@ -81,6 +80,55 @@ def det(tape: Tape, a: Any) -> Any:
     return make(tape, result if result.ndim else int(result))
 
 
+@implements(np.linalg.tensorinv)
+def tensorinv(tape: Tape, a: Any, ind: int = 2) -> Any:
+    """The inverse of the map from the last axes of an array to its first `ind` ones."""
+    array = as_array(tape, a)
+    if ind <= 0:
+        raise ValueError("tensorinv: ind must be greater than 0")
+    first, last = array.shape[:ind], array.shape[ind:]
+    return inv(tape, array.reshape(int(np.prod(first)), int(np.prod(last)))).reshape(*last, *first)
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
+    """The array x for which the product of `a` and x over all axes of x is `b`."""
+    array, side = as_array(tape, a), as_array(tape, b)
+    if axes is not None:
+        array = np.moveaxis(array, axes, range(array.ndim - len(axes), array.ndim))
+    last = array.shape[side.ndim :]
+    return solve(tape, array.reshape(side.size, -1), side.ravel()).reshape(last)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(tape: Tape, a: Any) -> Any:
+    """The sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
+    matrices = _square(tape, a)
+    signs, logarithms = (np.empty(matrices.shape[:-2], np.int64) for _ in range(2))
+    with tape.unsigned_zeros():
+        for k in np.ndindex(signs.shape):
+            signs[k], logarithms[k] = _logarithm(tape, matrices[k].tolist())
+    parts = (make(tape, part if part.ndim else int(part)) for part in (signs, logarithms))
+    return type(np.linalg.slogdet(np.eye(1)))(*parts)
+
+
+def _logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
+    """The sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
+    zero = tape.constant(0.0)
+    triangular = _Triangular(tape, a, [[] for _ in a])
+    pivots = [row[k] for k, row in enumerate(triangular.rows)]
+    sign, singular = triangular.sign, zero
+    for pivot in pivots:
+        sign = tape.multiply(sign, tape.apply("sign", pivot))
+        singular = tape.logical_or(singular, tape.apply("equal", pivot, zero))
+    logarithm = tape.sum(tape.apply("log", tape.apply("abs", pivot)) for pivot in pivots)
+    if triangular.exchanges:
+        weights = [[tape.apply("attach", entry, zero) for entry in row] for row in triangular.inverse()]
+        products = (tape.multiply(weights[j][i], a[i][j]) for i in range(len(a)) for j in range(len(a)))
+        logarithm = tape.apply("attach", logarithm, tape.sum(products))
+    return tape.select(singular, zero, sign), tape.select(singular, tape.constant(-np.inf), logarithm)
+
+
 def _square(tape: Tape, a: Any) -> References:
     matrices = references_of(tape, a)
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
@@ -88,7 +136,7 @@ def _square(tape: Tape, a: Any) -> References:
     return matrices
 
 
-def _solve(tape: Tape, a: Rows, b: Rows) -> Rows:
+def _solve(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     n = len(a)
     if n <= 3:
         adjugate, determinant = _cofactors(tape, a)
@@ -100,7 +148,7 @@ def _solve(tape: Tape, a: Rows, b: Rows) -> Rows:
     solutions = [row.copy() for row in b]
     triangular = _Triangular(tape, a, solutions)
     triangular.substitute_back(solutions)
-    if not triangular.exchanges:  # nothing was decided by values: differentiated as it stands
+    if banded or not triangular.exchanges:  # an inverse has no bands; or nothing was decided by values
         return solutions
     return _implicit(tape, a, b, solutions, triangular.inverse())
 
@@ -231,65 +279,3 @@ class _Triangular:
     def _is_zero(self, i: int, k: int) -> bool:
         reference = self.rows[i][k]
         return reference < 0 and self.tape.value_of(reference) == 0.0
-
-
-# Norms -------------------------------------------------------------------------------------------------------------
-
-
-@implements(np.linalg.norm)
-def norm(tape: Tape, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Any norm of vectors, and of matrices those that are sums and extremes of absolute values or squares."""
-    array = as_array(tape, x)
-    if depends(ord):
-        raise refuse("np.linalg.norm: ord must be a constant.")
-    if axis is None:
-        if ord is None or (ord == 2 and array.ndim == 1) or (ord == "fro" and array.ndim == 2):
-            total = np.sqrt(_squares(array.ravel(), 0))
-            return np.reshape(total, (1,) * array.ndim) if keepdims else total
-        axis = tuple(range(array.ndim))
-    axes = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    if len(axes) == 1:
-        return vector_norm(tape, array, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
-    if len(axes) != 2:
-        raise ValueError(f"norm: one axis or two, {axes} were given")
-    rows, columns = (k % array.ndim for k in axes)
-    if ord is None or ord == "fro":
-        return np.sqrt(_squares(array, axes, keepdims))
-    if ord in (1, -1, np.inf, -np.inf):
-        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
-        extreme = np.max if ord > 0 else np.min
-        return extreme(np.sum(abs(array), axis=first, keepdims=True), axis=(first, second), keepdims=keepdims)
-    raise refuse(
-        f"np.linalg.norm of a matrix with ord={ord!r} needs its singular values, by an iteration that is not recorded. "
-        "Recorded are 'fro', 1, -1, inf and -inf."
-    )
-
-
-def _squares(array: TracedArray, axis: Any, keepdims: bool = False) -> Any:
-    return np.sum(array * array, axis=axis, keepdims=keepdims)
-
-
-@implements(np.linalg.vector_norm)
-def vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    """A norm of vectors: inf, -inf, 0, or any power."""
-    array = as_array(tape, x)
-    if depends(ord):
-        raise refuse("np.linalg.norm: ord must be a constant.")
-    ord = concrete(ord)  # noqa: A001
-    if isinstance(ord, str):
-        raise ValueError(f"norm: ord={ord!r} is not a norm of vectors")
-    if abs(ord) == np.inf:
-        return (np.max if ord > 0 else np.min)(abs(array), axis=axis, keepdims=keepdims)
-    if ord == 0:
-        return np.sum(array != 0, axis=axis, keepdims=keepdims)
-    if ord == 1:
-        return np.sum(abs(array), axis=axis, keepdims=keepdims)
-    if ord == 2:
-        return np.sqrt(_squares(array, axis, keepdims))
-    return np.sum(abs(array) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
-
-
-@implements(np.linalg.matrix_norm)
-def matrix_norm(tape: Tape, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
-    """A norm of the matrices in the last two axes."""
-    return norm(tape, x, ord, (-2, -1), keepdims)

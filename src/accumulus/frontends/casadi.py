@@ -1,0 +1,195 @@
+"""The front end of CasADi: a `casadi.Function` is read instruction by instruction, scalar by scalar.
+
+Functions of MX are expanded to scalars first; what repeats in long programs is found again on the tape. CasADi stores
+matrices by columns and only their structural nonzeros: here arguments and results are dense arrays, of which entries
+that are no nonzeros are not read, and are 0. A column is a vector, of shape (n,), and a 1×1 matrix is a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
+from accumulus.frontends.recorder import Recorder, References
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["RECORDER", "places_of", "shape_of_matrix"]
+
+#: CasADi's operations → rows of the tape's table.
+_ROWS: Final = {
+    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
+    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf")},
+    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("exp", "log", "log1p", "expm1", "sqrt", "hypot")},
+    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("floor", "ceil", "fmod", "sign")},
+    **{ca.OP_FABS: "abs", ca.OP_FMIN: "minimum", ca.OP_FMAX: "maximum", ca.OP_NEG: "negative"},
+    **{ca.OP_ADD: "add", ca.OP_SUB: "subtract", ca.OP_MUL: "multiply", ca.OP_DIV: "divide"},
+    **{ca.OP_LT: "less", ca.OP_LE: "less_equal", ca.OP_EQ: "equal", ca.OP_NE: "not_equal"},
+}
+
+
+#: CasADi's operations → formulas.
+_FORMULAS: Final[dict[int, Callable[..., Any]]] = {
+    ca.OP_POW: lambda x, y: x**y,
+    ca.OP_CONSTPOW: lambda x, y: x**y,
+    ca.OP_SQ: lambda x: x * x,
+    ca.OP_TWICE: lambda x: 2.0 * x,
+    ca.OP_INV: lambda x: 1.0 / x,
+    ca.OP_COPYSIGN: np.copysign,
+    ca.OP_REMAINDER: lambda x, y: x - y * np.rint(x / y),
+}
+#: What hands its first argument on.
+_SAME: Final = (ca.OP_ASSIGN, ca.OP_LIFT, ca.OP_PRINTME)
+_NAMES: Final = {getattr(ca, name): name for name in dir(ca) if name.startswith("OP_")}
+
+
+def shape_of_matrix(sparsity: Any) -> tuple[int, ...]:
+    """The shape of the array that stands for a matrix.
+
+    >>> [shape_of_matrix(ca.Sparsity.dense(*size)) for size in [(1, 1), (3, 1), (1, 3), (2, 3)]]
+    [(), (3,), (1, 3), (2, 3)]
+    """
+    rows, columns = sparsity.shape
+    return (() if rows == 1 else (rows,)) if columns == 1 else (rows, columns)
+
+
+def places_of(sparsity: Any) -> NDArray[np.intp]:
+    """Of each structural nonzero, its place in that array, in C order."""
+    rows, columns = sparsity.get_triplet()
+    places: NDArray[np.intp] = np.array(rows, np.intp) * sparsity.shape[1] + np.array(columns, np.intp)
+    return places
+
+
+class _Functions(Recorder):
+    """Takes a `casadi.Function`."""
+
+    def takes(self, function: object) -> bool:
+        return isinstance(function, ca.Function)
+
+    def run(
+        self,
+        function: Any,
+        tape: Tape,
+        arguments: Sequence[Any],
+        inputs: Sequence[References | None],
+    ) -> Any:
+        scalars = _expanded(function)
+        given = [
+            np.array([tape.constant(float(x)) for x in np.ravel(argument)])
+            if references is None
+            else references.ravel()
+            for argument, references in zip(arguments, inputs, strict=True)
+        ]
+        _check(function, [np.shape(argument) for argument in arguments])
+        results = [np.full(math.prod(scalars.size_out(k)), tape.constant(0.0)) for k in range(scalars.n_out())]
+        _write(scalars, tape, given, results)
+        shaped = [np.reshape(result, shape_of_matrix(scalars.sparsity_out(k)))[()] for k, result in enumerate(results)]
+        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+
+    def references(self, tape: Tape, leaf: Any) -> References | None:
+        return np.asarray(leaf, np.int64)
+
+    def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
+        given = [ca.DM(np.reshape(argument, function.size_in(k))) for k, argument in enumerate(arguments)]
+        found = function(*given)
+        results = [found] if function.n_out() == 1 else found
+        shaped = [
+            np.reshape(np.array(result), shape_of_matrix(function.sparsity_out(k)))[()]
+            for k, result in enumerate(results)
+        ]
+        return shaped[0] if len(shaped) == 1 else tuple(shaped)
+
+    def holds(self, function: Any) -> object:
+        return ()
+
+
+def _expanded(function: Any) -> Any:
+    """The function in scalar operations."""
+    if function.has_free():
+        names = ", ".join(map(str, function.get_free()[:8]))
+        raise refuse(
+            f"The function {function.name()} has free variables: {names}. Expected are all of them among its inputs: "
+            "casadi.Function(name, [x, p], [y])."
+        )
+    if function.is_a("SXFunction"):
+        return function
+    try:
+        return function.expand()
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise refuse(
+            f"The function {function.name()} cannot be expanded to scalar operations, which is how functions of MX are "
+            f"recorded: {reason}. To solve linear equations, name a solver of scalar operations: 'symbolicqr'."
+        ) from None
+
+
+def _check(function: Any, shapes: Sequence[tuple[int, ...]]) -> None:
+    if len(shapes) != function.n_in():
+        raise ArgumentError(
+            f"{len(shapes)} arguments are given; {function.name()} has {function.n_in()}: "
+            f"{', '.join(function.name_in())}"
+        )
+    for k, shape in enumerate(shapes):
+        sparsity = function.sparsity_in(k)
+        wanted = shape_of_matrix(sparsity)
+        if shape not in (wanted, sparsity.shape) and (math.prod(shape), len(shape)) != (max(sparsity.shape), 1):
+            raise ArgumentError(
+                f"argument {k} ({function.name_in(k)}) of {function.name()} has shape {shape}; expected {wanted}"
+            )
+
+
+def _write(scalars: Any, tape: Tape, given: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
+    """Emit a function's instructions, which compute in slots that are used again and again."""
+    places_in = [places_of(scalars.sparsity_in(k)).tolist() for k in range(scalars.n_in())]
+    places_out = [places_of(scalars.sparsity_out(k)).tolist() for k in range(scalars.n_out())]
+    entries = [argument.tolist() for argument in given]
+    slots: dict[int, int] = {}
+    code_of, read, written = scalars.instruction_id, scalars.instruction_input, scalars.instruction_output
+    for k in range(scalars.n_instructions()):
+        code = code_of(k)
+        if code == ca.OP_INPUT:
+            argument, nonzero = read(k)
+            value = entries[argument][places_in[argument][nonzero]]
+        elif code == ca.OP_CONST:
+            value = tape.constant(scalars.instruction_constant(k))
+        elif code == ca.OP_OUTPUT:
+            result, nonzero = written(k)
+            results[result][places_out[result][nonzero]] = as_real(tape, slots[read(k)[0]])
+            continue
+        else:
+            if code == ca.OP_CALL:
+                raise refuse(
+                    f"The function {scalars.name()} calls another that has no scalar operations: integrators, root "
+                    "finders, callbacks and external functions cannot be recorded."
+                )
+            value = _value(tape, code, [slots[slot] for slot in read(k)])
+        slots[written(k)[0]] = value
+
+
+def _value(tape: Tape, code: int, arguments: list[int]) -> int:
+    row = _ROWS.get(code)
+    if row is not None:
+        return tape.apply(row, *(as_real(tape, argument) for argument in arguments[: BY_NAME[row].arity]))
+    if code in _SAME:
+        return arguments[0]
+    if code in _FORMULAS:
+        return by_formula(tape, _FORMULAS[code], [as_real(tape, argument) for argument in arguments])
+    if code == ca.OP_IF_ELSE_ZERO:
+        return tape.select(as_truth(tape, arguments[0]), as_real(tape, arguments[1]), tape.constant(0.0))
+    if code == ca.OP_NOT:
+        return tape.logical_not(as_truth(tape, arguments[0]))
+    if code in (ca.OP_AND, ca.OP_OR):
+        join = tape.logical_and if code == ca.OP_AND else tape.logical_or
+        return join(*(as_truth(tape, argument) for argument in arguments))
+    raise refuse(f"CasADi's operation {_NAMES.get(code, code)} has no row among what can be recorded (docs/casadi.md).")
+
+
+RECORDER: Final = _Functions()

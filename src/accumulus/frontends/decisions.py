@@ -1,0 +1,419 @@
+"""What code decides on traced values: answered as at the point that is recorded, and kept as guards.
+
+A recording goes one way. Where the function asks a traced value for a truth, a whole number or an order, the answer is
+that at the given arguments, and the recording holds wherever the answers are the same. Each question becomes a *guard*:
+a truth value on the tape that says whether its answer still is what it was. Equal questions are one operation of the
+tape, and one guard.
+
+Values at the point are those of the tape's own operations, run by NumPy one after the other as far as they are asked
+for. Code that is recorded once and runs many times, a body of ``acc.map`` or ``acc.scan``, has no one point.
+
+Without `Decisions` (``guards="error"``) whatever asks is refused, see `accumulus.frontends.refusals`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import EndlessRecordingError
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.refusals import no_decision, no_number
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "Decisions",
+    "Guard",
+    "UnmergeableError",
+    "apply_each",
+    "as_number",
+    "holds_of",
+    "keep",
+    "listed",
+    "order",
+    "truth",
+    "truths",
+    "values_of",
+    "whole",
+    "wholes",
+]
+
+#: Guards of one recording, at most, and questions that they answer: a loop that asks more often may never end.
+MOST_GUARDS: Final = 20_000
+MOST_QUESTIONS: Final = 1_000_000
+#: Operations of a recording that still takes decisions, at most.
+MOST_OPERATIONS: Final = 10_000_000
+#: Characters of a line of source that a guard keeps.
+MOST_SOURCE: Final = 120
+#: Numbers of an answer that are listed.
+MOST_LISTED: Final = 8
+
+References = NDArray[np.int64]
+
+
+class UnmergeableError(BaseException):
+    """A decision is taken in a branch that is recorded beside another; not an `Exception`, so that the user's code does
+    not catch it. Whoever merges catches it, and asks for the outer truth instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A decision that a recording has taken.
+
+    Attributes:
+        file, line, source: where in the user's code.
+        answer: what was answered, in words: "True", "3", "an order".
+    """
+
+    file: str
+    line: int
+    source: str
+    answer: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.source} → {self.answer}"
+
+
+class Decisions:
+    """The decisions of one recording.
+
+    Args:
+        tape: that is recorded on; without operations yet.
+        point: values of its inputs.
+
+    Attributes:
+        guards: by the reference of what has to be true for each to hold.
+    """
+
+    def __init__(self, tape: Tape | BlockTape, point: NDArray[np.float64]) -> None:
+        self.tape = tape
+        self.guards: dict[int, Guard] = {}
+        self._questions = 0
+        #: Values of references, of a `Tape`; the same of a `BlockTape`, and how many of its blocks they are of.
+        self._values: list[Any] = list(np.asarray(point, np.float64))
+        self._long: NDArray[np.float64] = np.asarray(point, np.float64)
+        self._blocks = 0
+
+    def values(self, references: References) -> NDArray[np.float64]:
+        """Values of references at the point, in their shape."""
+        if isinstance(self.tape, BlockTape):
+            return self._of_blocks(self.tape)[references + len(self.tape.constants)]
+        if references.size:
+            self._advance(self.tape, int(references.max()))
+        values, constants = self._values, self.tape.constants
+        found = [values[r] if r >= 0 else constants[-1 - r] for r in references.ravel().tolist()]
+        return np.array(found, np.float64).reshape(references.shape)
+
+    def _advance(self, tape: Tape, last: int) -> None:
+        """Run the operations up to `last` that have not run yet."""
+        values, constants = self._values, tape.constants
+        codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
+        with np.errstate(all="ignore"):
+            for reference in range(len(values), last + 1):
+                row = OPERATIONS[codes[reference]]
+                operands = (first[reference], second[reference], third.get(reference, 0))[: row.arity]
+                # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
+                found = [values[a] if a >= 0 else np.float64(constants[-1 - a]) for a in operands]
+                values.append(row.by_numpy(*found))
+
+    def _of_blocks(self, tape: BlockTape) -> NDArray[np.float64]:
+        """Values of all blocks, behind those of constants, the last of these first."""
+        count = len(tape.constants)
+        values = np.empty(count + len(tape))
+        values[:count] = tape.constants[::-1]
+        values[count : count + len(self._long)] = self._long
+        tape.run(values, self._blocks)
+        self._long, self._blocks = values[count:], len(tape.blocks)
+        return values
+
+    def keep(self, holds: int, answer: str) -> None:
+        """Keep a guard.
+
+        Args:
+            holds: reference of a truth value: whether the answer is still this one.
+            answer: in words.
+
+        Raises:
+            EndlessRecordingError: if there are too many.
+        """
+        self.count()
+        if holds < 0 or holds in self.guards:
+            return
+        place = ACTIVE.place()
+        source = "" if place is None else place.source[:MOST_SOURCE]
+        self.guards[holds] = Guard(
+            "" if place is None else place.file, 0 if place is None else place.line, source, answer
+        )
+
+    def count(self) -> None:
+        """Count a question.
+
+        Raises:
+            EndlessRecordingError: for one that is too many.
+        """
+        self._questions += 1
+        if self._questions <= MOST_QUESTIONS and len(self.guards) < MOST_GUARDS and len(self.tape) <= MOST_OPERATIONS:
+            return
+        raise refuse(
+            f"The function has taken {self._questions:,} decisions on values so far, {len(self.guards):,} different "
+            f"ones among them, and {len(self.tape):,} operations; more than {MOST_QUESTIONS:,}, {MOST_GUARDS:,} or "
+            f"{MOST_OPERATIONS:,} are not recorded. A loop that does not end here at the given arguments? End it after "
+            "a number of steps.",
+            EndlessRecordingError,
+        )
+
+
+def decisions_on(tape: Any) -> Decisions | None:
+    """The decisions of the recording on a tape; None if whatever asks is refused.
+
+    Raises:
+        TraceError: in a body that is recorded once and runs many times.
+        UnmergeableError: in a branch that is recorded beside another.
+    """
+    found: Decisions | None = ACTIVE.decisions
+    if found is None:
+        return None
+    if isinstance(tape, InnerTape):
+        raise refuse(
+            "Which way to go here depends on the arguments of a function that is recorded once and runs for many "
+            "instances (acc.map, acc.scan), which may go different ways. Write np.where(condition, a, b), np.maximum "
+            "or np.minimum; conditions are joined by & and |, negated by ~."
+        )
+    if found.tape is not tape:
+        return None
+    if ACTIVE.merging:
+        raise UnmergeableError
+    return found
+
+
+def truth(tape: Any, reference: int) -> bool:
+    """Whether a truth value is true at the given point, kept as a guard.
+
+    Args:
+        tape: that is recorded on.
+        reference: of a truth value on it.
+
+    Raises:
+        TraceError: if decisions are refused.
+        EndlessRecordingError: if there are too many.
+    """
+    if reference < 0:
+        return bool(tape.value_of(reference))
+    decisions = decisions_on(tape)
+    if decisions is None:
+        raise no_decision()
+    answer = bool(decisions.values(np.array(reference)))
+    decisions.keep(reference if answer else tape.logical_not(reference), str(answer))
+    return answer
+
+
+def whole(tape: Any, reference: int, kind: str = "int") -> int:
+    """A real number at the given point without its fraction, kept as a guard.
+
+    Args:
+        tape: that is recorded on.
+        reference: of a real number on it.
+        kind: "int", as Python's ``int(x)`` cuts it off; "index" for one that has to be whole.
+
+    Raises:
+        TraceError: if decisions are refused.
+        TypeError: for an index that is not whole.
+        ValueError, OverflowError: for NaN and infinities, as Python has it.
+        EndlessRecordingError: if there are too many decisions.
+    """
+    decisions: Decisions | None = None
+    if reference < 0:
+        number = float(tape.value_of(reference))
+    else:
+        decisions = decisions_on(tape)
+        if decisions is None:
+            raise no_number(kind)
+        number = float(decisions.values(np.array(reference)))
+    answer = int(number)
+    if kind == "index" and answer != number:
+        raise TypeError(f"the number {number} cannot be an index: it is not an integer")
+    if decisions is not None:
+        decisions.keep(_still(tape, reference, answer, kind), str(answer))
+    return answer
+
+
+def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
+    """Whether a number without its fraction is still this one; or is it, as an index."""
+    here = tape.constant(answer)
+    if kind == "index":
+        return int(tape.apply("equal", reference, here))
+    lower, upper = tape.constant(answer - 1), tape.constant(answer + 1)
+    above = tape.apply("less_equal", here, reference) if answer > 0 else tape.apply("less", lower, reference)
+    below = tape.apply("less_equal", reference, here) if answer < 0 else tape.apply("less", reference, upper)
+    return int(tape.logical_and(above, below))
+
+
+def truths(tape: Any, references: References) -> NDArray[np.bool_]:
+    """Which truth values are true at the given point, kept as one guard.
+
+    Args:
+        tape: that is recorded on.
+        references: of truth values on it.
+
+    Raises:
+        TraceError: if decisions are refused.
+        EndlessRecordingError: if there are too many.
+    """
+    answers: NDArray[np.bool_] = np.asarray(values_of(tape, references) != 0)
+    flat, unknown = references.ravel(), references.ravel() >= 0
+    yes, no = flat[unknown & answers.ravel()], np.unique(flat[unknown & ~answers.ravel()])
+    keep(tape, np.concatenate([yes, negated(tape, no)]), listed("mask", np.flatnonzero(answers)))
+    return answers
+
+
+def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.int64]:
+    """Real numbers at the given point without their fractions, kept as one guard; arguments as for `whole`.
+
+    Raises:
+        TraceError: if decisions are refused.
+        TypeError: for an index that is not whole.
+        ValueError: for NaN and infinities.
+        EndlessRecordingError: if there are too many decisions.
+    """
+    numbers = values_of(tape, references)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"cannot convert {numbers[~np.isfinite(numbers)][0]} to a whole number")
+    answers = np.trunc(numbers)
+    if kind == "index" and (answers != numbers).any():
+        raise TypeError(f"the number {numbers[answers != numbers][0]} cannot be an index: it is not an integer")
+    pairs = dict(zip(references.ravel().tolist(), answers.ravel().tolist(), strict=True))
+    checks = [_still(tape, reference, int(answer), kind) for reference, answer in pairs.items() if reference >= 0]
+    keep(tape, np.array(checks, np.int64), listed("numbers", answers))
+    return answers.astype(np.int64)
+
+
+def order(tape: Any, references: Sequence[int] | References) -> list[int]:
+    """A permutation that sorts numbers at the given point, NaN last, equal ones as they come; kept as one guard.
+
+    Args:
+        tape: that is recorded on.
+        references: of real numbers on it.
+
+    Raises:
+        TraceError: if decisions are refused.
+        EndlessRecordingError: if there are too many.
+    """
+    given = np.asarray(references, np.int64)
+    numbers = values_of(tape, given)
+    places = np.argsort(numbers, kind="stable")
+    known = places[~np.isnan(numbers[places])]
+    # neighbours in this order compare as they do now; what is NaN is not equal to itself
+    lower, upper = known[:-1], known[1:]
+    strict = lower > upper
+    checks = [
+        apply_each(tape, "less", given[lower[strict]], given[upper[strict]]),
+        apply_each(tape, "less_equal", given[lower[~strict]], given[upper[~strict]]),
+    ]
+    unknown = given[places[len(known) :]]
+    if len(unknown):
+        checks += [
+            apply_each(tape, "not_equal", unknown, unknown),
+            apply_each(tape, "equal", given[known], given[known]),
+        ]
+    keep(tape, np.concatenate(checks), listed("order", places))
+    return [int(place) for place in places]
+
+
+def listed(what: str, answer: NDArray[Any]) -> str:
+    """An answer of many numbers in words that tell different ones apart: the first, and a fingerprint of them all.
+
+    >>> listed("order", np.array([2, 0, 1]))
+    'order 2 0 1'
+    """
+    numbers = np.ravel(answer)
+    first = " ".join(str(int(number)) for number in numbers[:MOST_LISTED])
+    if len(numbers) <= MOST_LISTED:
+        return f"{what} {first}"
+    mark = hashlib.blake2b(np.ascontiguousarray(numbers, np.int64).tobytes(), digest_size=8).hexdigest()
+    return f"{what} {first} … of {len(numbers):,} ({mark})"
+
+
+def values_of(tape: Any, references: References) -> NDArray[np.float64]:
+    """Values at the given point; whoever asks keeps by `keep` what follows from them.
+
+    Raises:
+        TraceError: if decisions are refused.
+    """
+    decisions = decisions_on(tape)
+    if decisions is None:
+        raise no_decision()
+    return decisions.values(references)
+
+
+def keep(tape: Any, conditions: References, answer: str) -> None:
+    """Keep that all of some truth values are true as one guard.
+
+    Args:
+        tape: that is recorded on.
+        conditions: references, each true at the given point.
+        answer: in words, what was answered.
+
+    Raises:
+        EndlessRecordingError: if there are too many decisions.
+    """
+    decisions = decisions_on(tape)
+    assert decisions is not None
+    decisions.keep(conjunction(tape, conditions), answer)
+
+
+def apply_each(tape: Any, name: str, left: References, right: References) -> References:
+    """An operation of the table on each pair of entries of two arrays of one shape."""
+    if isinstance(tape, BlockTape):
+        return np.asarray(tape.apply(name, left, right)) if left.size else left
+    pairs = zip(left.ravel().tolist(), right.ravel().tolist(), strict=True)
+    return np.array([tape.apply(name, *pair) for pair in pairs], np.int64).reshape(left.shape)
+
+
+def negated(tape: Any, conditions: References) -> References:
+    """Whether each of some truth values is false."""
+    if isinstance(tape, BlockTape):
+        return np.asarray(tape.apply("logical_not", conditions)) if conditions.size else conditions
+    return np.array([tape.logical_not(reference) for reference in conditions.tolist()], np.int64)
+
+
+def conjunction(tape: Any, conditions: References) -> int:
+    """Whether all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
+    left = np.unique(conditions)
+    while len(left) > 1:
+        half = len(left) // 2
+        left = np.concatenate([apply_each(tape, "logical_and", left[:half], left[half : 2 * half]), left[2 * half :]])
+    return int(left[0]) if len(left) else int(tape.constant(1.0))
+
+
+def holds_of(tape: Tape | BlockTape, guards: References) -> int:
+    """Whether all guards hold: 1 or 0.
+
+    Args:
+        tape: of a recording, or a copy.
+        guards: references of 1 where each holds, else 0, as a recording returns them.
+    """
+    if isinstance(tape, BlockTape):
+        conditions = apply_each(tape, "not_equal", guards, np.full(len(guards), tape.constant(0.0)))
+    else:
+        conditions = np.array([_condition(tape, reference) for reference in guards.tolist()], np.int64)
+    return as_number(tape, conjunction(tape, conditions))
+
+
+def _condition(tape: Tape, reference: int) -> int:
+    """What `as_number` made a number of."""
+    if reference >= 0 and tape.operation(reference).name == "select":
+        return tape.first[reference]
+    return tape.apply("not_equal", reference, tape.constant(0.0))
+
+
+def as_number(tape: Any, condition: int) -> int:
+    """1 where a truth value is true, else 0."""
+    return int(tape.select(condition, tape.constant(1.0), tape.constant(0.0)))

@@ -1,0 +1,384 @@
+"""Calls, branches and loops.
+
+Calls are recorded where they stand. Branches are all recorded, and what they return is chosen from. Loops whose number
+of steps does not depend on the function's arguments are recorded as one step, by `accumulus.scan`. Of what a step is
+handed, numbers that are the same whatever the arguments are (counters, most of all) are computed ahead for all steps;
+entries that they name of what stays the same during the loop are taken out of it, and a loop in which they name entries
+of what changes is written out step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from accumulus.frontends.active import ACTIVE, TooLongError, refuse
+from accumulus.frontends.decisions import truth
+from accumulus.frontends.jax.equations import (
+    PRIMITIVES,
+    Call,
+    by_jax,
+    evaluated,
+    inner_jaxprs,
+    is_constant,
+    records,
+    value_of,
+)
+from accumulus.frontends.jax.moving import SCATTERS
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.scanning import scan
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.operations import BY_NAME
+
+__all__ = ["folds_by_numpy", "part_of"]
+
+#: Steps of a loop, at most, whose end is found by following what it counts.
+MOST_STEPS: Final = 100_000
+#: Primitives whose operands from this position on are numbers of entries.
+INDEXED: Final = {"dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2, **dict.fromkeys(SCATTERS, 1)}
+
+
+# Calls ------------------------------------------------------------------------------------------------------------
+
+
+@records("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_vmap_call")
+def _call(call: Call, *operands: Any) -> Any:
+    inner = next(call.params[name] for name in ("jaxpr", "call_jaxpr", "call") if name in call.params)
+    jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
+    if all(map(is_constant, operands)) and not folds_by_numpy(jaxpr):
+        return by_jax(call.equation, operands)
+    return evaluated(jaxpr, constants, operands)
+
+
+def folds_by_numpy(jaxpr: Any) -> bool:
+    """Whether constants can be put through a jaxpr without JAX, which compiles what it computes."""
+    return all(
+        (row := PRIMITIVES.get(equation.primitive.name)) is not None
+        and row.folds
+        and all(map(folds_by_numpy, inner_jaxprs(equation)))
+        for equation in jaxpr.eqns
+    )
+
+
+# Branches ---------------------------------------------------------------------------------------------------------
+
+
+@records("cond", folds=False)
+def _cond(call: Call, which: Any, *operands: Any) -> Any:
+    branches = call.params["branches"]
+    if is_constant(which):
+        chosen = branches[int(np.clip(int(which), 0, len(branches) - 1))]
+        return evaluated(chosen.jaxpr, chosen.consts, operands)
+    results = [evaluated(branch.jaxpr, branch.consts, operands) for branch in branches]
+    joined = results[0]
+    for number, result in enumerate(results[1:], 1):
+        condition = _truth_of(call.tape, which) if len(branches) == 2 else np.greater_equal(which, number)
+        joined = [
+            one if one is other else np.where(condition, other, one) for one, other in zip(joined, result, strict=True)
+        ]
+    return joined
+
+
+def _truth_of(tape: Any, number: Any) -> Any:
+    """Whether a number is not 0; the truth value itself, of which it was made."""
+    reference = int(number.references.reshape(-1)[0])
+    if not isinstance(tape, BlockTape) and reference >= tape.inputs and tape.codes[reference] == BY_NAME["select"].code:
+        truth, one, zero = tape.arguments(reference)
+        if one < 0 and zero < 0 and (tape.value_of(one), tape.value_of(zero)) == (1.0, 0.0):
+            return TracedArray(tape, np.asarray(truth, np.int64), boolean=True)
+    return np.not_equal(number, 0.0)
+
+
+# Loops ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop of known length.
+
+    Attributes:
+        jaxpr, constants: of one step; it takes what is the same for all, what is handed on, and an entry of `xs`.
+        shared: values of what is the same for all.
+        begin: values of what is handed on at first.
+        xs: arrays with an entry for each step.
+        tables: positions of what is handed on that is known at each step → its values, in the order of the steps, and
+            the last.
+    """
+
+    call: Call
+    jaxpr: Any
+    constants: Sequence[Any]
+    shared: list[Any]
+    begin: list[Any]
+    xs: list[Any]
+    length: int
+    reverse: bool
+    tables: dict[int, list[Any]]
+
+    @property
+    def order(self) -> range:
+        """Entries, in the order of the steps."""
+        return range(self.length)[::-1] if self.reverse else range(self.length)
+
+
+@records("scan", folds=False)
+def _scan(call: Call, *operands: Any) -> Any:
+    shared, handed = call.params["num_consts"], call.params["num_carry"]
+    closed, length = call.params["jaxpr"], call.params["length"]
+    parts = list(operands[:shared]), list(operands[shared : shared + handed]), list(operands[shared + handed :])
+    loop = _Loop(call, closed.jaxpr, closed.consts, *parts, length, call.params["reverse"], {})
+    known = _known(closed.jaxpr, *parts)
+    loop.tables.update(_tables(loop, known))
+    return _run(loop)
+
+
+@records("while", folds=False)
+def _while(call: Call, *operands: Any) -> Any:
+    of_condition, of_body = call.params["cond_nconsts"], call.params["body_nconsts"]
+    condition, body = call.params["cond_jaxpr"], call.params["body_jaxpr"]
+    asked, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
+    begin = list(operands[of_condition + of_body :])
+    known = _known(body.jaxpr, shared, begin, [])
+    unknown = {v for v, x in zip(condition.jaxpr.invars, asked, strict=False) if not is_constant(x)}
+    unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in known}
+    (answer,) = condition.jaxpr.outvars
+    if not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown):
+        return _asked(condition, asked, body, shared, begin)
+    used = sorted(known)
+    step = part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
+    tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
+    length = 0
+    while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
+        found = evaluated(step, body.consts, [*shared, *_at_step(begin, tables, length)])
+        for k, value in zip(used, found, strict=True):
+            tables[k].append(value)
+        length += 1
+        if length > MOST_STEPS:
+            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps; it is not followed any further.")
+    return _run(_Loop(call, body.jaxpr, body.consts, shared, begin, [], length, False, tables))
+
+
+def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]) -> Any:
+    """A loop whose number of steps depends on the arguments: that at the given point, kept as guards."""
+    steps = 0
+    while True:
+        (answer,) = evaluated(condition.jaxpr, condition.consts, [*asked, *state])
+        if not (bool(answer) if is_constant(answer) else truth(answer.tape, int(answer.references))):
+            return state
+        state = evaluated(body.jaxpr, body.consts, [*shared, *state])
+        steps += 1
+        if steps > MOST_STEPS:
+            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps; it is not followed any further.")
+
+
+def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
+    """Positions of what is handed on that does not depend on the function's arguments, at any step."""
+    of_shared, handed = jaxpr.invars[: len(shared)], jaxpr.invars[len(shared) : len(shared) + len(begin)]
+    given = [*shared, *begin, *xs]
+    known = {k for k, value in enumerate(begin) if is_constant(value)}
+    of_xs = jaxpr.invars[len(shared) + len(begin) : len(given)]
+    while True:
+        unknown = {v for v, x in zip(of_shared, shared, strict=True) if not is_constant(x)}
+        unknown |= {v for v, x in zip(of_xs, xs, strict=True) if not is_constant(x)}
+        unknown |= {v for k, v in enumerate(handed) if k not in known}
+        dependent = _dependent(jaxpr, unknown)
+        left = {k for k in known if isinstance(jaxpr.outvars[k], Literal) or jaxpr.outvars[k] not in dependent}
+        if left == known:
+            return known
+        known = left
+
+
+def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
+    """Variables that depend on unknown ones, and these."""
+    found = set(unknown)
+    for equation in jaxpr.eqns:
+        if any(not isinstance(atom, Literal) and atom in found for atom in equation.invars):
+            found.update(equation.outvars)
+    return found
+
+
+def part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+    """A jaxpr with other results; what they do not need is left out when it is evaluated."""
+    return jaxpr.replace(outvars=list(outvars))
+
+
+def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
+    """What is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
+    return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
+
+
+def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
+    """What is known of what is handed on, at each step and after the last."""
+    used = sorted(known)
+    tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
+    changing = []
+    for k in used:
+        increment = _increment(loop, k)
+        if increment is None:
+            changing.append(k)
+        else:
+            begin = loop.begin[k]
+            tables[k] = [np.asarray(begin + step * increment, begin.dtype) for step in range(loop.length + 1)]
+    if changing:
+        part = part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
+        for step, entry in enumerate(loop.order):
+            xs = [np.asarray(x[entry]) if is_constant(x) else x for x in loop.xs]
+            found = evaluated(part, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
+            for k, value in zip(changing, found, strict=True):
+                tables[k].append(value)
+    return tables
+
+
+def _increment(loop: _Loop, position: int) -> Any:
+    """By how much a whole number grows at each step, if it does so steadily."""
+    out = loop.jaxpr.outvars[position]
+    variable = loop.jaxpr.invars[len(loop.shared) + position]
+    if out is variable:
+        return 0
+    if variable.aval.dtype.kind not in "iu" or isinstance(out, Literal):
+        return None
+    for equation in loop.jaxpr.eqns:
+        if out in equation.outvars:
+            atoms = equation.invars
+            if equation.primitive.name == "add" and atoms[0] is variable and isinstance(atoms[1], Literal):
+                return np.asarray(atoms[1].val)
+    return None
+
+
+def _run(loop: _Loop) -> list[Any]:
+    jaxpr, handed = loop.jaxpr, len(loop.begin)
+    if not loop.length:
+        empty = [np.zeros((0, *v.aval.shape), v.aval.dtype) for v in jaxpr.outvars[handed:]]
+        return [*loop.begin, *empty]
+    inside, outside = _indexed(loop)
+    if inside:
+        return _written_out(loop)
+    taken = _taken_out(loop, outside)
+    unknown = [k for k in range(handed) if k not in loop.tables]
+    known = [(k, np.stack(loop.tables[k][:-1])) for k in sorted(loop.tables)]
+    if loop.reverse:
+        known = [(k, table[::-1]) for k, table in known]
+    extra = [variable for equation in outside for variable in equation.outvars]
+    invars = [*jaxpr.invars, *extra]
+    rest = [equation for equation in jaxpr.eqns if all(equation is not other for other in outside)]
+    body = jaxpr.replace(invars=invars, eqns=rest)
+    avals = [variable.aval for variable in invars]
+
+    def step(carry: list[Any], entry: Any) -> Any:
+        entries, tables, found = entry
+        state: list[Any] = [None] * handed
+        for k, value in zip(unknown, carry, strict=True):
+            state[k] = value
+        for (k, _), value in zip(known, tables, strict=True):
+            state[k] = value
+        given = [*loop.shared, *state, *entries, *found]
+        values = [value_of(ACTIVE.tape, value, aval) for value, aval in zip(given, avals, strict=True)]
+        results = evaluated(body, loop.constants, values)
+        return [results[k] for k in unknown], (tuple(results[handed:]) if len(results) > handed else None)
+
+    xs = (tuple(loop.xs), tuple(table for _, table in known), tuple(taken))
+    given_xs = xs if any(xs) else None
+    try:
+        if given_xs is None:
+            carry, own = scan(
+                lambda carry, _: step(carry, ((), (), ())), [loop.begin[k] for k in unknown], length=loop.length
+            )
+        else:
+            carry, own = scan(step, [loop.begin[k] for k in unknown], given_xs, reverse=loop.reverse)
+    except TooLongError:
+        if not isinstance(loop.call.tape, BlockTape) and not ACTIVE.unrolls:
+            ACTIVE.too_long = True
+            raise
+        return _written_out(loop)
+    last = [loop.tables[k][-1] if k in loop.tables else None for k in range(handed)]
+    for k, value in zip(unknown, carry, strict=True):
+        last[k] = value
+    return [*last, *(own or ())]
+
+
+def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
+    """Equations in which what is known at each step names entries: of what changes, and of what stays the same."""
+    jaxpr, shared = loop.jaxpr, len(loop.shared)
+    stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
+    handed = jaxpr.invars[shared : shared + len(loop.begin)]
+    per_step = {v for k, v in enumerate(handed) if k in loop.tables}
+    of_xs = jaxpr.invars[shared + len(loop.begin) :]
+    per_step |= {v for v, x in zip(of_xs, loop.xs, strict=True) if is_constant(x)}
+    unknown = {v for v, x in zip(jaxpr.invars, loop.shared, strict=False) if not is_constant(x)}
+    unknown |= {v for k, v in enumerate(handed) if k not in loop.tables}
+    unknown |= {v for v, x in zip(of_xs, loop.xs, strict=True) if not is_constant(x)}
+    varying, dependent = _dependent(jaxpr, per_step), _dependent(jaxpr, unknown)
+    inside: list[Any] = []
+    outside: list[Any] = []
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name in INDEXED:
+            numbers = [a for a in equation.invars[INDEXED[name] :] if not isinstance(a, Literal)]
+            if name.startswith("scatter"):
+                numbers = numbers[:1]
+            if not any(a in varying for a in numbers) or any(a in dependent for a in numbers):
+                continue
+            array = equation.invars[0]
+            whole = name in ("dynamic_slice", "gather") and (isinstance(array, Literal) or array in stays)
+            (outside if whole else inside).append(equation)
+        elif _asks_for_numbers(equation) and any(
+            not isinstance(a, Literal) and a in varying and a not in dependent for a in equation.invars
+        ):
+            inside.append(equation)
+    return inside, outside
+
+
+def _asks_for_numbers(equation: Any) -> bool:
+    """Whether an equation, or one that it calls, names entries by numbers or counts steps."""
+    if equation.primitive.name == "while" or equation.primitive.name in INDEXED:
+        return True
+    return any(_asks_for_numbers(inner) for jaxpr in inner_jaxprs(equation) for inner in jaxpr.eqns)
+
+
+def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
+    """What a step is given, as far as it is known; what is handed on otherwise, as at first."""
+    xs = [
+        value_of(loop.call.tape, x[entry], variable.aval)
+        for x, variable in zip(loop.xs, loop.jaxpr.invars[len(loop.shared) + len(loop.begin) :], strict=True)
+    ]
+    return [*loop.shared, *_at_step(loop.begin, loop.tables, step), *xs]
+
+
+def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
+    """Results of equations that do not depend on what changes, for all steps, in the order of the entries."""
+    if not equations:
+        return []
+    part = part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
+    found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
+    if loop.reverse:
+        found.reverse()
+    return [_stacked(loop.call.tape, column) for column in zip(*found, strict=True)]
+
+
+def _written_out(loop: _Loop) -> list[Any]:
+    """Step by step, with numbers where they are known."""
+    handed, shared = len(loop.begin), len(loop.shared)
+    state, own = list(loop.begin), []
+    for step, entry in enumerate(loop.order):
+        given = _given(loop, step, entry)
+        for k in range(handed):
+            if k not in loop.tables:
+                given[shared + k] = state[k]
+        results = evaluated(loop.jaxpr, loop.constants, given)
+        state = results[:handed]
+        own.append(results[handed:])
+    if loop.reverse:
+        own.reverse()
+    return [*state, *(_stacked(loop.call.tape, column) for column in zip(*own, strict=True))]
+
+
+def _stacked(tape: Any, values: Sequence[Any]) -> Any:
+    if all(map(is_constant, values)):
+        return np.stack(values)
+    boolean = any(not is_constant(value) and value.boolean for value in values)
+    return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)

@@ -1,0 +1,195 @@
+"""Elementwise primitives: one row each, from JAX's name to NumPy's function, or to a formula of such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.jax.equations import Call, is_constant, records
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
+
+__all__ = ["converted", "frozen"]
+
+#: Primitives that are a universal function of NumPy.
+UFUNCS: Final[dict[str, Callable[..., Any]]] = {
+    "abs": np.absolute,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "add": np.add,
+    "add_any": np.add,
+    "and": np.bitwise_and,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "eq": np.equal,
+    "eq_to": np.equal,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "is_finite": np.isfinite,
+    "le": np.less_equal,
+    "le_to": np.less_equal,
+    "log": np.log,
+    "log1p": np.log1p,
+    "lt": np.less,
+    "lt_to": np.less,
+    "max": np.maximum,
+    "min": np.minimum,
+    "mul": np.multiply,
+    "ne": np.not_equal,
+    "neg": np.negative,
+    "nextafter": np.nextafter,
+    "not": np.invert,
+    "or": np.bitwise_or,
+    "rem": np.fmod,
+    "sign": np.sign,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "sub": np.subtract,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "xor": np.bitwise_xor,
+}
+
+#: Primitives that are a universal function of scipy.special, recorded as far as that is.
+SPECIAL: Final = {
+    "bessel_i0e": "i0e",
+    "bessel_i1e": "i1e",
+    "digamma": "psi",
+    "erf": "erf",
+    "erf_inv": "erfinv",
+    "erfc": "erfc",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+    "lgamma": "gammaln",
+    "logistic": "expit",
+    "polygamma": "polygamma",
+    "regularized_incomplete_beta": "betainc",
+    "zeta": "zeta",
+}
+
+
+def _enter(name: str, function: Callable[..., Any]) -> None:
+    @records(name)
+    def record(call: Call, *operands: Any) -> Any:
+        return function(*operands)
+
+
+def _special(name: str) -> Callable[..., Any]:
+    def call(*operands: Any) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(*operands)
+
+    return call
+
+
+for _name, _function in UFUNCS.items():
+    _enter(_name, _function)
+for _name, _of_scipy in SPECIAL.items():
+    _enter(_name, _special(_of_scipy))
+for _name, _formula in {
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "copy": lambda x: x,
+    "copy_p": lambda x: x,
+    "name": lambda x: x,
+    "reduce_precision": lambda x: x,
+    **dict.fromkeys(("sharding_constraint", "layout_constraint", "reshard", "pvary"), lambda x: x),
+}.items():
+    _enter(_name, _formula)
+
+
+@records("device_put", "optimization_barrier")
+def _same(call: Call, *operands: Any) -> Any:
+    """Where values are, and when they are computed, does not matter here."""
+    return list(operands)
+
+
+@records("div")
+def _divide(call: Call, x: Any, y: Any) -> Any:
+    """A quotient; that of whole numbers is cut off towards zero."""
+    return np.divide(x, y) if call.kinds[0] == "f" else (x - np.fmod(x, y)) / y
+
+
+@records("pow")
+def _power(call: Call, x: Any, y: Any) -> Any:
+    return np.power(x, y)
+
+
+@records("integer_pow")
+def _integer_power(call: Call, x: Any, **_: Any) -> Any:
+    exponent = call.params["y"]
+    return np.power(x, exponent if call.kinds[0] in "iu" else float(exponent))
+
+
+@records("round")
+def _round(call: Call, x: Any) -> Any:
+    """The nearest whole number; halves go to the even one, or away from zero."""
+    if int(call.params["rounding_method"]) == 1:
+        return np.rint(x)
+    return np.where(x < 0, -np.floor(0.5 - x), np.floor(x + 0.5))
+
+
+@records("select_n")
+def _select(call: Call, which: Any, *cases: Any) -> Any:
+    """The case whose number is given, entry by entry."""
+    result = cases[0]
+    for number, case in enumerate(cases[1:], 1):
+        chosen = which if call.operands[0] == "b" else np.equal(which, number)
+        result = np.where(chosen, case, result)
+    return result
+
+
+@records("clamp")
+def _clamp(call: Call, low: Any, x: Any, high: Any) -> Any:
+    """x between two bounds; at a bound, the derivative is that of the bound."""
+    return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
+@records("convert_element_type")
+def _convert(call: Call, x: Any) -> Any:
+    return converted(call, x, call.operands[0], call.kinds[0])
+
+
+def converted(call: Call, x: Any, kind: str, wanted: str) -> Any:
+    """Values of one kind as those of another: whole numbers are cut off from reals, and truth values are 0 and 1.
+
+    Narrower types of the same kind are not rounded to.
+    """
+    if is_constant(x):
+        return x
+    if wanted == "u" and kind in "fi":
+        bits = 8 * call.equation.params["new_dtype"].itemsize
+        if bits > 32:
+            raise refuse("A value that depends on the function's arguments becomes an unsigned number of 64 bits.")
+        whole = np.trunc(x) if kind == "f" else x
+        return np.where(whole < 0, whole + 2.0**bits, whole)
+    if wanted == kind or (kind in "iu" and wanted in "if"):
+        return x
+    if wanted == "b":
+        return np.not_equal(x, 0.0)
+    return np.where(x, 1.0, 0.0) if kind == "b" else np.trunc(x)
+
+
+@records("stop_gradient")
+def _stop_gradient(call: Call, x: Any) -> Any:
+    return frozen(call.tape, x)
+
+
+def frozen(tape: Any, x: Any) -> Any:
+    """A value whose derivative is zero."""
+    return x if is_constant(x) or x.boolean else apply(tape, ELEMENTWISE["attach"], [x, 0.0])

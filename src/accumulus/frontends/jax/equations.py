@@ -1,0 +1,273 @@
+"""The equations of a jaxpr, one after the other, on traced arrays and on what is constant.
+
+A value is a `TracedArray` if it depends on the inputs of the tape, else an array of NumPy's (or JAX's, of keys of
+random numbers). Every primitive that is recorded is one row of `PRIMITIVES`: a function of traced arrays, made of
+those that record NumPy's functions; so what it does with long arrays is what they do. Equations on constants are
+computed when they are met: by the row itself, on numbers, or by JAX where that is the only one who knows how.
+Equations whose results nothing uses are left out.
+
+Values are real numbers and truth values. Whole numbers that depend on the inputs are reals whose arithmetic is exact,
+without overflow; narrower floats are not rounded to.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.jax.places import lines_of, place_of
+from accumulus.frontends.location import Place
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.operands import concrete, depends, entries_of
+from accumulus.tape.blocks import BlockTape
+
+__all__ = [
+    "PRIMITIVES",
+    "Call",
+    "Row",
+    "by_jax",
+    "current_place",
+    "evaluated",
+    "inner_jaxprs",
+    "is_constant",
+    "narrows",
+    "records",
+    "single",
+    "value_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One equation, beside the values of its operands.
+
+    Attributes:
+        tape: that is recorded on.
+        equation: of the jaxpr.
+        operands: kinds of the operands: "f" of floats, "b" of truth values, "i" or "u" of whole numbers.
+        shapes: of the results.
+        kinds: of the results.
+    """
+
+    tape: Any
+    equation: Any
+    operands: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the primitive."""
+        return str(self.equation.primitive.name)
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """What the equation says besides its operands."""
+        params: Mapping[str, Any] = self.equation.params
+        return params
+
+
+class Row(NamedTuple):
+    """How one primitive is recorded.
+
+    `record` takes the call and the values of the operands; it returns the one result or a list of all. `folds` says
+    whether it computes constants as well. `reads` gives the operands that are needed, if not all.
+    """
+
+    record: Callable[..., Any]
+    folds: bool = True
+    reads: Callable[[Any], Sequence[Any]] | None = None
+
+
+#: Recorded primitives by their names.
+PRIMITIVES: Final[dict[str, Row]] = {}
+
+
+def records(
+    *names: str, folds: bool = True, reads: Callable[[Any], Sequence[Any]] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function into the table as what records the primitives of these names."""
+
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            assert name not in PRIMITIVES, f"{name} has two rows"
+            PRIMITIVES[name] = Row(record, folds, reads)
+        return record
+
+    return enter
+
+
+class _At(threading.local):
+    equations: tuple[Any, ...] = ()
+
+
+_AT: Final = _At()
+
+
+def current_place() -> Place | None:
+    """Where the equation that this thread records comes from; else the one that called it."""
+    return next(filter(None, map(place_of, reversed(_AT.equations))), None)
+
+
+@contextmanager
+def _at(equation: Any) -> Iterator[None]:
+    before = _AT.equations
+    _AT.equations = (*before, equation)
+    tape = ACTIVE.tape
+    try:
+        if isinstance(tape, BlockTape):
+            with tape.located(lines_of(equation)):
+                yield
+        else:
+            yield
+    finally:
+        _AT.equations = before
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value does not depend on the inputs."""
+    return not isinstance(value, TracedArray)
+
+
+def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """The results of a jaxpr, emitted to the tape that is recorded on.
+
+    Args:
+        jaxpr: an open one.
+        constants: values of its constants.
+        arguments: values of its arguments.
+
+    Raises:
+        TraceError: for a primitive that is not recorded, with the line of the user's code that it comes from.
+    """
+    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_constant, constants), strict=True))
+    known.update(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(atom: Any) -> Any:
+        return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else known[atom]
+
+    for equation in _needed(jaxpr):
+        row = PRIMITIVES.get(equation.primitive.name)
+        atoms = equation.invars if row is None or row.reads is None else row.reads(equation)
+        with _at(equation), np.errstate(all="ignore"):
+            results = _results(equation, row, [read(atom) for atom in atoms])
+        known.update(zip(equation.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _needed(jaxpr: Any) -> list[Any]:
+    """Equations that a result comes from, in order."""
+    wanted = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if wanted.isdisjoint(equation.outvars):
+            continue
+        row = PRIMITIVES.get(equation.primitive.name)
+        atoms = equation.invars if row is None or row.reads is None else row.reads(equation)
+        wanted.update(atom for atom in atoms if not isinstance(atom, Literal))
+        kept.append(equation)
+    return kept[::-1]
+
+
+def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequence[Any]:
+    if all(map(is_constant, operands)) and (row is None or not row.folds):
+        return by_jax(equation, operands)
+    if row is None:
+        raise refuse(
+            f"JAX's primitive {equation.primitive.name} is not recorded where it depends on the function's arguments. "
+            "docs/jax.md lists those that are; what does not depend on them is computed by JAX."
+        )
+    avals = [variable.aval for variable in equation.outvars]
+    kinds = tuple(map(_kind, avals))
+    if "c" in kinds and not any(inner_jaxprs(equation)):
+        raise refuse(
+            "Complex numbers that depend on the function's arguments are not recorded in functions of JAX: write the "
+            "real and the imaginary part as two real values."
+        )
+    atoms = equation.invars if row.reads is None else row.reads(equation)
+    operand_kinds = tuple(_kind(atom.aval) for atom in atoms)
+    call = Call(ACTIVE.tape, equation, operand_kinds, tuple(tuple(aval.shape) for aval in avals), kinds)
+    found = row.record(call, *operands)
+    results = found if isinstance(found, list | tuple) else [found]
+    return [value_of(call.tape, result, aval) for result, aval in zip(results, avals, strict=True)]
+
+
+def _kind(aval: Any) -> str:
+    """The kind of the entries: "f", "b", "i", "u" or "c"; "V" of others, such as keys of random numbers."""
+    kind = getattr(getattr(aval, "dtype", None), "kind", "V")
+    return "f" if kind == "V" and jax.dtypes.issubdtype(aval.dtype, np.floating) else str(kind)
+
+
+def _constant(value: Any) -> Any:
+    """A constant as NumPy's array, unless it is one of JAX's own kinds."""
+    if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
+        return value
+    return np.asarray(value)
+
+
+def value_of(tape: Any, result: Any, aval: Any) -> Any:
+    """A result as the value of a variable: a traced array, or an array of the variable's type."""
+    if result is None or not hasattr(aval, "shape"):
+        return result
+    shape = tuple(aval.shape)
+    if depends(result):
+        entries, boolean = entries_of(tape, result)
+        references = np.asarray(entries, np.int64)
+        assert references.shape == shape, f"{references.shape} for {aval}"
+        return TracedArray(tape, references, boolean=boolean)
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
+        return result
+    constant = np.asarray(concrete(result))
+    assert constant.shape == shape, f"{constant.shape} for {aval}"
+    return constant.astype(aval.dtype, copy=False)
+
+
+def single(equation: Any) -> ClosedJaxpr:
+    """A jaxpr of one equation, of the operands that are no literals."""
+    variables = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
+    jaxpr = jax.make_jaxpr(lambda: ())().jaxpr
+    outvars = [variable for variable in equation.outvars if type(variable).__name__ != "DropVar"]
+    return ClosedJaxpr(jaxpr.replace(invars=variables, outvars=outvars, eqns=[equation]), [])
+
+
+def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of an equation on constants, computed by JAX."""
+    closed = single(equation)
+    given = {
+        atom: operand for atom, operand in zip(equation.invars, operands, strict=True) if not isinstance(atom, Literal)
+    }
+    with jax.ensure_compile_time_eval():
+        found = iter(jaxpr_as_fun(closed)(*(given[variable] for variable in closed.jaxpr.invars)))
+    return [None if type(variable).__name__ == "DropVar" else _constant(next(found)) for variable in equation.outvars]
+
+
+def narrows(jaxpr: Any) -> bool:
+    """Whether a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "reduce_precision":
+            return True
+        for variable in equation.outvars:
+            aval = variable.aval
+            if _kind(aval) == "f" and aval.dtype.itemsize < 8:
+                return True
+        if any(map(narrows, inner_jaxprs(equation))):
+            return True
+    return False
+
+
+def inner_jaxprs(equation: Any) -> Iterator[Any]:
+    """The open jaxprs that an equation calls."""
+    for value in equation.params.values():
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+            elif isinstance(item, Jaxpr):
+                yield item

@@ -1,0 +1,169 @@
+"""Linear algebra: systems of equations, triangular ones, and factorizations of small matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.jax.equations import Call, evaluated, is_constant, records
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.operands import references_of
+
+__all__: list[str] = []
+
+#: Unknowns of a system, at most, and rows of a matrix that is factorized with pivots.
+MOST_UNKNOWNS: Final = 400
+MOST_ROWS: Final = 16
+
+
+def _of_system(equation: Any) -> list[Any]:
+    """Operands that matter of a system: those of the product with its matrix, and the right-hand side."""
+    lengths = equation.params["const_lengths"]
+    return [*equation.invars[: lengths.matvec], *equation.invars[sum(lengths) :]]
+
+
+@records("custom_linear_solve", folds=False, reads=_of_system)
+def _system(call: Call, *operands: Any) -> Any:
+    """The solution as an implicit function: the columns of the matrix are its products with unit vectors."""
+    count = call.params["const_lengths"].matvec
+    times = call.params["jaxprs"].matvec
+    constants, sides = operands[:count], operands[count:]
+    if len(sides) != 1:
+        raise refuse("A linear solve for several unknown arrays at once (lax.custom_linear_solve) is not recorded.")
+    shape = np.shape(sides[0])
+    size = math.prod(shape)
+    if size > MOST_UNKNOWNS:
+        raise refuse(
+            f"A linear system with {size} unknowns that depends on the function's arguments is solved here; at most "
+            f"{MOST_UNKNOWNS} are. Solve larger ones outside of the function."
+        )
+    columns = []
+    for k in range(size):
+        unit = np.zeros(size)
+        unit[k] = 1.0
+        (column,) = evaluated(times.jaxpr, times.consts, [*constants, unit.reshape(shape)])
+        columns.append(references_of(call.tape, column).reshape(-1))
+    matrix = np.stack(columns, axis=1)
+    right = references_of(call.tape, sides[0]).reshape(-1)
+    solution = np.empty(size, np.int64)
+    for parts in _alike(matrix, call.tape.constant(0.0)):
+        block = TracedArray(call.tape, matrix[np.ix_(parts[0], parts[0])])
+        given = TracedArray(call.tape, right[np.array(parts)].T)
+        found = np.linalg.solve(block, given)
+        solution[np.array(parts)] = references_of(call.tape, found).T
+    return [TracedArray(call.tape, solution.reshape(shape))]
+
+
+def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
+    """The unknowns of systems that have nothing to do with each other; those with equal matrices together."""
+    size = len(matrix)
+    linked = matrix != zero
+    left, found = set(range(size)), []
+    while left:
+        reached, front = set(), {min(left)}
+        while front:
+            reached |= front
+            rows = sorted(front)
+            front = {*np.flatnonzero(linked[rows].any(0) | linked[:, rows].any(1)).tolist()} - reached
+        left -= reached
+        found.append(sorted(reached))
+    together: dict[bytes, list[list[int]]] = {}
+    for part in found:
+        together.setdefault(matrix[np.ix_(part, part)].tobytes(), []).append(part)
+    return list(together.values())
+
+
+@records("triangular_solve", folds=False)
+def _triangular(call: Call, a: Any, b: Any) -> Any:
+    """Row after row; only the triangle that is meant is looked at."""
+    params = call.params
+    lower = params["lower"]
+    if not params["left_side"]:  # x·a = b is aᵀ·xᵀ = bᵀ
+        a, b, lower = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2), not lower
+    if params["transpose_a"]:
+        a, lower = np.swapaxes(a, -1, -2), not lower
+    count = np.shape(a)[-1]
+    rows: dict[int, Any] = {}
+    for i in range(count) if lower else reversed(range(count)):
+        row = b[..., i, :]
+        for j, known in rows.items():
+            row = row - a[..., i, j, None] * known
+        rows[i] = row if params["unit_diagonal"] else row / a[..., i, i, None]
+    result = np.stack([_array(call, rows[i]) for i in range(count)], axis=-2)
+    return result if params["left_side"] else np.swapaxes(result, -1, -2)
+
+
+def _array(call: Call, x: Any) -> Any:
+    return TracedArray(call.tape, references_of(call.tape, x))
+
+
+@records("lu", folds=False)
+def _lu(call: Call, a: Any) -> Any:
+    """Elimination with partial pivoting, in which rows are exchanged by selects: factors, pivots, permutation."""
+    height, width = np.shape(a)[-2:]
+    if max(height, width) > MOST_ROWS:
+        raise refuse(
+            f"A matrix of {height} × {width} that depends on the function's arguments is factorized with pivots here; "
+            f"at most {MOST_ROWS} rows and columns are."
+        )
+    rows = [a[..., i, :] for i in range(height)]
+    order: list[Any] = [np.full(np.shape(a)[:-2], float(i)) for i in range(height)]
+    pivots = []
+    for k in range(min(height, width)):
+        best, place = np.abs(rows[k][..., k]), np.full(np.shape(a)[:-2], float(k))
+        for i in range(k + 1, height):
+            size = np.abs(rows[i][..., k])
+            larger = np.greater(size, best)
+            best, place = np.where(larger, size, best), np.where(larger, float(i), place)
+        pivots.append(place)
+        for i in range(k + 1, height):
+            swap = np.equal(place, float(i))
+            wide = np.asarray(swap)[..., None] if is_constant(swap) else _array_of_truth(call, swap)[..., None]
+            rows[k], rows[i] = np.where(wide, rows[i], rows[k]), np.where(wide, rows[k], rows[i])
+            order[k], order[i] = np.where(swap, order[i], order[k]), np.where(swap, order[k], order[i])
+        pivot = rows[k][..., k]
+        for i in range(k + 1, height):
+            factor = np.where(np.equal(pivot, 0.0), 0.0, rows[i][..., k] / pivot)
+            wide = _array(call, factor)[..., None]
+            parts = [rows[i][..., :k], wide, rows[i][..., k + 1 :] - wide * rows[k][..., k + 1 :]]
+            rows[i] = np.concatenate([_array(call, part) for part in parts], axis=-1)
+    factors = np.stack([_array(call, row) for row in rows], axis=-2)
+    return [
+        factors,
+        np.stack([_array(call, place) for place in pivots], axis=-1),
+        np.stack([_array(call, place) for place in order], axis=-1),
+    ]
+
+
+def _array_of_truth(call: Call, x: Any) -> Any:
+    return TracedArray(call.tape, references_of(call.tape, x, boolean=True), boolean=True)
+
+
+@records("cholesky", folds=False)
+def _cholesky(call: Call, a: Any) -> Any:
+    return np.linalg.cholesky(a)
+
+
+@records("qr", folds=False)
+def _qr(call: Call, a: Any) -> Any:
+    if call.params.get("pivoting"):
+        raise refuse("A factorization Q·R with pivots is not recorded.")
+    q, r = np.linalg.qr(a, mode="complete" if call.params["full_matrices"] else "reduced")
+    return [q, r]
+
+
+@records("eigh", folds=False)
+def _eigh(call: Call, a: Any) -> Any:
+    values, vectors = np.linalg.eigh(a, "L" if call.params["lower"] else "U")
+    return [vectors, values]
+
+
+@records("svd", folds=False)
+def _svd(call: Call, a: Any) -> Any:
+    if not call.params["compute_uv"]:
+        return [np.linalg.svd(a, compute_uv=False)]
+    u, s, vt = np.linalg.svd(a, full_matrices=call.params["full_matrices"])
+    return [s, u, vt]

@@ -1,0 +1,383 @@
+"""Primitives that move entries: NumPy's functions on the references; entries that are named by numbers are looked up.
+
+Where the number of an entry depends on the function's arguments, all that it can name are computed with, and one is
+chosen, if they are few. Of many, it is the one at the given point, and that is kept as a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.decisions import whole
+from accumulus.frontends.jax.equations import Call, is_constant, records
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.operands import references_of
+
+__all__ = ["SCATTERS", "joined", "padded"]
+
+#: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
+SCATTERS: Final[dict[str, Any]] = {
+    "scatter": None,
+    **dict.fromkeys(("scatter-add", "scatter_add"), np.add),
+    **dict.fromkeys(("scatter-sub", "scatter_sub"), np.subtract),
+    **dict.fromkeys(("scatter-mul", "scatter_mul"), np.multiply),
+    **dict.fromkeys(("scatter-min", "scatter_min"), np.minimum),
+    **dict.fromkeys(("scatter-max", "scatter_max"), np.maximum),
+}
+#: Places, at most, among which a number that depends on the arguments chooses by selects.
+MOST_PLACES: Final = 64
+
+
+def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
+    """A function of NumPy that moves entries, on an array or on references."""
+    if is_constant(x):
+        return function(x)
+    return TracedArray(call.tape, np.asarray(function(references_in(call, x))), boolean=x.boolean)
+
+
+def references_in(call: Call, x: Any) -> NDArray[np.int64]:
+    """References of a value on the tape that is recorded on."""
+    return references_of(call.tape, x, getattr(x, "boolean", np.asarray(x).dtype == bool if is_constant(x) else False))
+
+
+@records("reshape")
+def _reshape(call: Call, x: Any) -> Any:
+    return _moved(call, lambda entries: entries.reshape(call.shapes[0]), x)
+
+
+@records("squeeze", "expand_dims")
+def _squeeze(call: Call, x: Any) -> Any:
+    return _moved(call, lambda entries: entries.reshape(call.shapes[0]), x)
+
+
+@records("transpose")
+def _transpose(call: Call, x: Any) -> Any:
+    return _moved(call, lambda entries: entries.transpose(call.params["permutation"]), x)
+
+
+@records("rev")
+def _reverse(call: Call, x: Any) -> Any:
+    return _moved(call, lambda entries: np.flip(entries, call.params["dimensions"]), x)
+
+
+@records("broadcast_in_dim")
+def _broadcast(call: Call, x: Any, *_: Any) -> Any:
+    return _moved(call, lambda entries: spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
+
+
+def spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
+    """An array along the given axes of a larger shape."""
+    lengths = dict(zip(axes, entries.shape, strict=True))
+    return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
+
+
+@records("tile")
+def _tile(call: Call, x: Any) -> Any:
+    return _moved(call, lambda entries: np.tile(entries, call.params["reps"]), x)
+
+
+@records("slice")
+def _slice(call: Call, x: Any) -> Any:
+    begins, ends = call.params["start_indices"], call.params["limit_indices"]
+    steps = call.params["strides"] or (1,) * len(begins)
+    return _moved(call, lambda entries: entries[tuple(map(slice, begins, ends, steps))], x)
+
+
+@records("split")
+def _split(call: Call, x: Any) -> Any:
+    ends = np.cumsum(call.params["sizes"])[:-1].tolist()
+    axis = call.params["axis"]
+    count = len(call.params["sizes"])
+
+    def part(k: int) -> Any:
+        return _moved(call, lambda entries: np.split(entries, ends, axis)[k], x)
+
+    return list(map(part, range(count)))
+
+
+@records("concatenate")
+def _concatenate(call: Call, *parts: Any) -> Any:
+    return joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
+
+
+def joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
+    """A function of several arrays that moves entries."""
+    if all(map(is_constant, parts)):
+        return function(parts)
+    boolean = call.operands[0] == "b"
+    references = function([references_of(call.tape, part, boolean) for part in parts])
+    return TracedArray(call.tape, references, boolean=boolean)
+
+
+@records("stack")
+def _stack(call: Call, *parts: Any) -> Any:
+    return joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
+
+
+@records("unstack")
+def _unstack(call: Call, x: Any) -> Any:
+    axis = call.params["axis"]
+
+    def part(k: int) -> Any:
+        return _moved(call, lambda entries: np.take(entries, k, axis), x)
+
+    return list(map(part, range(np.shape(x)[axis])))
+
+
+@records("pad")
+def _pad(call: Call, x: Any, filling: Any) -> Any:
+    config = call.params["padding_config"]
+    return joined(call, (x, filling), lambda parts: padded(parts[0], parts[1], config))
+
+
+def padded(entries: Any, filling: Any, config: Any) -> Any:
+    """An array with entries before, behind and between; fewer than none are taken away."""
+    for axis, (low, high, inside) in enumerate(config):
+        length = entries.shape[axis]
+        inner = max(length + inside * (length - 1), 0)
+        shape = list(entries.shape)
+        shape[axis] = max(low, 0) + inner + max(high, 0)
+        result = np.empty(shape, entries.dtype)
+        result[...] = filling
+        place: list[Any] = [slice(None)] * entries.ndim
+        place[axis] = slice(max(low, 0), max(low, 0) + inner, inside + 1)
+        result[tuple(place)] = entries
+        place[axis] = slice(max(-low, 0), shape[axis] - max(-high, 0))
+        entries = result[tuple(place)]
+    return entries
+
+
+@records("iota", folds=True)
+def _iota(call: Call, *_: Any) -> Any:
+    shape, axis = call.shapes[0], call.params["dimension"]
+    return spread(np.arange(shape[axis]), shape, (axis,))
+
+
+# Entries that are named by numbers --------------------------------------------------------------------------------
+
+
+@records("dynamic_slice")
+def _dynamic_slice(call: Call, x: Any, *starts: Any) -> Any:
+    sizes = call.params["slice_sizes"]
+    most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
+
+    def at(places: tuple[int, ...]) -> Any:
+        place = tuple(slice(start, start + size) for start, size in zip(places, sizes, strict=True))
+        return _moved(call, lambda entries: entries[place], x)
+
+    return _by_cases(call, at, starts, most)
+
+
+@records("dynamic_update_slice")
+def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
+    sizes = np.shape(update)
+    most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
+
+    def at(places: tuple[int, ...]) -> Any:
+        place = tuple(slice(start, start + size) for start, size in zip(places, sizes, strict=True))
+
+        def change(parts: Any) -> Any:
+            result = parts[0].copy()
+            result[place] = parts[1]
+            return result
+
+        return joined(call, (x, update), change)
+
+    return _by_cases(call, at, starts, most)
+
+
+def _by_cases(call: Call, at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
+    """What begins at the given places, each kept between 0 and the last that there is."""
+    begins = [
+        start if not is_constant(start) else int(np.clip(start, 0, last))
+        for start, last in zip(starts, most, strict=True)
+    ]
+    axis = next((k for k, start in enumerate(begins) if not isinstance(start, int)), None)
+    if axis is None:
+        return at(tuple(begins))
+
+    def of(place: int) -> Any:
+        rest = [np.asarray(start) if isinstance(start, int) else start for start in begins]
+        return _by_cases(call, at, [*rest[:axis], np.asarray(place), *rest[axis + 1 :]], most)
+
+    if most[axis] >= MOST_PLACES:
+        return of(_decided(begins[axis]))
+
+    result = of(0)
+    for place in range(1, most[axis] + 1):
+        result = np.where(np.greater_equal(begins[axis], place), of(place), result)
+    return result
+
+
+def _decided(index: Any) -> int:
+    """The number of an entry at the given point, kept as a guard."""
+    return whole(index.tape, int(index.references.reshape(-1)[0]))
+
+
+def _all_decided(indices: Any) -> NDArray[np.int64]:
+    """The same of several."""
+    found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
+    return np.array(found, np.int64).reshape(indices.shape)
+
+
+@records("gather")
+def _gather(call: Call, x: Any, indices: Any) -> Any:
+    numbers, sizes = call.params["dimension_numbers"], call.params["slice_sizes"]
+    windows = _axes_left(np.ndim(x), numbers.collapsed_slice_dims, numbers.operand_batching_dims)
+
+    def at(constant: Any) -> Any:
+        places, inside = positions(
+            np.shape(x),
+            np.asarray(constant),
+            numbers.start_index_map,
+            dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)),
+            windows,
+            [sizes[axis] for axis in windows],
+        )
+        count = len(windows)
+        turned = [np.moveaxis(a, range(a.ndim - count, a.ndim), numbers.offset_dims) for a in (places, inside)]
+        mode = _mode(call)
+        found = _moved(call, lambda entries: entries.reshape(-1)[turned[0]] if entries.size else turned[0] * 0, x)
+        if mode != "FILL_OR_DROP" or turned[1].all():
+            return found
+        return np.where(turned[1], found, _filling(call))
+
+    if is_constant(indices):
+        return at(indices)
+    axes = numbers.start_index_map
+    if np.shape(indices)[-1] != 1 or np.shape(x)[axes[0]] - sizes[axes[0]] >= MOST_PLACES:
+        return at(_all_decided(indices))
+    last = np.shape(x)[axes[0]] - sizes[axes[0]]
+    batch = tuple(k for k in range(len(call.shapes[0])) if k not in numbers.offset_dims)
+    chosen = _moved(call, lambda entries: spread(entries[..., 0], call.shapes[0], batch), indices)
+    result = at(np.zeros(np.shape(indices), np.int64))
+    for place in range(1, last + 1):
+        result = np.where(np.greater_equal(chosen, place), at(np.full(np.shape(indices), place)), result)
+    if _mode(call) == "FILL_OR_DROP":
+        result = np.where(np.logical_and(np.less(-1, chosen), np.less_equal(chosen, last)), result, _filling(call))
+    return result
+
+
+def _filling(call: Call) -> Any:
+    """What stands for entries that are not there."""
+    value = call.params["fill_value"]
+    if value is not None:
+        return value
+    return np.nan if call.kinds[0] == "f" else call.kinds[0] == "b" if call.kinds[0] in "bu" else np.iinfo(np.int64).min
+
+
+def _mode(call: Call) -> str:
+    return str(call.params["mode"].name)
+
+
+def _axes_left(count: int, *without: Any) -> list[int]:
+    gone = {axis for axes in without for axis in axes}
+    return [axis for axis in range(count) if axis not in gone]
+
+
+def positions(
+    shape: tuple[int, ...],
+    indices: NDArray[Any],
+    named: Any,
+    batching: dict[int, int],
+    windows: list[int],
+    sizes: list[int],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Which entries of an array of `shape` windows at the given indices have, in C order.
+
+    Args:
+        indices: of shape (…, number of named axes).
+        named: axes of the array that the indices name.
+        batching: axes of the array that go along with an axis of the indices.
+        windows: axes of the array along which windows extend, and
+        sizes: their extents.
+
+    Returns:
+        Positions, windows kept inside of the array, and whether they were inside, of shape (…, *sizes).
+    """
+    ahead = indices.shape[:-1]
+    extents = dict(zip(windows, sizes, strict=True))
+    places = np.zeros((*ahead, *sizes), np.int64)
+    inside = np.ones((*ahead, *sizes), bool)
+    behind = (1,) * len(sizes)
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        start = np.zeros(ahead, np.int64)
+        if axis in named:
+            start = np.asarray(indices[..., list(named).index(axis)], np.int64)
+        elif axis in batching:
+            start = spread(np.arange(ahead[batching[axis]]), ahead, (batching[axis],))
+        last = shape[axis] - extents.get(axis, 1)
+        inside &= ((start >= 0) & (start <= last)).reshape(ahead + behind)
+        along = np.clip(start, 0, max(last, 0)).reshape(ahead + behind)
+        if axis in extents:
+            window = windows.index(axis)
+            offsets = np.arange(extents[axis]).reshape([-1 if k == window else 1 for k in range(len(sizes))])
+            along = along + offsets
+        places += along * stride
+        stride *= shape[axis]
+    return places, inside
+
+
+# Entries that are changed -----------------------------------------------------------------------------------------
+
+
+@records(*SCATTERS)
+def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
+    numbers = call.params["dimension_numbers"]
+    windows = _axes_left(np.ndim(x), numbers.inserted_window_dims, numbers.operand_batching_dims)
+    of_updates = numbers.update_window_dims
+    sizes = [np.shape(updates)[axis] for axis in of_updates]
+    order = [*_axes_left(np.ndim(updates), of_updates), *of_updates]
+    function = SCATTERS[call.name]
+
+    def at(constant: Any) -> Any:
+        places, inside = positions(
+            np.shape(x),
+            np.asarray(constant),
+            numbers.scatter_dims_to_operand_dims,
+            dict(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)),
+            windows,
+            sizes,
+        )
+        kept = inside if _mode(call) != "CLIP" else np.ones_like(inside)
+        given = _moved(call, lambda entries: entries.transpose(order)[kept], updates)
+        return _changed(call, x, places[kept], given, function)
+
+    if is_constant(indices):
+        return at(indices)
+    axes = numbers.scatter_dims_to_operand_dims
+    if np.size(indices) != 1 or len(axes) != 1 or np.shape(x)[axes[0]] > MOST_PLACES:
+        return at(_all_decided(indices))
+    last = np.shape(x)[axes[0]] - (sizes[windows.index(axes[0])] if axes[0] in windows else 1)
+    which = np.reshape(indices, ())
+    result = at(np.zeros(np.shape(indices), np.int64))
+    for place in range(1, last + 1):
+        result = np.where(np.greater_equal(which, place), at(np.full(np.shape(indices), place)), result)
+    if _mode(call) != "CLIP":
+        result = np.where(np.logical_and(np.less(-1, which), np.less_equal(which, last)), result, x)
+    return result
+
+
+def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function: Any) -> Any:
+    """An array with entries that are others, or joined with others."""
+    shape = np.shape(x)
+    if is_constant(x) and is_constant(given):
+        result = np.array(x).reshape(-1)
+        if function is None:
+            result[places] = given
+        else:
+            function.at(result, places, given)
+        return result.reshape(shape)
+    boolean = call.kinds[0] == "b"
+    references = references_of(call.tape, x, boolean).reshape(-1).copy()
+    if function is None:
+        references[places] = references_of(call.tape, given, boolean)
+        return TracedArray(call.tape, references.reshape(shape), boolean=boolean)
+    changed = TracedArray(call.tape, references, boolean=boolean)
+    function.at(changed, places, given)
+    return TracedArray(call.tape, changed.references.reshape(shape), boolean=boolean)

@@ -1,0 +1,301 @@
+"""What transformed code calls in place of a function: the user's own transformed too, builtins for traced values.
+
+In a branch that is recorded beside another, only what can be put back may change. The user's functions see to that
+themselves, once they are transformed. What they do to lists, dicts and plain arrays by methods or by functions of
+libraries is noted first; calls of anything else that may reach outside (files, clocks, random numbers, iterators that
+are used up, functions without source) end the branch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import types
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.decisions import UnmergeableError
+from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
+from accumulus.frontends.numpy.deciding import all_of, any_of, choose, compare, is_truth, negate
+from accumulus.frontends.numpy.joining import MISSING, truth_of
+from accumulus.frontends.numpy.journal import is_fresh, made, note
+from accumulus.frontends.numpy.merging import begin, outside
+from accumulus.frontends.numpy.plain import BUILTINS
+from accumulus.frontends.numpy.scalars import Traced
+from accumulus.frontends.numpy.table import CALLED
+from accumulus.frontends.numpy.vectorized import vectorized
+from accumulus.frontends.source.conversion import converted, is_converted
+from accumulus.frontends.source.expressions import RUNTIME
+
+__all__ = ["called", "forget"]
+
+#: What was called in the recordings under way, by identity: the function, what is called instead, and whether it
+#: may be called in a branch as it is.
+_KNOWN: Final[dict[int, tuple[Any, Any, bool]]] = {}
+#: Functions met in one recording that are kept, at most: those made in loops are many.
+MOST_KNOWN: Final = 10_000
+#: Builtins that change nothing.
+_HARMLESS: Final = frozenset(
+    getattr(builtins, name)
+    for name in (
+        *("abs", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "hex", "id"),
+        *("isinstance", "issubclass", "len", "oct", "ord", "pow", "print", "repr", "round"),
+    )
+)
+#: Those that may use up an iterator, or make a container.
+_CONSUMING: Final = frozenset(
+    getattr(builtins, name)
+    for name in (
+        *("all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed"),
+        *("set", "sorted", "sum", "tuple", "zip"),
+    )
+)
+#: Modules whose functions change nothing but their arguments.
+_PURE_MODULES: Final = frozenset(
+    (
+        *("_bisect", "_functools", "_heapq", "_operator", "accumulus", "bisect", "cmath", "collections", "copy"),
+        *("decimal", "fractions", "functools", "heapq", "itertools", "math", "numbers", "numpy", "operator", "scipy"),
+        *("statistics",),
+    )
+)
+#: Where Python's standard library is, and what is installed within it.
+_STANDARD: Final = str(Path(os.__file__).parent) + os.sep
+_INSTALLED: Final = (_STANDARD + "site-packages", _STANDARD + "dist-packages")
+#: Functions of NumPy that write into an argument.
+_FILLING: Final = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+#: Types whose methods change nothing, and those of which they change the object itself.
+_UNCHANGING: Final = (str, bytes, int, float, complex, tuple, frozenset, range, np.generic, types.ModuleType, type)
+_CONTAINERS: Final = (list, dict, set)
+
+
+def called(function: Any) -> Any:
+    """What to call in place of a function."""
+    known = _KNOWN.get(id(function))
+    if known is None or known[0] is not function:
+        if ACTIVE.tape is None:
+            return function
+        known = function, *_found(function)
+        if len(_KNOWN) < MOST_KNOWN and type(function) is not MethodType:
+            _KNOWN[id(function)] = known
+    if known[2] or not ACTIVE.merging:
+        return known[1]
+    return functools.partial(_watched, known[0], known[1])
+
+
+def forget() -> None:
+    """Forget what was called."""
+    _KNOWN.clear()
+
+
+def _found(function: Any) -> tuple[Any, bool]:
+    """What is called in place of a function, and whether a branch may call it as it is."""
+    kind = type(function)
+    if kind in dispatchers():
+        return _found(function.py_func)
+    if kind is FunctionType:
+        return _function(function)
+    if kind is MethodType:
+        target, pure = _found(function.__func__)
+        if isinstance(function.__self__, Traced):
+            return function, True
+        return (function if target is function.__func__ else MethodType(target, function.__self__)), pure
+    if kind is functools.partial:
+        target, pure = _found(function.func)
+        if target is function.func:
+            return function, pure
+        return functools.partial(target, *function.args, **function.keywords), pure
+    if kind is functools._lru_cache_wrapper:  # traced values have no hash; what is kept is the user's own affair
+        return _found(function.__wrapped__)
+    if kind is BuiltinFunctionType:
+        return BUILTINS.get(function, function), function in _HARMLESS
+    if isinstance(function, type):
+        return _class(function)
+    if isinstance(function, np.ufunc):
+        return function, False
+    if kind is np.vectorize:
+        return vectorized(function, called), True
+    call = getattr(kind, "__call__", None)  # noqa: B004  # a function of Python
+    if isinstance(call, FunctionType):
+        target, pure = _found(call)
+        return (function, pure) if target is call else (MethodType(target, function), pure)
+    return function, False
+
+
+def _function(function: FunctionType) -> tuple[Any, bool]:
+    if is_converted(function):
+        return function, True
+    if hasattr(function, "py_func") and function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
+        return _found(function.py_func)
+    if function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):  # which asks for its caller
+        return function, function.__name__ not in _FILLING
+    if is_library_code(function.__code__, function.__globals__) or _is_standard(function):
+        return BUILTINS.get(function, function), False
+    new = converted(function, NAMES)
+    return (function, False) if new is None else (new, True)
+
+
+def _is_standard(function: FunctionType) -> bool:
+    """Whether a function is of Python's standard library."""
+    file = function.__code__.co_filename
+    return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
+
+
+def _class(cls: type) -> tuple[Any, bool]:
+    """A class: its own ``__init__`` is transformed if nothing else makes its objects."""
+    if cls in BUILTINS or cls in _CONSUMING:
+        return BUILTINS.get(cls, cls), cls not in _CONSUMING
+    initial: Any = getattr(cls, "__init__", None)
+    new: Any = cls.__new__
+    if type(cls) is not type or new is not object.__new__ or type(initial) is not FunctionType:
+        return cls, True
+    target, pure = _function(initial)
+    if target is initial:
+        return cls, True
+
+    def make(*arguments: Any, **keywords: Any) -> Any:
+        instance: Any = new(cls)
+        attributes = getattr(instance, "__dict__", None)
+        if ACTIVE.merging and attributes is not None:
+            made(attributes)
+        target(instance, *arguments, **keywords)
+        return instance
+
+    return make, pure
+
+
+def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> Any:
+    """A call in a branch of what may change its arguments, or something else."""
+    owner = getattr(function, "__self__", None)
+    if type(owner) in _CONTAINERS or type(owner) is np.ndarray:
+        note(owner)
+    elif not _is_pure(function, owner):
+        raise UnmergeableError
+    for argument in (*arguments, *keywords.values()):
+        _note_argument(argument)
+    result = target(*arguments, **keywords)
+    if isinstance(result, Iterator) or type(result) in _CONTAINERS:
+        made(result)
+    return result
+
+
+def _is_pure(function: Any, owner: Any) -> bool:
+    """Whether a function that is not transformed changes nothing but its arguments."""
+    if isinstance(function, Hashable) and function in _CONSUMING:
+        return True
+    if isinstance(owner, types.ModuleType):
+        return _package(owner.__name__) in _PURE_MODULES
+    if owner is not None and not isinstance(function, MethodType):
+        return isinstance(owner, _UNCHANGING)
+    if isinstance(function, FunctionType | MethodType):
+        if function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
+            return False
+        return _package(function.__module__) in _PURE_MODULES
+    return isinstance(function, types.MethodDescriptorType) or _package(type(function).__module__) in _PURE_MODULES
+
+
+def _package(module: str | None) -> str:
+    return str(module).partition(".")[0]
+
+
+def _note_argument(argument: Any) -> None:
+    """Note what a function that is not transformed may do to an argument.
+
+    Raises:
+        UnmergeableError: if that cannot be put back.
+    """
+    if type(argument) in _CONTAINERS or type(argument) is np.ndarray:
+        note(argument)
+    elif isinstance(argument, Iterator) and not is_fresh(argument):
+        frame = getattr(argument, "gi_frame", None)
+        if frame is None or frame.f_lasti > 0:  # a generator that has not begun was most likely just made
+            raise UnmergeableError
+    elif isinstance(argument, FunctionType) and not (
+        is_converted(argument) or is_library_code(argument.__code__, argument.__globals__)
+    ):
+        raise UnmergeableError
+
+
+def _written(container: Any, items: bool = False) -> Any:
+    """A container that is written into; with its `items` if these may be changed, too."""
+    if ACTIVE.merging:
+        _note_written(container)
+        if items and type(container) in (list, dict):
+            for item in container.values() if type(container) is dict else container:
+                if type(item) in _CONTAINERS or type(item) is np.ndarray:
+                    note(item)
+    return container
+
+
+def _note_written(container: Any) -> None:
+    if type(container) in _CONTAINERS or type(container) is np.ndarray:
+        note(container)
+    elif not isinstance(container, (Traced, *_UNCHANGING, type(None))):
+        raise UnmergeableError
+
+
+def _owner(value: Any, items: bool = False) -> Any:
+    """An object of which an attribute is set."""
+    if ACTIVE.merging:
+        kind = type(value)
+        attributes = getattr(value, "__dict__", None)
+        sets: Any = kind.__setattr__
+        if type(attributes) is not dict or sets is not object.__setattr__ or isinstance(value, type):
+            raise UnmergeableError
+        _written(attributes, items)
+    return value
+
+
+def _new(container: Any) -> Any:
+    """A list, dict or set that was just made."""
+    if ACTIVE.merging:
+        made(container)
+    return container
+
+
+def _over(iterable: Any) -> Any:
+    """What a loop runs over: an iterator from outside cannot be put back."""
+    if ACTIVE.merging and isinstance(iterable, Iterator) and not is_fresh(iterable):
+        raise UnmergeableError
+    return iterable
+
+
+@contextmanager
+def _trying() -> Iterator[None]:
+    """What is in a ``try`` that catches errors."""
+    ACTIVE.trying += 1
+    try:
+        yield
+    finally:
+        ACTIVE.trying -= 1
+
+
+NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
+    "@call": called,
+    "@plain": truth_of,
+    "@begin": begin,
+    "@choose": choose,
+    "@and": all_of,
+    "@or": any_of,
+    "@not": negate,
+    "@compare": compare,
+    "@is": is_truth,
+    "@written": _written,
+    "@owner": _owner,
+    "@new": _new,
+    "@over": _over,
+    "@trying": _trying,
+    "@outside": outside,
+    "@undefined": MISSING,
+    "@bool": bool,
+    "@locals": locals,
+    "@error": BaseException,
+}
+assert NAMES.keys() == RUNTIME.keys()
+CALLED[0] = called

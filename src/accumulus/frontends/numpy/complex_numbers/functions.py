@@ -1,0 +1,354 @@
+"""Array functions of complex numbers, from those of real ones.
+
+Linear functions are applied to real and imaginary parts, products of several arrays to all combinations of these;
+those that are written with operators and other functions (`polyval`, `gradient`, `interp`) need nothing here. The
+others are a formula each.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array, as_constant
+from accumulus.frontends.numpy.complex_numbers.formulas import UFUNCS
+from accumulus.frontends.numpy.complex_numbers.values import ComplexArray, make_complex, parts_of
+from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
+from accumulus.frontends.numpy.operands import holds_complex
+from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, function_name, implements_complex, unsupported
+from accumulus.frontends.refusals import FILLING
+from accumulus.tape.tape import Tape
+
+__all__ = ["LINEAR", "MULTILINEAR"]
+
+
+# Linear functions --------------------------------------------------------------------------------------------
+
+#: Functions with the number of leading arguments that are arrays, or lists of arrays, in which they are linear.
+LINEAR: Final[dict[Callable[..., Any], int]] = {
+    **MOVING,
+    **ZERO_FILLING,
+    **dict.fromkeys((np.sum, np.mean, np.cumsum, np.trace, np.linalg.trace), 1),
+    **dict.fromkeys((np.diff, np.pad, np.ediff1d), 1),
+}
+
+
+def _parted(tape: Tape, value: Any, part: int) -> Any:
+    """One part of all that is in `value`, which may be a list of arrays; imaginary parts of real ones are zeros."""
+    if isinstance(value, list | tuple):
+        return [_parted(tape, item, part) for item in value]
+    pair = parts_of(tape, value)
+    if part and not holds_complex(value):
+        return np.zeros(np.shape(as_array(tape, pair.re)))
+    return pair[part]
+
+
+def _joined(tape: Tape, re: Any, im: Any) -> Any:
+    """Results of the parts, which may be several, as complex ones."""
+    if isinstance(re, list | tuple):
+        parts = [_joined(tape, *pair) for pair in zip(re, im, strict=True)]
+        return type(re)(*parts) if hasattr(re, "_fields") else type(re)(parts)
+    return make_complex(tape, re, im)
+
+
+def _enter_linear(function: Callable[..., Any], arrays: int) -> None:
+    @implements_complex(function)
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        arguments, keywords = positional(function, arguments, keywords)
+        count = len(arguments) if arrays == ALL else arrays
+        if holds_complex(arguments[count:]) or holds_complex(list(keywords.values())):
+            raise refuse(
+                f"{function_name(function)} is recorded for complex arrays, not with other complex arguments. Write it "
+                "with np.concatenate, or for the real and the imaginary part."
+            )
+        re, im = (
+            function(*(_parted(tape, value, part) for value in arguments[:count]), *arguments[count:], **keywords)
+            for part in (0, 1)
+        )
+        if arrays == ALL and count > 1:  # each result belongs to one argument
+            pairs = zip(arguments, re, im, strict=True)
+            return type(re)([make_complex(tape, *pair) if holds_complex(given) else pair[0] for given, *pair in pairs])
+        return _joined(tape, re, im)
+
+
+for _function, _arrays in LINEAR.items():
+    _enter_linear(_function, _arrays)
+
+
+@implements_complex(np.insert)
+def insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` put in before the places `obj`."""
+    return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
+
+
+# Products -----------------------------------------------------------------------------------------------------
+
+#: Functions that are linear in each of their arguments, with how many of these are arrays, and which is conjugated.
+MULTILINEAR: Final[dict[Callable[..., Any], tuple[int, int | None]]] = {
+    **dict.fromkeys((np.dot, np.inner, np.outer, np.matmul, np.tensordot, np.kron, np.convolve, np.cross), (2, None)),
+    **dict.fromkeys((np.linalg.matmul, np.linalg.outer, np.linalg.tensordot, np.linalg.cross), (2, None)),
+    **dict.fromkeys((np.vdot, np.vecdot, np.linalg.vecdot), (2, 0)),
+}
+for _name, _conjugated in (("matvec", None), ("vecmat", 0)):
+    if hasattr(np, _name):  # which came with NumPy 2.2
+        MULTILINEAR[getattr(np, _name)] = (2, _conjugated)
+
+
+def _expanded(tape: Tape, operands: Sequence[Any], product: Callable[[Sequence[Any]], Any]) -> Any:
+    """The product of complex operands, by those of their parts."""
+    for k, operand in enumerate(operands):
+        if holds_complex(operand):
+            re, im = (
+                _expanded(tape, [*operands[:k], part, *operands[k + 1 :]], product) for part in parts_of(tape, operand)
+            )
+            if holds_complex(re) or holds_complex(im):
+                return re + 1j * im
+            return make_complex(tape, re, im)
+    return product(operands)
+
+
+def _enter_product(function: Callable[..., Any], count: int, conjugated: int | None) -> None:
+    @implements_complex(function)
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        arguments, keywords = positional(function, arguments, keywords)
+        operands = list(arguments[:count])
+        if conjugated is not None and holds_complex(operands[conjugated]):
+            operands[conjugated] = np.conjugate(as_array(tape, operands[conjugated]))
+        return _expanded(tape, operands, lambda parts: function(*parts, *arguments[count:], **keywords))
+
+
+for _product, (_count, _which) in MULTILINEAR.items():
+    _enter_product(_product, _count, _which)
+
+
+@implements_complex(np.einsum)
+def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
+    """Einstein's sum, in text or in lists of numbers."""
+    if isinstance(operands[0], str):
+        return _expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
+    labels, last = operands[1::2], operands[len(operands) // 2 * 2 :]
+
+    def product(parts: Sequence[Any]) -> Any:
+        pairs = [item for pair in zip(parts, labels, strict=True) for item in pair]
+        return np.einsum(*pairs, *last)
+
+    return _expanded(tape, operands[: len(operands) // 2 * 2 : 2], product)
+
+
+@implements_complex(np.linalg.multi_dot)
+def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
+    """The product of several matrices, from left to right."""
+    return reduce(np.matmul, arrays)
+
+
+# Folds --------------------------------------------------------------------------------------------------------
+
+
+@implements_complex(np.prod)
+def prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The product along one axis, several, or all."""
+    a = as_array(tape, a)
+    axes = range(a.ndim) if axis is None else [k % a.ndim for k in np.atleast_1d(axis)]
+    kept = [k for k in range(a.ndim) if k not in axes]
+    lines = a.transpose([*kept, *axes]).reshape((*(a.shape[k] for k in kept), -1))
+    result: Any = reduce(operator.mul, (lines[..., k] for k in range(lines.shape[-1])), np.complex128(1.0))
+    result = np.broadcast_to(result, lines.shape[:-1]) if not lines.shape[-1] else result
+    return np.reshape(result, [1 if k in axes else n for k, n in enumerate(a.shape)]) if keepdims else result
+
+
+@implements_complex(np.cumprod)
+def cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """The running product along one axis, or of all entries."""
+    lines = np.ravel(as_array(tape, a)) if axis is None else np.moveaxis(as_array(tape, a), axis, -1)
+    running = [lines[..., 0]]
+    for k in range(1, lines.shape[-1]):
+        running.append(running[-1] * lines[..., k])
+    return np.moveaxis(np.stack(running, axis=-1), -1, axis or 0)
+
+
+@implements_complex(np.var)
+def var(
+    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """The mean squared distance from the mean."""
+    a = as_array(tape, a)
+    apart = a - np.mean(a, axis=axis, keepdims=True)
+    total = np.sum(apart.real * apart.real + apart.imag * apart.imag, axis=axis, keepdims=keepdims)
+    count = a.size // max(np.mean(a, axis=axis, keepdims=True).size, 1)
+    return total / (count - ddof)
+
+
+@implements_complex(np.std)
+def std(
+    tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """The square root of the variance."""
+    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims))
+
+
+@implements_complex(np.any, np.all)
+def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+    raise refuse("np.any and np.all of complex numbers are not recorded: write z != 0 in them.")
+
+
+# Parts --------------------------------------------------------------------------------------------------------
+
+
+@implements_complex(np.real)
+def real(tape: Tape, val: Any) -> Any:
+    """The real part."""
+    return as_array(tape, val).real if np.ndim(val) else parts_of(tape, val).re
+
+
+@implements_complex(np.imag)
+def imag(tape: Tape, val: Any) -> Any:
+    """The imaginary part."""
+    return as_array(tape, val).imag if np.ndim(val) else parts_of(tape, val).im
+
+
+@implements_complex(np.angle)
+def angle(tape: Tape, z: Any, deg: bool = False) -> Any:
+    """The angle to the positive real axis, in (-π, π]."""
+    result = UFUNCS[np.log](tape, parts_of(tape, z)).im
+    return result * (180.0 / np.pi) if deg else result
+
+
+@implements_complex(np.iscomplex)
+def iscomplex(tape: Tape, x: Any) -> Any:
+    """Where the imaginary part is not zero."""
+    return parts_of(tape, x).im != 0
+
+
+@implements_complex(np.isreal)
+def isreal(tape: Tape, x: Any) -> Any:
+    """Where the imaginary part is zero."""
+    return parts_of(tape, x).im == 0
+
+
+@implements_complex(np.iscomplexobj)
+def iscomplexobj(tape: Tape, x: Any) -> bool:
+    """Yes."""
+    return True
+
+
+@implements_complex(np.isrealobj)
+def isrealobj(tape: Tape, x: Any) -> bool:
+    """No."""
+    return False
+
+
+def _enter_query(function: Callable[..., Any]) -> None:
+    @implements_complex(function)
+    def record(tape: Tape, a: Any, *arguments: Any) -> Any:
+        return function(parts_of(tape, a).re, *arguments)
+
+
+for _query in (np.shape, np.ndim, np.size):
+    _enter_query(_query)
+
+
+@implements_complex(np.where)
+def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, else y."""
+    if x is None or y is None:
+        raise refuse(unsupported(np.where))
+    if holds_complex(condition):
+        condition = as_array(tape, condition) != 0
+    first, second = parts_of(tape, x), parts_of(tape, y)
+    return make_complex(tape, *(np.where(condition, a, b) for a, b in zip(first, second, strict=True)))
+
+
+@implements_complex(np.nan_to_num)
+def nan_to_num(tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Other numbers for NaN and infinities, part by part."""
+    return make_complex(
+        tape, *(np.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts_of(tape, x))
+    )
+
+
+@implements_complex(np.round, np.around)
+def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Both parts rounded."""
+    return make_complex(tape, *(np.round(part, decimals) for part in parts_of(tape, a)))
+
+
+# What makes arrays, and what writes into them ------------------------------------------------------------------------
+
+
+def _enter_like(function: Callable[..., Any], value: float) -> None:
+    @implements_complex(function)
+    def record(tape: Tape, a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None) -> Any:
+        size = np.shape(a) if shape is None else shape
+        return as_constant(tape, np.full(size, value, complex if dtype is None else dtype))
+
+
+for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like, np.nan)):
+    _enter_like(_like, _value)
+
+
+@implements_complex(np.full_like)
+def full_like(
+    tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
+) -> Any:
+    """An array of one value, or of values that broadcast."""
+    if dtype is not None and np.dtype(dtype) != np.complex128:
+        raise refuse(f"np.full_like is asked for {np.dtype(dtype)}: complex numbers are recorded as complex128.")
+    result = as_constant(tape, np.zeros(np.shape(a) if shape is None else shape, complex))
+    result[...] = fill_value
+    return result
+
+
+def _enter_writing(function: Callable[..., Any], source: int) -> None:
+    """A function that writes what its argument number `source` is into its first argument."""
+
+    @implements_complex(function)
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        arguments, keywords = positional(function, arguments, keywords)
+        target, value = arguments[0], parts_of(tape, arguments[source])
+        if not isinstance(target, ComplexArray):
+            raise refuse(FILLING)
+        for part, given in zip((target.re, target.im), value, strict=True):
+            function(part, *arguments[1:source], given, *arguments[source + 1 :], **keywords)
+
+
+for _writing, _source in ((np.copyto, 1), (np.put, 2), (np.fill_diagonal, 1)):
+    _enter_writing(_writing, _source)
+
+
+# Ways of calling universal functions ----------------------------------------------------------------------------------
+
+
+def _refused(function: Any) -> Exception:
+    return refuse(
+        f"{function_name(function)} of complex numbers that depend on the function's arguments is not recorded. Write "
+        "it with operators, or with z.real and z.imag."
+    )
+
+
+def _fold(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Any, running: bool) -> Any:
+    names: dict[Any, Any] = {np.add: (np.sum, np.cumsum), np.multiply: (np.prod, np.cumprod)}
+    if ufunc not in names:
+        raise _refused(ufunc)
+    array, *rest = inputs
+    options = {"axis": 0, **keywords}
+    if rest:
+        options["axis"] = rest[0]
+    return COMPLEX_FUNCTIONS[names[ufunc][running]](tape, array, **options)
+
+
+def _at(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Any) -> None:
+    target, index, value = inputs
+    if ufunc not in (np.add, np.subtract) or not isinstance(target, ComplexArray):
+        raise _refused(ufunc)
+    for part, given in zip((target.re, target.im), parts_of(tape, value), strict=True):
+        ufunc.at(part, index, given)
+
+
+PROTOCOLS["complex reduce"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, False)
+PROTOCOLS["complex accumulate"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, True)
+PROTOCOLS["complex at"] = _at

@@ -1,0 +1,175 @@
+"""The discrete cosine and sine transforms of `scipy.fft`, types 1 to 4, from Fourier transforms of real numbers.
+
+Cosine transforms of type 2 are Fourier transforms of as many entries in another order (Makhoul, IEEE Transactions on
+Acoustics, Speech, and Signal Processing 28, 1980), those of type 3 their transposes; sine transforms are cosine
+transforms with signs changed and entries turned round. Type 1 is the transform of the entries and their mirror image,
+type 4 that of twice as many, half of them zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.complex_numbers.values import Pair
+from accumulus.frontends.numpy.fourier.functions import columns_of, divisor, joined, padded
+from accumulus.frontends.numpy.fourier.transforms import (
+    ZERO,
+    complex_transform,
+    real_inverse,
+    real_transform,
+    turned,
+)
+from accumulus.tape.tape import Tape
+
+__all__ = ["dct", "dst"]
+
+Columns = Sequence[Any]
+
+
+def _cosine_1(x: Columns) -> list[Any]:
+    if len(x) < 2:
+        raise ValueError("DCT-I is not defined for size < 2")
+    return [z.re for z in real_transform([*x, *x[-2:0:-1]])]
+
+
+def _cosine_2(x: Columns) -> list[Any]:
+    n = len(x)
+    half = real_transform([*x[0::2], *x[1::2][::-1]])
+    result: list[Any] = [None] * n
+    for k, value in enumerate(half):
+        z = turned(value, k, 4 * n)
+        result[k] = 2.0 * z.re
+        if 0 < k < n - k:
+            result[n - k] = -2.0 * z.im
+    return result
+
+
+def _cosine_3(x: Columns) -> list[Any]:
+    n = len(x)
+    half = [turned(Pair(x[k], -x[n - k] if k else ZERO), -k, 4 * n) for k in range(n // 2 + 1)]
+    values = real_inverse(half, n)
+    result: list[Any] = [None] * n
+    result[0::2] = values[: (n + 1) // 2]
+    result[1::2] = values[(n + 1) // 2 :][::-1]
+    return result
+
+
+def _cosine_4(x: Columns) -> list[Any]:
+    n = len(x)
+    whole = [turned(Pair(value, ZERO), k, 4 * n) for k, value in enumerate(x)] + [Pair(ZERO, ZERO)] * n
+    return [2.0 * turned(z, 2 * k + 1, 8 * n).re for k, z in enumerate(complex_transform(whole)[:n])]
+
+
+def _sine_1(x: Columns) -> list[Any]:
+    zero = 0.0 * x[0]
+    return [-z.im for z in real_transform([zero, *x, zero, *(-value for value in x[::-1])])[1:-1]]
+
+
+def _alternating(x: Columns) -> list[Any]:
+    return [-value if k % 2 else value for k, value in enumerate(x)]
+
+
+def _sine_2(x: Columns) -> list[Any]:
+    return _cosine_2(_alternating(x))[::-1]
+
+
+def _sine_3(x: Columns) -> list[Any]:
+    return _alternating(_cosine_3(x[::-1]))
+
+
+def _sine_4(x: Columns) -> list[Any]:
+    return _alternating(_cosine_4(x[::-1]))
+
+
+#: By type: cosines and sines.
+_KINDS = ((_cosine_1, _cosine_2, _cosine_3, _cosine_4), (_sine_1, _sine_2, _sine_3, _sine_4))
+#: Which type is the inverse of each.
+_INVERSE = (1, 3, 2, 4)
+
+
+def _orthogonal(columns: Columns, sines: bool, kind: int, before: bool) -> list[Any]:
+    """Entries at the ends scaled so that the matrix of the transform is orthogonal, before it or after it."""
+    result = list(columns)
+    ends = {(False, 1): (0, -1), (False, 2): () if before else (0,), (False, 3): (0,) if before else ()}
+    ends |= {(True, 2): () if before else (-1,), (True, 3): (-1,) if before else ()}
+    factor = math.sqrt(2.0) if before else math.sqrt(0.5)
+    for end in ends.get((sines, kind), ()):
+        result[end] = result[end] * factor
+    return result
+
+
+def _transform(
+    tape: Tape, x: Any, kind: int, n: int | None, axis: int, norm: Any, orthogonal: Any, sines: bool, inverse: bool
+) -> Any:
+    if kind not in (1, 2, 3, 4):
+        raise ValueError(f"Invalid type {kind}: types are 1, 2, 3 and 4")
+    lines = padded(as_array(tape, x), n, axis)
+    length = lines.shape[-1]
+    if inverse:
+        kind = _INVERSE[kind - 1]
+    columns: Any = columns_of(lines)
+    scaled = norm == "ortho" if orthogonal is None else orthogonal
+    if scaled:
+        columns = _orthogonal(columns, sines, kind, True)
+    columns = _KINDS[sines][kind - 1](columns)
+    if scaled:
+        columns = _orthogonal(columns, sines, kind, False)
+    period = 2 * (length + (0 if kind != 1 else 1 if sines else -1))
+    return np.moveaxis(joined(tape, columns), -1, axis) / divisor(norm, period, inverse)
+
+
+def _one_axis(sines: bool, inverse: bool) -> Callable[..., Any]:
+    def record(
+        tape: Tape,
+        x: Any,
+        type: int = 2,  # noqa: A002  # SciPy's name
+        n: int | None = None,
+        axis: int = -1,
+        norm: Any = None,
+        overwrite_x: bool = False,
+        workers: Any = None,
+        orthogonalize: Any = None,
+    ) -> Any:
+        return _transform(tape, x, type, n, axis, norm, orthogonalize, sines, inverse)
+
+    return record
+
+
+def _several_axes(sines: bool, inverse: bool) -> Callable[..., Any]:
+    def record(
+        tape: Tape,
+        x: Any,
+        type: int = 2,  # noqa: A002
+        s: Any = None,
+        axes: Any = None,
+        norm: Any = None,
+        overwrite_x: bool = False,
+        workers: Any = None,
+        *,
+        orthogonalize: Any = None,
+    ) -> Any:
+        x = as_array(tape, x)
+        axes = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
+        lengths = [None] * len(axes) if s is None else np.atleast_1d(s).tolist()
+        for axis, n in zip(axes, lengths, strict=True):
+            x = _transform(tape, x, type, n, axis, norm, orthogonalize, sines, inverse)
+        return x
+
+    return record
+
+
+dct, dst = _one_axis(False, False), _one_axis(True, False)
+for _name, _sines, _inverse in (
+    ("dct", False, False),
+    ("idct", False, True),
+    ("dst", True, False),
+    ("idst", True, True),
+):
+    borrows("scipy.fft", _name)(_one_axis(_sines, _inverse))
+    borrows("scipy.fft", f"{_name}n")(_several_axes(_sines, _inverse))

@@ -1,0 +1,328 @@
+"""Piecewise polynomials of `scipy.interpolate` with constant data, at points that depend on the function's arguments.
+
+Splines are constants: SciPy makes them, and their coefficients are numbers. What is recorded is a look-up and a
+polynomial. The *look-up* finds the piece that a point is in by bisection, each step of which is a comparison with a
+knot that the steps before have chosen, so that k pieces take log₂ k comparisons; each number that belongs to the piece
+is chosen by the same truth values, by k - 1 selections. No program branches, and batches stay one program. The
+derivative is the polynomial's, since what is chosen is constant.
+
+At a knot the piece on its right counts, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
+NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array, make
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.tape.tape import Tape
+
+__all__ = ["spline", "univariate"]
+
+Reals = NDArray[np.float64]
+
+
+class _Place:
+    """The piece of an axis that a point is in, found by bisection.
+
+    Args:
+        x: reference of the point.
+        inner: the knots between pieces, ascending; the piece on the right of a knot holds it.
+        holds_left: whether a knot belongs to the piece on its left instead.
+    """
+
+    def __init__(self, tape: Tape, x: int, inner: Sequence[float], holds_left: bool = False) -> None:
+        self.tape = tape
+        self._bits: list[int] = []
+        levels = len(inner).bit_length()
+        knots = [*inner, *(math.inf,) * (2**levels - 1 - len(inner))]
+        for level in range(levels):
+            step = 2 ** (levels - 1 - level)
+            knot = self._chosen([tape.constant(knots[k - 1]) for k in range(step, 2**levels, 2 * step)])
+            self._bits.append(tape.apply("less", knot, x) if holds_left else tape.apply("less_equal", knot, x))
+
+    def choose(self, values: Sequence[int]) -> int:
+        """The one that belongs to the piece, of references of one value a piece."""
+        return self._chosen([*values, *(values[-1],) * (2 ** len(self._bits) - len(values))])
+
+    def _chosen(self, values: Sequence[int]) -> int:
+        bits = self._bits[: len(values).bit_length() - 1]
+        for bit in reversed(bits):
+            values = [
+                low if low == high else self.tape.select(bit, high, low)
+                for low, high in zip(values[::2], values[1::2], strict=True)
+            ]
+        return values[0]
+
+
+def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
+    """The values of a piecewise polynomial, for each entry of x, with the axes of the coefficients behind.
+
+    Args:
+        knots: ends of the pieces, strictly ascending; the first and the last piece go on for ever.
+        coefficients: of shape (degree + 1, pieces, …), highest power of the distance to a piece's left end first.
+        holds_left: whether a knot belongs to the piece on its left.
+    """
+    entries = entries_of(tape, x)[0]
+    components = coefficients.reshape(*coefficients.shape[:2], -1)
+    inner, starts = knots[1:-1].tolist(), knots[:-1].tolist()
+
+    def formula(component: Reals) -> Callable[[Tape], Callable[[int], int]]:
+        def bind(tape: Tape) -> Callable[[int], int]:
+            rows = [[tape.constant(c) for c in row] for row in component.tolist()]
+
+            def value(point: int) -> int:
+                place = _Place(tape, point, inner, holds_left)
+                distance = tape.subtract(point, place.choose([tape.constant(start) for start in starts]))
+                total = place.choose(rows[0])
+                for row in rows[1:]:
+                    total = tape.add(tape.multiply(total, distance), place.choose(row))
+                if len(rows) == 1:  # a constant, but of NaN
+                    return tape.select(tape.apply("equal", point, point), total, point)
+                return total
+
+            return value
+
+        return bind
+
+    columns = [map_references(tape, formula(components[..., j]), [entries]) for j in range(components.shape[-1])]
+    shape = np.shape(entries) + coefficients.shape[2:]
+    if not shape:
+        return make(tape, int(columns[0]))
+    return make(tape, np.stack([np.asarray(column, np.int64) for column in columns], axis=-1).reshape(shape))
+
+
+def spline(
+    tape: Tape, x: Any, knots: Any, coefficients: Any, axis: int, extrapolate: Any, period: tuple[float, float]
+) -> Any:
+    """A spline of SciPy at x: extrapolated, periodic, or NaN outside.
+
+    Args:
+        axis: where SciPy has the axes of x in the result.
+        period: ends of the interval in which it is defined.
+    """
+    knots, coefficients = np.asarray(knots, float), np.asarray(coefficients)
+    if np.iscomplexobj(coefficients):
+        raise refuse("A spline of complex values is not recorded: make one of the real and one of the imaginary parts.")
+    lengths = np.diff(knots)
+    if (lengths < 0).any():
+        raise refuse("A piecewise polynomial with descending knots is not recorded: turn it around.")
+    point = as_array(tape, x)
+    dimensions = point.ndim
+    begin, end = period
+    inside = (point >= begin) & (point <= end)
+    if extrapolate == "periodic":
+        point = begin + (point - begin) % (end - begin)
+    kept_pieces = lengths > 0.0
+    kept_pieces[-1] |= len(coefficients) == 1  # SciPy has steps at the last knot, too
+    pieces = np.flatnonzero(kept_pieces)
+    kept = np.append(knots[pieces], knots[-1])
+    result = univariate(tape, point, kept, np.asarray(coefficients[:, pieces], float))
+    if not extrapolate:
+        spread = np.reshape(inside, inside.shape + (1,) * (coefficients.ndim - 2))
+        result = np.where(spread, result, result * np.nan)  # so is the derivative
+    if axis:
+        order = list(range(np.ndim(result)))
+        behind = order[dimensions:]
+        result = np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
+    return result
+
+
+@borrows("scipy.interpolate", "PPoly.__call__")
+def polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+    """Piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
+    if nu < 0:
+        raise ValueError("Order of derivative cannot be negative")
+    of = self.derivative(concrete(nu)) if nu else self
+    chosen = self.extrapolate if extrapolate is None else extrapolate
+    return spline(tape, x, of.x, of.c, of.axis, chosen, (of.x[0], of.x[-1]))
+
+
+@borrows("scipy.interpolate", "BSpline.__call__")
+def b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+    """B-splines, and so what `make_interp_spline` makes: the derivatives at the knots are Taylor coefficients."""
+    k, t = self.k, np.asarray(self.t, float)
+    last = len(t) - k - 1
+    knots = t[k : last + 1]
+    starts = knots[:-1]
+    rows = []
+    for order in range(k - concrete(nu), -1, -1):
+        derivatives = np.moveaxis(np.asarray(self(starts, nu=concrete(nu) + order, extrapolate=True)), self.axis, 0)
+        rows.append(derivatives / math.factorial(order))
+    if not rows:
+        rows = [np.zeros((len(starts), *self.c.shape[1:]))]
+    chosen = self.extrapolate if extrapolate is None else extrapolate
+    return spline(tape, x, knots, np.stack(rows), self.axis, chosen, (t[k], t[last]))
+
+
+@borrows("scipy.interpolate", "splev")
+def splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+    """A spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
+    from scipy.interpolate import BSpline
+
+    if depends(tck):
+        raise refuse(_DATA)
+    if hasattr(tck, "t"):
+        return b_spline(tape, tck, x, der, True)
+    t, c, k = concrete(tck)
+    t, c = np.asarray(t, float), np.asarray(c, float)
+    begin, end = t[k], t[len(t) - k - 1]
+    point = as_array(tape, x)
+    if ext == 3:  # of derivatives SciPy gives the extrapolated ones
+        point = point if der else np.clip(point, begin, end)
+    elif ext not in (0, 1):
+        raise refuse(f"splev(…, ext={ext}) is not recorded: ext=0, 1 and 3 are; 2 would raise at some points.")
+    result = b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
+    return np.where((point >= begin) & (point <= end), result, 0.0) if ext == 1 else result
+
+
+@borrows("scipy.interpolate", "interp1d.__call__")
+def interp1d(tape: Tape, self: Any, x: Any) -> Any:
+    """One-dimensional interpolation of any kind; NaN where SciPy would raise."""
+    point = as_array(tape, x)
+    knots = np.asarray(self.x, float)
+    values = np.moveaxis(np.asarray(self.y, float), self.axis, 0)
+    kind = self._kind
+    if kind == "linear":
+        shape = (len(knots) - 1,) + (1,) * (values.ndim - 1)
+        slopes = np.diff(values, axis=0) / np.diff(knots).reshape(shape)
+        result = univariate(tape, point, knots, np.stack([slopes, values[:-1]]))
+    elif kind in ("nearest", "nearest-up", "previous", "next"):
+        halves = knots[:-1] + 0.5 * np.diff(knots)
+        bounds = halves if kind.startswith("nearest") else knots[:-1] if kind == "next" else knots[1:]
+        ends = np.concatenate([knots[:1], bounds, knots[-1:]])
+        result = univariate(tape, point, ends, values[np.newaxis], holds_left=kind in ("nearest", "next"))
+    else:
+        result = np.reshape(b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
+    if not self._extrapolate:
+        below, above = self.fill_value if isinstance(self.fill_value, tuple) else (self.fill_value,) * 2
+        if self.bounds_error:
+            below = above = np.nan
+        spread = np.reshape(point, point.shape + (1,) * (values.ndim - 1))
+        result = np.where(spread < knots[0], below, np.where(spread > knots[-1], above, result))
+    order = list(range(np.ndim(result)))
+    behind = order[point.ndim :]
+    return np.transpose(result, [*behind[: self.axis], *order[: point.ndim], *behind[self.axis :]])
+
+
+@borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
+def grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
+    """Linear and nearest interpolation on a grid of any number of axes."""
+    method = self.method if method is None else method
+    if method not in ("linear", "nearest") or nu is not None:
+        raise refuse(
+            f"RegularGridInterpolator with method={method!r} is not recorded: 'linear' and 'nearest' are. "
+            "Splines along each axis (CubicSpline, make_interp_spline) are recorded, too."
+        )
+    axes = [np.asarray(axis, float) for axis in self.grid]
+    values = np.asarray(self.values)
+    if np.iscomplexobj(values):
+        raise refuse("A grid of complex values is not recorded: make one of the real and one of the imaginary parts.")
+    if isinstance(xi, tuple):
+        points = np.stack(np.broadcast_arrays(*(as_array(tape, x) for x in xi)), axis=-1)
+    else:
+        points = as_array(tape, xi)
+        if points.ndim == 1:
+            points = points.reshape(-1, len(axes))
+    if points.shape[-1:] != (len(axes),):
+        raise ValueError(f"points of shape {points.shape} for a grid of {len(axes)} axes")
+    coordinates = [points[..., k] for k in range(len(axes))]
+    behind = values.shape[len(axes) :]
+    components = values.reshape(*values.shape[: len(axes)], -1).astype(float)
+    entries = [entries_of(tape, coordinate)[0] for coordinate in coordinates]
+    write = _multilinear if method == "linear" else _nearest
+    columns = [
+        np.asarray(map_references(tape, write(axes, components[..., j]), entries), np.int64)
+        for j in range(components.shape[-1])
+    ]
+    shape = np.shape(entries[0]) + behind
+    result = make(tape, np.stack(columns, axis=-1).reshape(shape))
+    if self.bounds_error or self.fill_value is not None:
+        outside = np.stack([(c < axis[0]) | (c > axis[-1]) for c, axis in zip(coordinates, axes, strict=True)]).any(
+            axis=0
+        )
+        fill = np.nan if self.bounds_error else self.fill_value
+        result = np.where(np.reshape(outside, outside.shape + (1,) * len(behind)), fill, result)
+    missing = np.stack([np.isnan(c) for c in coordinates]).any(axis=0)
+    return np.where(np.reshape(missing, missing.shape + (1,) * len(behind)), np.nan, result)
+
+
+def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
+    """Of each cell the polynomial in the distances to its corner, with a coefficient for each set of axes."""
+    cells = values[np.newaxis]
+    for k, axis in enumerate(axes, 1):
+        low = np.take(cells, range(len(axis) - 1), axis=k)
+        shape = [-1 if j == k else 1 for j in range(cells.ndim)]
+        slopes = np.diff(cells, axis=k) / np.diff(axis).reshape(shape)
+        cells = np.stack([low, slopes], axis=1).reshape(-1, *low.shape[1:])
+
+    def bind(tape: Tape) -> Callable[..., int]:
+        def value(*point: int) -> int:
+            places = [_Place(tape, x, axis[1:-1].tolist()) for x, axis in zip(point, axes, strict=True)]
+            distances = [
+                tape.subtract(x, place.choose([tape.constant(start) for start in axis[:-1].tolist()]))
+                for x, place, axis in zip(point, places, axes, strict=True)
+            ]
+            found = [_chosen(tape, places, cell) for cell in cells]
+            for distance in reversed(distances):
+                found = [
+                    tape.add(low, tape.multiply(slope, distance))
+                    for low, slope in zip(found[::2], found[1::2], strict=True)
+                ]
+            return found[0]
+
+        return value
+
+    return bind
+
+
+def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
+    """The value at the nearest point of the grid, of two the lower one."""
+
+    def bind(tape: Tape) -> Callable[..., int]:
+        def value(*point: int) -> int:
+            halves = [(axis[:-1] + 0.5 * np.diff(axis)).tolist() for axis in axes]
+            places = [_Place(tape, x, half, holds_left=True) for x, half in zip(point, halves, strict=True)]
+            return _chosen(tape, places, values)
+
+        return value
+
+    return bind
+
+
+def _chosen(tape: Tape, places: Sequence[_Place], table: Reals) -> int:
+    """The entry of a table at places on all its axes, the last axis first."""
+    references = [tape.constant(value) for value in table.ravel().tolist()]
+    for place, length in zip(reversed(places), reversed(table.shape), strict=True):
+        references = [place.choose(references[k : k + length]) for k in range(0, len(references), length)]
+    return references[0]
+
+
+_DATA = (
+    "The data of this interpolation depend on the arguments of the function. Recorded is interpolation of constant "
+    "data, at points that depend on the arguments; np.interp takes values at its knots that do."
+)
+
+
+@borrows(
+    "scipy.interpolate",
+    *(
+        f"{name}.__init__"
+        for name in (
+            *("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly", "BSpline"),
+            *("interp1d", "RegularGridInterpolator"),
+        )
+    ),
+    *("make_interp_spline", "make_lsq_spline", "splrep"),
+)
+def refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+    """Interpolation of what depends on the arguments."""
+    raise refuse(_DATA)

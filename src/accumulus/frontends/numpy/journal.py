@@ -1,0 +1,184 @@
+"""What a branch writes while it is recorded, noted so that it can be put back: entries of arrays, and containers.
+
+Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
+list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from accumulus.frontends.decisions import UnmergeableError
+from accumulus.frontends.numpy.facts import Facts, key_of
+
+__all__ = [
+    "STATE",
+    "Container",
+    "Entries",
+    "Journal",
+    "MergedWriteError",
+    "check_not_shared",
+    "known",
+    "note",
+    "note_entries",
+]
+
+#: Items of a container, and entries of a plain array, that are copied, at most.
+MOST_ITEMS: Final = 100_000
+
+Site = tuple[Any, ...]
+
+
+class MergedWriteError(BaseException):
+    """An array is changed whose entries went into a joined one, which would not follow; not an `Exception`, so that the
+    user's code does not catch it."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.site = site
+
+
+class Entries(NamedTuple):
+    """Entries of an array: the array, its references, the index, and the references there."""
+
+    array: Any
+    references: Any
+    index: Any
+    content: Any
+
+    def put(self) -> None:
+        """Write them."""
+        self.references[self.index] = self.content
+
+    def now(self) -> Entries:
+        """The same place as it is now."""
+        found = self.references[self.index]
+        return self._replace(content=found.copy() if isinstance(found, np.ndarray) else found)
+
+
+class Container(NamedTuple):
+    """A list, dict, set or plain array, and what is in it."""
+
+    container: Any
+    content: Any
+
+    def put(self) -> None:
+        """Let that be in it."""
+        if isinstance(self.container, list):
+            self.container[:] = self.content
+        elif isinstance(self.container, np.ndarray):
+            self.container[...] = self.content
+        else:
+            self.container.clear()
+            self.container.update(self.content)
+
+
+class Journal:
+    """What a branch has changed, as it was before."""
+
+    __slots__ = ("containers", "entries", "facts", "fresh", "tape")
+
+    def __init__(self) -> None:
+        self.entries: list[Entries] = []
+        self.containers: dict[int, Container] = {}
+        #: Containers and iterators that were made in the branch, by identity: nothing else knows of them.
+        self.fresh: dict[int, Any] = {}
+        #: What is known in the branch of truth values on a tape.
+        self.tape: Any = None
+        self.facts: Facts = {}
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for entries in reversed(self.entries):
+            entries.put()
+        for container in self.containers.values():
+            container.put()
+
+
+class _State(threading.local):
+    """What is known in the recording that is under way in this thread."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """As it is before anything is recorded."""
+        #: Journals of the branches under way, outermost first.
+        self.journals: list[Journal] = []
+        #: Whether nothing is merged, or nothing any more; how often each `if` could not be, by its place.
+        self.off = False
+        self.failures: dict[Site, int] = {}
+        #: Whether anything was; and the places where a variable has been left without a value.
+        self.merged = False
+        self.suspects: set[Site] = set()
+        #: Memory of arrays whose entries are in joined arrays, too, by identity, and where they were joined.
+        self.shared: dict[int, tuple[Any, Site]] = {}
+
+
+STATE: Final = _State()
+
+
+def made(value: Any) -> None:
+    """A container or iterator was made in a branch; within a branch of that it is one from outside."""
+    if STATE.journals:
+        STATE.journals[-1].fresh[id(value)] = value
+
+
+def is_fresh(value: Any) -> bool:
+    """Whether it was made in the innermost branch."""
+    return bool(STATE.journals) and id(value) in STATE.journals[-1].fresh
+
+
+def note(container: Any) -> None:
+    """Note what a container holds, before it is changed in a branch.
+
+    Raises:
+        UnmergeableError: if it holds too much.
+    """
+    if STATE.journals and not is_fresh(container):
+        known = STATE.journals[-1].containers
+        if id(container) not in known:
+            if np.size(container) > MOST_ITEMS if isinstance(container, np.ndarray) else len(container) > MOST_ITEMS:
+                raise UnmergeableError
+            known[id(container)] = Container(container, container.copy())
+
+
+def note_entries(array: Any, index: Any) -> None:
+    """Note entries of a traced array, before they are changed in a branch."""
+    if STATE.journals:
+        STATE.journals[-1].entries.append(Entries(array, array.references, index, None).now())
+
+
+def known(tape: Any, reference: int) -> bool | None:
+    """What is known of a truth value in the branches under way, if anything is."""
+    if not STATE.journals:
+        return None
+    key = key_of(tape, reference)
+    for journal in reversed(STATE.journals):
+        if journal.tape is tape:
+            found = journal.facts.get((reference,), journal.facts.get(key))
+            if found is not None:
+                return found
+    return None
+
+
+def check_not_shared(references: Any) -> None:
+    """End the recording if this memory went into a joined array.
+
+    Raises:
+        MergedWriteError: if so.
+    """
+    if STATE.shared:
+        found = STATE.shared.get(id(memory_of(references)))
+        if found is not None:
+            raise MergedWriteError(found[1])
+
+
+def memory_of(references: Any) -> Any:
+    """The array that owns the memory of another."""
+    while isinstance(references.base, np.ndarray):
+        references = references.base
+    return references

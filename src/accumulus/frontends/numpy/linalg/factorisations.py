@@ -1,0 +1,159 @@
+"""Cholesky's factor and QR: no step of either is decided by values, except for signs, which are chosen.
+
+A Cholesky factor is differentiated as it is computed. Q and R are implicit functions of a matrix A with independent
+columns: with C = dA·R⁻¹, M = Qᵀ·C and Ω the skew-symmetric matrix with M's lower triangle, dR is (M - Ω)·R and dQ is
+Q·(Ω - M) + C. Only the further columns of a complete Q, which this does not determine, are differentiated as
+Householder's reflections are computed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.linalg.implicit import (
+    attached,
+    constant_matrix,
+    fixed,
+    is_zero,
+    matrices_of,
+    square_of,
+    zeros,
+)
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.tape import Tape
+
+__all__ = ["cholesky", "householder", "inverse_of_triangular", "qr", "result_type", "solve_triangular"]
+
+
+@implements(np.linalg.cholesky)
+def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
+    """The triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
+
+    It is NaN from the first row on where the matrix is not positive definite; NumPy raises `LinAlgError`.
+    """
+    with tape.unsigned_zeros():
+        matrices, stack = square_of(tape, a, "cholesky")
+        factor = lower_factor(tape, matrices.mT if upper else matrices)
+        return (factor.mT if upper else factor).reshape(*stack, *matrices.shape[1:])
+
+
+def lower_factor(tape: Tape, matrices: Any) -> Any:
+    """The factor of a stack of matrices of which the lower triangles are given, column by column."""
+    n = matrices.shape[-1]
+    factor = zeros(tape, *matrices.shape)
+    for j in range(n):
+        left = matrices[:, j:, j]
+        if j:
+            left = left - np.sum(factor[:, j:, :j] * factor[:, j : j + 1, :j], axis=-1)
+        diagonal = np.sqrt(left[:, 0])
+        factor[:, j, j] = diagonal
+        if j + 1 < n:
+            factor[:, j + 1 :, j] = left[:, 1:] / diagonal[:, np.newaxis]
+    return factor
+
+
+@cache
+def result_type(name: str) -> Any:
+    """The named tuple that a function of `numpy.linalg` returns."""
+    return type(getattr(np.linalg, name)(np.eye(1)))
+
+
+@implements(np.linalg.qr)
+def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
+    """Q and R, with the signs of LAPACK; of matrices whose columns depend on each other derivatives are not finite."""
+    if mode not in ("reduced", "complete", "r"):
+        raise refuse(f"np.linalg.qr: mode={mode!r} is not recorded; 'reduced', 'complete' and 'r' are.")
+    with tape.unsigned_zeros():
+        matrices, stack = matrices_of(tape, a, "qr")
+        m, n = matrices.shape[1:]
+        width = min(m, n)
+        upper, reflections = householder(tape, matrices)
+        more = mode == "complete" and m > n
+        complete = reflected(reflections, constant_matrix(tape, len(matrices), np.eye(m))) if more else None
+        reduced = reflected(reflections, constant_matrix(tape, len(matrices), np.eye(m, width)))
+        q, r = _by_rule(tape, matrices[:, :, :width], reduced, upper)
+        if n > m:
+            r = np.concatenate([r, q.mT @ matrices[:, :, m:]], axis=-1)
+        if complete is not None:
+            complete[:, :, :n] = q
+            q, r = complete, np.concatenate([r, np.zeros((len(matrices), m - n, n))], axis=1)
+        r = r.reshape(*stack, *r.shape[1:])
+        return r if mode == "r" else result_type("qr")(q.reshape(*stack, *q.shape[1:]), r)
+
+
+def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+    """The square upper triangle that reflections make of the first columns of matrices, and the reflections.
+
+    Each is its scale τ, of shape (stack), and its vector v with a one on top, of shape (stack, m - k): I - τ·v·vᵀ.
+    Where all below the diagonal is zero there is none, as in LAPACK.
+    """
+    a = a.copy()
+    m, n = a.shape[1:]
+    width = min(m, n)
+    reflections: list[tuple[Any, Any]] = []
+    for k in range(min(m - 1, n)):
+        first, below = a[:, k, k], a[:, k + 1 :, k]
+        vector = zeros(tape, len(a), m - k)
+        if is_zero(below):
+            reflections.append((zeros(tape, len(a)), vector))
+            continue
+        squares = np.sum(below * below, axis=-1)
+        length = np.sqrt(first * first + squares)
+        turned = np.where(first < 0.0, length, -length)
+        none = squares == 0.0
+        scale = np.where(none, 0.0, (turned - first) / turned)
+        vector[:, 0] = 1.0
+        vector[:, 1:] = below * np.where(none, 0.0, 1.0 / (first - turned))[:, np.newaxis]
+        a[:, k, k] = np.where(none, first, turned)
+        a[:, k + 1 :, k] = 0.0
+        a[:, k:, k + 1 :] = _reflected_once(a[:, k:, k + 1 :], scale, vector)
+        reflections.append((scale, vector))
+    return a[:, :width, :width], reflections
+
+
+def _reflected_once(a: Any, scale: Any, vector: Any) -> Any:
+    along = scale[:, np.newaxis] * np.sum(vector[:, :, np.newaxis] * a, axis=1)
+    return a - vector[:, :, np.newaxis] * along[:, np.newaxis]
+
+
+def reflected(reflections: list[tuple[Any, Any]], columns: Any) -> Any:
+    """Q times the columns of each matrix of a stack."""
+    result = columns.copy()
+    for k, (scale, vector) in reversed(list(enumerate(reflections))):
+        result[:, k:] = _reflected_once(result[:, k:], scale, vector)
+    return result
+
+
+def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
+    """Q and R as computed, with the derivatives of the implicit functions."""
+    fixed_q, fixed_r = fixed(tape, q), fixed(tape, r)
+    scaled = a @ inverse_of_triangular(tape, fixed_r)
+    along = fixed_q.mT @ scaled
+    lower = np.tril(along, -1)
+    skew = lower - lower.mT
+    return (
+        attached(tape, q, fixed_q @ (skew - along) + scaled),
+        attached(tape, r, np.triu((np.triu(along) + lower.mT) @ fixed_r)),
+    )
+
+
+def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: bool = False) -> Any:
+    """The solutions of stacked triangular systems, of which the other triangle is not read."""
+    n = a.shape[-1]
+    result = zeros(tape, *b.shape)
+    for i in range(n) if lower else reversed(range(n)):
+        known = slice(0, i) if lower else slice(i + 1, n)
+        row = b[:, i]
+        if known.start < known.stop:
+            row = row - np.sum(a[:, i, known, np.newaxis] * result[:, known], axis=1)
+        result[:, i] = row if unit else row / a[:, i, i, np.newaxis]
+    return result
+
+
+def inverse_of_triangular(tape: Tape, a: Any, *, lower: bool = False) -> Any:
+    """The inverses of stacked triangular matrices."""
+    return solve_triangular(tape, a, constant_matrix(tape, len(a), np.eye(a.shape[-1])), lower=lower)

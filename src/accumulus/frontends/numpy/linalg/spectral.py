@@ -1,0 +1,284 @@
+"""Eigenvalues of symmetric matrices and singular values, with their vectors, by Jacobi's rotations.
+
+A rotation turns two columns such that one entry of a symmetric matrix becomes zero, or such that they are orthogonal.
+Of the two angles that do so it takes the smaller one, or the one that sorts the two as well: equal values that stand
+apart would slow down the convergence, which is quadratic otherwise. A sweep is one rotation of each pair. The number of
+sweeps is fixed, one more than matrices of all kinds have needed: random, clustered, graded, of many magnitudes.
+
+* Symmetric n×n matrices take n + 2 sweeps, of which the first three do not sort: some 6·n³·(n + 2) operations.
+* For singular values, it is the rows of R that are turned, in A = Q·R, for which n // 2 + 4 sweeps suffice, since
+  they are nearly orthogonal: some 7·n³·(n // 2 + 4) operations.
+
+Larger matrices are refused.
+
+Values and vectors are implicit functions. For a symmetric A with eigenvectors v, dλᵢ is vᵢᵀ·dA·vᵢ, and vᵢ turns towards
+vⱼ by vⱼᵀ·dA·vᵢ / (λᵢ - λⱼ). So values always have derivatives; of equal ones they are those along the vectors found, as
+in JAX, and right for what is the same in all of them, such as their sum. Vectors of equal values have none: they are
+infinite or NaN. A singular value of 0 has derivative 0, of the slopes between -1 and 1 on its sides the middle one.
+
+Vectors are determined up to their sign. Here the last entry of each is positive or zero (for singular vectors, of the
+right ones), in LAPACK it is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.linalg.factorisations import householder, reflected, result_type
+from accumulus.frontends.numpy.linalg.implicit import (
+    attached,
+    constant_matrix,
+    fixed,
+    is_zero,
+    matrices_of,
+    square_of,
+    zeros,
+)
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.tape import Tape
+
+__all__ = ["LARGEST", "eigh", "eigvalsh", "singular", "svd", "svdvals", "symmetric"]
+
+#: Columns, at most.
+LARGEST: Final = 8
+
+
+def _sweeps(n: int, count: int, unsorted: int) -> Iterator[tuple[int, int, bool]]:
+    """The pairs of columns of so many sweeps, and whether to sort them, which the first few do not."""
+    for sweep in range(count):
+        yield from ((p, q, sweep >= unsorted) for p, q in combinations(range(n), 2))
+
+
+def _check_size(columns: int, name: str) -> None:
+    if columns > LARGEST:
+        raise refuse(
+            f"{name} is recorded of matrices of up to {LARGEST}×{LARGEST}, or with so few rows or columns; this one "
+            f"has {columns}, and would take some {6 * columns**3 * (columns + 2) // 1000 * 1000:,} operations. "
+            "Compute it outside of the function."
+        )
+
+
+@implements(np.linalg.eigh)
+def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
+    with tape.unsigned_zeros():
+        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigh")
+        values, vectors = _diagonalised(tape, matrices)
+        shape = (*stack, *matrices.shape[1:])
+        found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
+        return result_type("eigh")(found[0].reshape(shape[:-1]), found[1].reshape(shape))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
+    with tape.unsigned_zeros():
+        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
+        found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
+        return found.reshape(*stack, matrices.shape[-1])
+
+
+def symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
+    """Stacked symmetric matrices of which one triangle, "L" or "U", is given."""
+    if triangle.upper() not in ("L", "U"):
+        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
+    matrices, stack = square_of(tape, a, name)
+    _check_size(matrices.shape[-1], name)
+    if triangle.upper() == "U":
+        matrices = matrices.mT.copy()
+    for i, j in combinations(range(matrices.shape[-1]), 2):
+        matrices[:, i, j] = matrices[:, j, i]
+    return matrices, stack
+
+
+def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
+    """Eigenvalues, sorted, and the matrices of their vectors, as numbers: with derivative zero."""
+    n = a.shape[-1]
+    a, scale = _scaled(fixed(tape, a))
+    vectors = constant_matrix(tape, len(a), np.eye(n))
+    is_sorted = False
+    # of two columns one rotation is all
+    for p, q, sorts in _sweeps(n, n + 2, 3) if n > 2 else _sweeps(n, 1, 0):
+        if not sorts and is_zero(a[:, p, q]):
+            continue
+        if (p, q) == (0, 1):
+            if is_sorted and all(is_zero(a[:, i, j]) for i, j in combinations(range(n), 2)):
+                break
+            is_sorted = sorts
+        cosine, sine, *diagonal = _rotation(a[:, p, p], a[:, q, q], a[:, p, q], sorts)
+        for k, row in zip((p, q), _turned(a[:, p], a[:, q], cosine, sine), strict=True):
+            a[:, k, :] = row
+            a[:, :, k] = row
+        a[:, p, p], a[:, q, q] = diagonal
+        a[:, p, q] = a[:, q, p] = 0.0
+        vectors[:, :, p], vectors[:, :, q] = _turned(vectors[:, :, p], vectors[:, :, q], cosine, sine)
+    values = np.maximum.accumulate(np.stack([a[:, k, k] for k in range(n)], axis=-1), axis=-1)  # to the last digit
+    _make_positive(vectors, [])
+    return values * scale[:, np.newaxis], vectors
+
+
+def _scaled(a: Any) -> tuple[Any, Any]:
+    """Matrices divided by their greatest entries, so that no square of a square is too large; and these entries."""
+    entries = np.unique(a.references.reshape(len(a), -1), axis=1)
+    scale = reduce(np.maximum, (abs(a._like(column)) for column in entries.T)) if entries.size else a[:, 0, 0]
+    scale = np.where(scale == 0.0, 1.0, scale)
+    return a / scale[:, np.newaxis, np.newaxis], scale
+
+
+def _rotation(first: Any, second: Any, between: Any, sorts: bool) -> tuple[Any, Any, Any, Any]:
+    """Cosine and sine of an angle that turns a symmetric 2×2 matrix into a diagonal one, and that diagonal.
+
+    The angle is the smaller one, or, if it `sorts`, the one that makes the diagonal ascend.
+    """
+    apart, twice = second - first, between + between
+    reach = abs(apart) + np.sqrt(apart * apart + twice * twice)
+    steep = np.where(reach == 0.0, 0.0, twice / reach)
+    falls = apart < 0.0
+    tangent = np.where(falls, -steep, steep)
+    cosine = 1.0 / np.sqrt(tangent * tangent + 1.0)
+    sine, change = tangent * cosine, tangent * between
+    first, second = first - change, second + change
+    if not sorts:
+        return cosine, sine, first, second
+    return (
+        *(np.where(falls, -sine, cosine), np.where(falls, cosine, sine)),
+        *(np.where(falls, second, first), np.where(falls, first, second)),
+    )
+
+
+def _turned(p: Any, q: Any, cosine: Any, sine: Any) -> tuple[Any, Any]:
+    cosine, sine = cosine[:, np.newaxis], sine[:, np.newaxis]
+    return cosine * p - sine * q, sine * p + cosine * q
+
+
+def _make_positive(columns: Any, others: list[Any]) -> None:
+    """Give each column the sign that makes its last entry positive or zero, and the same to those of `others`."""
+    negative = (columns[:, -1] < 0.0)[:, np.newaxis]
+    for matrix in (*others, columns):
+        matrix[...] = np.where(negative, -matrix, matrix)
+
+
+def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
+    """Eigenvalues, with the derivatives of implicit functions; each entry of a triangle counts once."""
+    derivative = zeros(tape, *values.shape)
+    n = a.shape[-1]
+    for i in range(n):
+        for j in range(i + 1):
+            weight = vectors[:, i] * vectors[:, j]
+            derivative += (weight if i == j else 2.0 * weight) * a[:, i, j, np.newaxis]
+    return attached(tape, values, derivative)
+
+
+def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
+    """Eigenvectors, with the derivatives of implicit functions."""
+    products = vectors.mT @ (a @ vectors)
+    turning = zeros(tape, *a.shape)
+    for i, j in combinations(range(a.shape[-1]), 2):
+        angle = products[:, i, j] / (values[:, j] - values[:, i])
+        turning[:, i, j], turning[:, j, i] = angle, -angle
+    return attached(tape, vectors, vectors @ turning)
+
+
+# Singular values ----------------------------------------------------------------------------------------------------
+
+
+@implements(np.linalg.svdvals)
+def svdvals(tape: Tape, x: Any, /) -> Any:
+    """Singular values, descending."""
+    with tape.unsigned_zeros():
+        matrices, stack = matrices_of(tape, x, "np.linalg.svdvals")
+        left, values, right = singular(tape, matrices, "np.linalg.svdvals")
+        return _singular_by_rule(tape, matrices, left, values, right).reshape(*stack, values.shape[-1])
+
+
+@implements(np.linalg.svd)
+def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Singular values, descending, and the singular vectors; with `hermitian` only the lower triangle is read."""
+    if not compute_uv:
+        return svdvals(tape, a)
+    name = "np.linalg.svd"
+    with tape.unsigned_zeros():
+        matrices, stack = symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        left, values, right = singular(tape, matrices, name)
+        found = _singular_by_rule(tape, matrices, left, values, right)
+        tall = matrices.shape[1] >= matrices.shape[2]
+        u, v = (
+            _tall_by_rule(tape, matrices, left, values, right, full_matrices)
+            if tall
+            else reversed(_tall_by_rule(tape, matrices.mT, right, values, left, full_matrices))
+        )
+        vh = v.mT
+        return result_type("svd")(*(part.reshape(*stack, *part.shape[1:]) for part in (u, found, vh)))
+
+
+def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
+    """Left vectors, singular values and right vectors of a stack of matrices, as numbers: with derivative zero.
+
+    Vectors are in columns, as many as there are values. Of a value that is exactly 0 one vector is zero.
+    """
+    _check_size(min(a.shape[1:]), name)
+    tall = a.shape[1] >= a.shape[2]
+    left, values, right = _tall(tape, fixed(tape, a if tall else a.mT))
+    if not tall:
+        left, right = right, left
+    _make_positive(right, [left])
+    return left, values, right
+
+
+def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
+    """The same for at least as many rows as columns."""
+    count, m, n = a.shape
+    a, scale = _scaled(a)
+    upper, reflections = householder(tape, a)
+    rows, turns = upper.mT.copy(), constant_matrix(tape, count, np.eye(m, n))
+    squares: list[Any] = []
+    for p, q, sorts in _sweeps(n, n // 2 + 4 if n > 2 else 2, 0):
+        if (p, q) == (0, 1):  # a new sweep
+            squares = [np.sum(rows[:, :, k] * rows[:, :, k], axis=-1) for k in range(n)]
+        product = np.sum(rows[:, :, p] * rows[:, :, q], axis=-1)
+        # ascending when negated: the greatest comes first
+        cosine, sine, *negated = _rotation(-squares[p], -squares[q], -product, sorts)
+        squares[p], squares[q] = -negated[0], -negated[1]
+        for matrix in (rows, turns):
+            matrix[:, :, p], matrix[:, :, q] = _turned(matrix[:, :, p], matrix[:, :, q], cosine, sine)
+    lengths = np.sqrt(np.sum(rows * rows, axis=1))
+    right = rows * np.where(lengths == 0.0, 0.0, 1.0 / lengths)[:, np.newaxis]
+    values = np.minimum.accumulate(lengths, axis=-1) * scale[:, np.newaxis]
+    return reflected(reflections, turns), values, right
+
+
+def _singular_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any) -> Any:
+    """Singular values, with the derivatives of implicit functions: uᵢᵀ·dA·vᵢ."""
+    weights = left[:, :, np.newaxis] * right[:, np.newaxis]
+    return attached(tape, values, np.sum(weights * a[..., np.newaxis], axis=(1, 2)))
+
+
+def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: bool) -> tuple[Any, Any]:
+    """Left and right vectors of matrices with at least as many rows as columns, with their derivatives."""
+    m, n = a.shape[1:]
+    scaled = a @ right
+    products = left.mT @ scaled
+    turning_left, turning_right = zeros(tape, len(a), n, n), zeros(tape, len(a), n, n)
+    for i, j in combinations(range(n), 2):
+        s, t = values[:, i], values[:, j]
+        gap = (t - s) * (t + s)
+        for turning, (x, y) in ((turning_left, (t, s)), (turning_right, (s, t))):
+            angle = (products[:, i, j] * x + products[:, j, i] * y) / gap
+            turning[:, i, j], turning[:, j, i] = angle, -angle
+    by_left = left @ turning_left
+    inverse = (1.0 / values)[:, np.newaxis]
+    if m > n:
+        by_left += (scaled - left @ products) * inverse
+    u = attached(tape, left, by_left)
+    if full and m > n:
+        # the rest of the space: its derivative is towards the vectors found, and it does not turn in itself
+        columns = constant_matrix(tape, len(a), np.eye(m)[:, n:])
+        rest = fixed(tape, reflected(householder(tape, a)[1], columns))
+        u = np.concatenate([u, attached(tape, rest, -((left * inverse) @ (scaled.mT @ rest)))], axis=-1)
+    return u, attached(tape, right, right @ turning_right)

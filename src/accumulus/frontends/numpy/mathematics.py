@@ -1,0 +1,166 @@
+"""The modules `math` and `statistics`, which take plain numbers only: their formulas for what is traced.
+
+Where decisions on values are refused (``guards="error"``), so are these: the originals are called, and ask for a
+number.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.table import CALLED
+from accumulus.tape.tape import Tape
+
+__all__ = ["MATH"]
+
+#: Functions of numbers with NumPy's.
+MATH: Final[dict[str, Callable[..., Any]]] = {
+    **{name: getattr(np, name) for name in ("cbrt", "ceil", "copysign", "cos", "cosh", "degrees", "exp", "exp2")},
+    **{name: getattr(np, name) for name in ("expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "log10")},
+    **{name: getattr(np, name) for name in ("log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+    "atan2": np.arctan2,
+    "pow": np.power,
+}
+#: The same with those of `scipy.special`, which is imported when one is called.
+SPECIAL: Final = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
+
+#: Functions that are defined everywhere, and those of which a result may be too large.
+_NEVER_RAISE: Final = frozenset({"isfinite", "isinf", "isnan", "isclose", "dist", "prod", "fsum", "fabs", "copysign"})
+_OVERFLOW: Final = frozenset({"cosh", "exp", "exp2", "expm1", "sinh", "pow", "gamma", "lgamma", "hypot"})
+
+
+def _enter(module: str, name: str, record: Callable[..., Any]) -> None:
+    @borrows(module, name)
+    def recorded(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        if ACTIVE.decisions is None:
+            return getattr(sys.modules[module], name)(*arguments, **keywords)
+        result = record(*arguments, **keywords)
+        if ACTIVE.trying and module == "math" and name not in _NEVER_RAISE:
+            _raise_as_python_does(name, arguments, result)
+        return result
+
+
+def _raise_as_python_does(name: str, arguments: tuple[Any, ...], result: Any) -> None:
+    """The error of a number that a function is not defined for, where somebody may catch it: decided at the point.
+
+    Raises:
+        ValueError, OverflowError: as the function of `math` does.
+    """
+    numbers = [x for x in arguments if np.ndim(x) == 0]
+    from_nan: Any = functools.reduce(operator.or_, map(np.isnan, numbers), np.bool_(False))
+    finite: Any = functools.reduce(operator.and_, map(np.isfinite, numbers), np.bool_(True))
+    for part in result if isinstance(result, tuple) else (result,):
+        if np.isnan(part) & ~from_nan:
+            raise ValueError("math domain error")
+        if np.isinf(part) & finite:
+            raise OverflowError("math range error") if name in _OVERFLOW else ValueError("math domain error")
+
+
+def _special(name: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        import scipy.special  # takes a tenth of a second
+
+        return getattr(scipy.special, name)(x)
+
+    return function
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _hypot(*coordinates: Any) -> Any:
+    if len(coordinates) == 2:
+        return np.hypot(*coordinates)
+    return np.sqrt(sum(c * c for c in coordinates))
+
+
+def _dist(p: Any, q: Any) -> Any:
+    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
+
+
+def _product(iterable: Any, *, start: Any = 1) -> Any:
+    for factor in iterable:
+        start = start * factor
+    return start
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return x - y * np.rint(x / y)
+
+
+def _modf(x: Any) -> tuple[Any, Any]:
+    return x - np.trunc(x), np.trunc(x)
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    return (a == b) | (abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol))
+
+
+def _mean(data: Any, weights: Any = None) -> Any:
+    values = list(data)
+    if weights is None:
+        return sum(values) / len(values)
+    factors = list(weights)
+    return sum(w * x for w, x in zip(factors, values, strict=True)) / sum(factors)
+
+
+def _squares(data: Any, center: Any, less: int) -> Any:
+    values = list(data)
+    center = _mean(values) if center is None else center
+    return sum((x - center) ** 2 for x in values) / (len(values) - less)
+
+
+def _variance(data: Any, xbar: Any = None) -> Any:
+    return _squares(data, xbar, 1)
+
+
+def _pvariance(data: Any, mu: Any = None) -> Any:
+    return _squares(data, mu, 0)
+
+
+def _median(data: Any) -> Any:
+    values = CALLED[0](sorted)(data)
+    middle = len(values) // 2
+    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+
+
+def _geometric_mean(data: Any) -> Any:
+    return np.exp(_mean([np.log(x) for x in data]))
+
+
+def _harmonic_mean(data: Any, weights: Any = None) -> Any:
+    return 1.0 / _mean([1.0 / x for x in data], weights)
+
+
+def _stdev(data: Any, xbar: Any = None) -> Any:
+    return np.sqrt(_variance(data, xbar))
+
+
+def _pstdev(data: Any, mu: Any = None) -> Any:
+    return np.sqrt(_pvariance(data, mu))
+
+
+#: All of `math`, and those of `statistics`.
+_MATH: Final[dict[str, Callable[..., Any]]] = {
+    **MATH,
+    **{name: _special(other) for name, other in SPECIAL.items()},
+    **{"log": _log, "hypot": _hypot, "dist": _dist, "prod": _product, "fsum": sum, "remainder": _remainder},
+    **{"modf": _modf, "isclose": _isclose},
+}
+_STATISTICS: Final[dict[str, Callable[..., Any]]] = {
+    **{"mean": _mean, "fmean": _mean, "variance": _variance, "pvariance": _pvariance, "median": _median},
+    **{"stdev": _stdev, "pstdev": _pstdev, "geometric_mean": _geometric_mean, "harmonic_mean": _harmonic_mean},
+}
+for _module, _table in {"math": _MATH, "statistics": _STATISTICS}.items():
+    for _name, _function in _table.items():
+        _enter(_module, _name, _function)

@@ -1,0 +1,366 @@
+"""Both branches of an `if` on a traced value, recorded one after the other and joined.
+
+Before a branch runs its variables are noted; what it writes into arrays, lists, dicts and objects is noted in a
+journal. After it all is put back, and the next branch runs. At the end variables and what was written are joined by
+selects on the condition (`accumulus.frontends.numpy.joining`). Where that is not possible (a branch raises, decides by
+itself on a value, reaches outside, is too long, or what it has written does not fit) everything is as it was before,
+and the condition is answered as at the given point, and kept as a guard (`accumulus.frontends.decisions`).
+
+A variable whose values do not fit has no value behind the `if`, since mostly none is needed; if one is, the function is
+recorded anew, without this `if` being merged. The same is done where an array is changed whose entries went into a
+joined one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from accumulus.errors import EndlessRecordingError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.decisions import UnmergeableError
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.facts import Facts, facts_of
+from accumulus.frontends.numpy.joining import MISSING, Joiner, Kept, MismatchedBranchesError, kept
+from accumulus.frontends.numpy.journal import (
+    STATE,
+    Container,
+    Entries,
+    Journal,
+    MergedWriteError,
+    Site,
+    memory_of,
+    note,
+    note_entries,
+)
+
+__all__ = ["Merge", "begin", "either", "outside", "recorded"]
+
+#: Operations of one branch, at most; branches within branches; and how often one `if` is tried.
+MOST_OPERATIONS: Final = 5_000
+MOST_DEPTH: Final = 60
+MOST_FAILURES: Final = 3
+#: How often a function is recorded anew.
+MOST_ATTEMPTS: Final = 4
+
+
+class Effects:
+    """What a branch has written: entries and containers, each with what was there before."""
+
+    __slots__ = ("containers", "entries")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Entries, Entries]] = []
+        self.containers: dict[int, tuple[Container, Container]] = {}
+
+    @classmethod
+    def of(cls, journal: Journal) -> Effects:
+        """What is there now; it is put back."""
+        found = cls()
+        found.entries = [(entries.now(), entries) for entries in journal.entries]
+        for key, before in journal.containers.items():
+            now = Container(before.container, kept(before.container.copy()))
+            found.containers[key] = now, before
+        journal.undo()
+        return found
+
+    def joined(self, other: Effects, joiner: Joiner) -> Effects:
+        """What is written if it is one or the other that runs."""
+        result = Effects()
+        places = [now for now, _ in (*self.entries, *other.entries)]
+        for one, two in zip(self._at(places), other._at(places), strict=True):
+            content = joiner.references(one.array, one.content, two.content)
+            result.entries.append((one._replace(content=content), one.now()))
+        for key in self.containers | other.containers:
+            before = (self.containers.get(key) or other.containers[key])[1]
+            a, b = (e.containers[key][0].content if key in e.containers else before.content for e in (self, other))
+            content = joiner.contents(a, b)
+            result.containers[key] = before._replace(content=content), before
+        return result
+
+    def _at(self, places: list[Entries]) -> list[Entries]:
+        """What some places hold where this is written."""
+        for now, _ in self.entries:
+            now.put()
+        found = [place.now() for place in places]
+        for _, before in reversed(self.entries):
+            before.put()
+        return found
+
+    def write(self) -> None:
+        """Write it, as part of a branch around, if there is one."""
+        for now, _ in self.entries:
+            note_entries(now.array, now.index)
+            now.put()
+        for after, _ in self.containers.values():
+            note(after.container)
+            content = after.content.value if type(after.content) is Kept else after.content
+            after._replace(content=content).put()
+
+
+class Branches:
+    """The branches of one decision, under way: a journal each, one after the other."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.conditions: list[Any] = []
+        self.outcomes: list[tuple[Any, Effects]] = []
+        self._refusal = ACTIVE.refusal
+        self._journal = Journal()
+        self._length = 0
+        self._is_open = False
+        #: What is known where all conditions so far are false.
+        self._false: Facts = {}
+        #: Memory that was shared by joins before, and within the branches that have ended.
+        self._shared: dict[int, Any] = {}
+        self._shared_within: dict[int, Any] = {}
+
+    def open(self, condition: Any) -> None:
+        """Begin with the first branch."""
+        self._length = len(condition.tape)
+        STATE.journals.append(self._journal)
+        self.take(condition)
+        ACTIVE.merging += 1
+        self._is_open = True
+        self._shared = STATE.shared.copy()
+        if len(STATE.journals) > MOST_DEPTH:
+            raise UnmergeableError
+
+    def end_branch(self, values: Any) -> None:
+        """One branch has ended, with these values; everything is put back.
+
+        Raises:
+            UnmergeableError: if it was too long.
+        """
+        length = len(self.conditions[0].tape)
+        if length - self._length > MOST_OPERATIONS:
+            raise UnmergeableError
+        self._length = length
+        self._shared_within |= STATE.shared
+        STATE.shared = self._shared.copy()
+        found = kept(values)
+        self.outcomes.append((found, Effects.of(self._journal)))
+        self._journal.entries, self._journal.containers = [], {}
+        if len(self.outcomes) == len(self.conditions):
+            self._false |= facts_of(self._journal.tape, self.conditions[-1].reference, False)
+        self._journal.facts = self._false
+
+    def take(self, condition: Any) -> None:
+        """Begin with the branch of one more condition, which is true in it."""
+        self.conditions.append(condition)
+        self._journal.tape = condition.tape
+        self._journal.facts = self._false | facts_of(condition.tape, condition.reference, True)
+
+    def close(self) -> None:
+        """End, or give up: everything is as it was before."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._journal.undo()
+        STATE.shared = self._shared
+        assert STATE.journals[-1] is self._journal
+        STATE.journals.pop()
+        ACTIVE.merging -= 1
+        if STATE.journals:
+            STATE.journals[-1].fresh |= self._journal.fresh
+
+    def give_up(self) -> None:
+        """The same, and remember it."""
+        self.close()
+        STATE.failures[self.site] = STATE.failures.get(self.site, 0) + 1
+        ACTIVE.refusal = self._refusal
+
+    def join(self, choose: Callable[[Joiner, Any, Any], Any]) -> Any:
+        """The values of all branches as one, by `choose` of a pair; what they have written is written.
+
+        Raises:
+            UnmergeableError: if they do not fit.
+        """
+        values, effects = self.outcomes[-1]
+        shared: list[TracedArray] = []
+        for condition, (one, written) in reversed(list(zip(self.conditions, self.outcomes, strict=False))):
+            joiner = Joiner(condition)
+            try:
+                values = choose(joiner, one, values)
+                effects = written.joined(effects, joiner)
+            except MismatchedBranchesError:
+                raise UnmergeableError from None
+            shared += joiner.arrays
+        self.close()
+        STATE.shared |= self._shared_within
+        effects.write()
+        for array in shared:
+            memory = memory_of(array.references)
+            STATE.shared[id(memory)] = memory, self.site
+        STATE.merged = True
+        return values
+
+
+class Merge:
+    """An `if` on traced values while it runs: see `accumulus.frontends.source.syntax`.
+
+    Attributes:
+        values: of its variables, as they are to be when it runs the next time or is finished.
+        finished: whether they are final.
+        answer: to a condition that is not asked again.
+    """
+
+    __slots__ = (
+        *("_before", "_branches", "_first", "_guards", "_is_new", "_names", "_site"),
+        *("answer", "finished", "values"),
+    )
+
+    def __init__(self, site: Site, variables: dict[str, Any]) -> None:
+        self._site = site
+        self._names: tuple[str, ...] = site[3:]
+        self._before = {name: variables.get(name, MISSING) for name in self._names}
+        self._branches: Branches | None = None
+        self._first = 0
+        self._is_new = False
+        self._guards = not mergeable(site)
+        self.values = self._before
+        self.finished = False
+        self.answer = False
+        if not self._guards:
+            self._branches = Branches(site)
+
+    def opens(self, place: int) -> bool:
+        """Whether the condition at this place is evaluated, and not what it was."""
+        self.answer = self._guards and place == self._first and bool(self._branches and self._branches.conditions[0])
+        return place > self._first
+
+    def ask(self, condition: Any, place: int) -> bool:
+        """The answer to a traced condition: each is true once, and false from then on."""
+        branches = self._branches
+        if self._guards or branches is None:
+            return bool(condition)
+        if branches.conditions:
+            branches.take(condition)
+        else:
+            self._first = place
+            branches.open(condition)
+        self._is_new = True
+        return True
+
+    def done(self, variables: dict[str, Any]) -> bool:
+        """A branch has ended; whether that was all, and its variables are what they are."""
+        branches = self._branches
+        if self._guards or branches is None:
+            return True
+        branches.end_branch({name: variables.get(name, MISSING) for name in self._names})
+        if self._is_new:
+            self._is_new = False
+            self.values = self._before
+        else:
+            self.values = branches.join(self._joined)
+            self._guards = True
+            self.finished = True
+        return False
+
+    def _joined(self, joiner: Joiner, one: Any, other: Any) -> Any:
+        """Variables of two branches; what does not fit is left without a value."""
+        values = {}
+        for name, first, second in zip(self._names, one.content.values(), _contents(other).values(), strict=True):
+            try:
+                values[name] = joiner.join(first, second)
+            except MismatchedBranchesError:
+                if name == "@result":
+                    raise
+                values[name] = MISSING
+                STATE.suspects.add(self._site)
+        return values
+
+    def caught(self, error: BaseException) -> bool:
+        """Whether this goes on after an exception, with the condition answered as at the given point.
+
+        Raises:
+            UnmergeableError: if this is in a branch itself.
+        """
+        branches = self._branches
+        if self._guards or branches is None:
+            return False
+        self._guards = True
+        if not branches.conditions:  # it was not asked yet
+            return False
+        branches.give_up()
+        if not isinstance(error, Exception | UnmergeableError) or isinstance(error, EndlessRecordingError):
+            return False
+        if ACTIVE.merging:
+            raise UnmergeableError from error
+        self.values = self._before
+        return True
+
+
+def _contents(values: Any) -> Any:
+    return values.content if type(values) is Kept else values
+
+
+def mergeable(site: Site) -> bool:
+    """Whether an `if` at this place may be merged: it has not failed too often."""
+    return ACTIVE.decisions is not None and not STATE.off and STATE.failures.get(site, 0) < MOST_FAILURES
+
+
+def begin(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
+    """The `if` that asks a traced condition: the one that is under way, or a new one."""
+    return Merge(site, variables) if merge is None else merge
+
+
+def either(site: Site, condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """The value of one function where a traced condition holds, else that of the other."""
+    if mergeable(site):
+        branches = Branches(site)
+        try:
+            branches.open(condition)
+            branches.end_branch([one()])
+            branches.end_branch([other()])
+            return branches.join(lambda joiner, a, b: joiner.join(_one(a), _one(b)))
+        except BaseException as error:
+            branches.give_up()
+            if not isinstance(error, Exception | UnmergeableError) or isinstance(error, EndlessRecordingError):
+                raise
+            if ACTIVE.merging:
+                raise UnmergeableError from error
+    return one() if condition else other()
+
+
+def _one(values: Any) -> Any:
+    return values.content[0] if type(values) is Kept and type(values.value) is list else values
+
+
+def recorded(run: Callable[[], Any]) -> Any:
+    """What `run` returns; it is run anew where something that was merged turns out not to be mergeable."""
+    before = vars(STATE).copy()
+    STATE.reset()
+    decisions = ACTIVE.decisions
+    try:
+        for attempt in range(MOST_ATTEMPTS):
+            STATE.off = attempt == MOST_ATTEMPTS - 1
+            try:
+                return run()
+            except MergedWriteError as error:
+                STATE.failures[error.site] = MOST_FAILURES
+            except EndlessRecordingError:
+                raise
+            except Exception:
+                if not STATE.merged:
+                    raise
+                STATE.failures |= dict.fromkeys(STATE.suspects, MOST_FAILURES)
+                STATE.off = not STATE.suspects
+            failures, off = STATE.failures, STATE.off
+            STATE.reset()
+            STATE.failures, STATE.off = failures, off
+            decisions.guards.clear()
+            ACTIVE.refusal = None
+        raise AssertionError("the last attempt merges nothing")
+    finally:
+        vars(STATE).update(before)
+
+
+def outside() -> None:
+    """Something is changed that cannot be put back.
+
+    Raises:
+        UnmergeableError: in a branch.
+    """
+    if ACTIVE.merging:
+        raise UnmergeableError

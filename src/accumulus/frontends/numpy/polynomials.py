@@ -1,0 +1,110 @@
+"""Polynomials by their coefficients, highest first: values, sums, products, derivatives, integrals, fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.operands import concrete, depends
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.tape import Tape
+
+__all__ = ["polyfit", "polyval", "vander"]
+
+
+@implements(np.polyval)
+def polyval(tape: Tape, p: Any, x: Any) -> Any:
+    """A polynomial by Horner's rule, highest coefficient first."""
+    x = as_array(tape, x)
+    result: Any = np.zeros(x.shape)
+    for coefficient in p:
+        result = result * x + coefficient
+    return result
+
+
+@implements(np.vander)
+def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Powers of the entries in columns."""
+    x = as_array(tape, x)
+    columns = [as_array(tape, np.ones(x.shape))]
+    for _ in range((x.size if N is None else N) - 1):
+        columns.append(columns[-1] * x)
+    return np.stack(columns if increasing else columns[::-1], axis=-1)
+
+
+@implements(np.polyadd)
+def polyadd(tape: Tape, a1: Any, a2: Any) -> Any:
+    """The sum."""
+    a, b = (np.atleast_1d(as_array(tape, part)) for part in (a1, a2))
+    missing = max(a.size, b.size)
+    a, b = (np.concatenate([np.zeros(missing - part.size), part]) for part in (a, b))
+    return a + b
+
+
+@implements(np.polysub)
+def polysub(tape: Tape, a1: Any, a2: Any) -> Any:
+    """The difference."""
+    return np.polyadd(a1, -np.atleast_1d(as_array(tape, a2)))
+
+
+@implements(np.polymul)
+def polymul(tape: Tape, a1: Any, a2: Any) -> Any:
+    """The product."""
+    return np.convolve(a1, a2)
+
+
+@implements(np.polyder)
+def polyder(tape: Tape, p: Any, m: int = 1) -> Any:
+    """The derivative, m times over."""
+    p = as_array(tape, p)
+    for _ in range(m):
+        p = p[:-1] * np.arange(p.size - 1.0, 0.0, -1.0)
+    return p
+
+
+@implements(np.polyint)
+def polyint(tape: Tape, p: Any, m: int = 1, k: Any = None) -> Any:
+    """The integral, m times over, with the constants k."""
+    p = as_array(tape, p)
+    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,)) if np.size(k) == 1 else k
+    for constant in constants:
+        p = np.concatenate([p / np.arange(float(p.size), 0.0, -1.0), np.reshape(constant, (1,))])
+    return p
+
+
+@implements(np.poly)
+def poly(tape: Tape, seq_of_zeros: Any) -> Any:
+    """The polynomial with these roots."""
+    roots = np.atleast_1d(as_array(tape, seq_of_zeros))
+    if roots.ndim != 1:
+        raise refuse("np.poly of a matrix takes its eigenvalues, which are not recorded here.")
+    result: Any = np.ones(1)
+    for root in roots:
+        result = np.convolve(result, np.stack([1.0, -root]))
+    return result
+
+
+@implements(np.polyfit)
+def polyfit(
+    tape: Tape,
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool = False,
+) -> Any:
+    """The polynomial that is nearest to `y` at constant places: linear in `y`."""
+    if depends(x) or depends(w) or full or cov:
+        raise refuse(
+            "np.polyfit is recorded for constant places x and weights, without full= and cov=. Of places that depend "
+            "on the function's arguments, write np.linalg.solve(V.T @ V, V.T @ y) with V = np.vander(x, deg + 1)."
+        )
+    places = np.asarray(concrete(x), float)
+    weights = None if w is None else np.asarray(concrete(w))
+    unit = np.eye(places.size)
+    return np.polyfit(places, unit, deg, rcond, w=weights) @ as_array(tape, y)

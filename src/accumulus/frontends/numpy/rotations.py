@@ -1,0 +1,349 @@
+"""`scipy.spatial.transform.Rotation` of traced values: unit quaternions, in SciPy's order (x, y, z, w) and conventions.
+
+Constant rotations are SciPy's own objects, and meet traced ones in products and in `apply`. Where SciPy takes another
+formula for small angles, both are recorded, and the one for small angles has no root of a sum of squares: rotation
+vectors have their derivatives at the rotation by nothing, too.
+
+SciPy before 1.17 has a compiled class, whose methods cannot be replaced; there traced values are refused.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.linalg.implicit import matrices_of
+from accumulus.frontends.numpy.linalg.matrix_functions import orthogonal_factor
+from accumulus.frontends.numpy.operands import Entries, Operand
+from accumulus.tape.tape import Tape
+
+__all__ = ["TracedRotation"]
+
+MODULE: Final = "scipy.spatial.transform"
+#: Squares of angles up to which series are taken, as in SciPy.
+SMALL: Final = 1e-6
+#: The same of tan² of half the angle.
+SMALL_TANGENT: Final = float(np.tan(0.5e-3) ** 2)
+#: The second angle of Euler's is taken for 0 or π if it is as close.
+LOCKED: Final = 1e-7
+
+
+class TracedRotation(Operand):
+    """One rotation or an array of them.
+
+    Args:
+        tape: where they are recorded.
+        quaternions: unit ones, of shape (..., 4).
+    """
+
+    __slots__ = ("quaternions", "tape")
+    boolean = False
+    __class__: Any = property(lambda self: sys.modules[MODULE].Rotation)
+
+    def __init__(self, tape: Tape, quaternions: Any) -> None:
+        self.tape = tape
+        self.quaternions: Any = as_array(tape, quaternions)
+
+    @property
+    def entries(self) -> Entries:
+        """References of the quaternions."""
+        return self.quaternions.references  # type: ignore[no-any-return]
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one rotation."""
+        return bool(self.quaternions.ndim == 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the array of rotations."""
+        return tuple(self.quaternions.shape[:-1])
+
+    def __len__(self) -> int:
+        if self.single:
+            raise TypeError("Single rotation has no len().")
+        return len(self.quaternions)
+
+    def __getitem__(self, index: Any) -> TracedRotation:
+        if self.single:
+            raise TypeError("Single rotation is not subscriptable.")
+        return self._like(self.quaternions[index])
+
+    def __iter__(self) -> Iterator[TracedRotation]:
+        return (self[k] for k in range(len(self)))
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(sys.modules[MODULE].Rotation, name) and not name.startswith("_"):
+            raise refuse(
+                f"Rotation.{name} of values that depend on the function's arguments is not recorded. from_quat, "
+                "from_matrix, from_rotvec, from_euler, from_mrp, the same with as_, apply, products, powers, inv and "
+                "magnitude are."
+            )
+        raise AttributeError(f"TracedRotation has no attribute {name!r}")
+
+    def _like(self, quaternions: Any) -> TracedRotation:
+        return TracedRotation(self.tape, quaternions)
+
+    def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
+        """The quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
+        found = _canonical(self.quaternions) if canonical else self.quaternions.copy()
+        return np.roll(found, 1, axis=-1) if scalar_first else found
+
+    def as_matrix(self) -> Any:
+        """Orthogonal matrices, of shape (..., 3, 3)."""
+        x, y, z, w = _parts(self.quaternions)
+        rows = (
+            (x * x - y * y - z * z + w * w, 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
+            (2.0 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2.0 * (y * z - x * w)),
+            (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), -x * x - y * y + z * z + w * w),
+        )
+        return np.stack([_joined(self.tape, row) for row in rows], axis=-2)
+
+    def as_rotvec(self, degrees: bool = False) -> Any:
+        """Vectors along the axes, as long as the angles."""
+        quaternions = _canonical(self.quaternions)
+        axis, w = quaternions[..., :3], quaternions[..., 3:]
+        squares = np.sum(axis * axis, axis=-1, keepdims=True)
+        small = squares <= SMALL_TANGENT * w * w
+        # a series for the square of the angle, from tan² of its half
+        tangent = squares / np.where(small, w * w, 1.0)
+        square = 4.0 * tangent * (1.0 - tangent * (2.0 / 3.0 - tangent * (23.0 / 45.0)))
+        angle = 2.0 * np.arctan2(np.sqrt(np.where(small, 1.0, squares)), w)
+        scale = np.where(small, 2.0 + square / 12.0 + 7.0 * square * square / 2880.0, angle / np.sin(angle / 2.0))
+        return axis * (scale * (180.0 / np.pi) if degrees else scale)
+
+    def as_mrp(self) -> Any:
+        """Modified Rodrigues parameters: along the axes, as long as the tangent of a quarter of the angle."""
+        w = self.quaternions[..., 3:]
+        sign = np.where(w < 0.0, -1.0, 1.0)
+        return sign * self.quaternions[..., :3] / (1.0 + sign * w)
+
+    def as_euler(self, seq: str, degrees: bool = False, *, suppress_warnings: bool = False) -> Any:
+        """Three angles about the axes; where the second one leaves only a sum of the others, the third one is 0."""
+        places, extrinsic = _axes(seq, 3)
+        i, j, k = places if extrinsic else places[::-1]
+        symmetric = i == k
+        if symmetric:
+            k = 3 - i - j
+        sign = float((i - j) * (j - k) * (k - i) // 2)
+        q = _parts(self.quaternions)
+        a, b, c, d = q[3], q[i], q[j], q[k] * sign
+        if not symmetric:
+            a, b, c, d = a - c, b + d, c + a, d - b
+        half_sum, half_difference = np.arctan2(b, a), np.arctan2(d, c)
+        middle = 2.0 * np.arctan2(np.hypot(c, d), np.hypot(a, b))
+        at_zero, at_pi = abs(middle) <= LOCKED, abs(middle - np.pi) <= LOCKED
+        alone = np.where(at_zero, 2.0 * half_sum, (-2.0 if extrinsic else 2.0) * half_difference)
+        locked = at_zero | at_pi
+        first, third = half_sum - half_difference, half_sum + half_difference
+        if extrinsic:
+            first, third = np.where(locked, alone, first), np.where(locked, 0.0, third)
+        else:
+            first, third = np.where(locked, 0.0, first), np.where(locked, alone, third)
+        if not symmetric:
+            third, middle = third * sign, middle - np.pi / 2.0
+        angles = _joined(self.tape, (first, middle, third) if extrinsic else (third, middle, first))
+        angles = np.where(angles < -np.pi, angles + 2.0 * np.pi, angles)
+        angles = np.where(angles > np.pi, angles - 2.0 * np.pi, angles)
+        return angles * (180.0 / np.pi) if degrees else angles
+
+    def apply(self, vectors: Any, inverse: bool = False) -> Any:
+        """Turned vectors, of shape (..., 3)."""
+        points = as_array(self.tape, vectors)
+        if points.shape[-1:] != (3,):
+            raise ValueError(f"Expected input of shape (..., 3), got {points.shape}.")
+        matrix = self.as_matrix()
+        return ((matrix.mT if inverse else matrix) @ points[..., np.newaxis])[..., 0]
+
+    def __mul__(self, other: Any) -> Any:
+        return _product(self.tape, self, other)
+
+    def __pow__(self, n: Any, modulus: None = None) -> Any:
+        return from_rotvec(self.tape, n * self.as_rotvec())
+
+    def inv(self) -> TracedRotation:
+        """The rotations back."""
+        return self._like(np.concatenate([-self.quaternions[..., :3], self.quaternions[..., 3:]], axis=-1))
+
+    def magnitude(self) -> Any:
+        """The angles."""
+        axis = self.quaternions[..., :3]
+        return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
+
+
+def _parts(quaternions: Any) -> list[Any]:
+    return [quaternions[..., k] for k in range(4)]
+
+
+def _joined(tape: Tape, parts: Sequence[Any]) -> Any:
+    """Arrays side by side on a new last axis."""
+    return np.stack(np.broadcast_arrays(*(as_array(tape, part) for part in parts)), axis=-1)
+
+
+def _normalised(tape: Tape, quaternions: Any) -> TracedRotation:
+    length = np.sqrt(np.sum(quaternions * quaternions, axis=-1, keepdims=True))
+    return TracedRotation(tape, quaternions / length)
+
+
+def _canonical(quaternions: Any) -> Any:
+    """The quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
+    x, y, z, w = (quaternions[..., k : k + 1] for k in range(4))
+    negative: Any = z < 0.0
+    for entry in (y, x, w):
+        negative = (entry < 0.0) | ((entry == 0.0) & negative)
+    return np.where(negative, -quaternions, quaternions)
+
+
+def _is_rotation(value: Any) -> bool:
+    return isinstance(value, sys.modules[MODULE].Rotation)
+
+
+def _quaternions(tape: Tape, rotation: Any) -> Any:
+    """Of a traced rotation, or of a constant one."""
+    return rotation.quaternions if type(rotation) is TracedRotation else as_array(tape, rotation.as_quat())
+
+
+def _axes(seq: str, most: int) -> tuple[list[int], bool]:
+    """The places of the axes of Euler's angles, and whether these stand still (small letters) or turn (capitals)."""
+    extrinsic = re.fullmatch("[xyz]{1,3}", seq) is not None
+    if not extrinsic and re.fullmatch("[XYZ]{1,3}", seq) is None:
+        raise ValueError(f"Expected axes from `seq` to be from ['x', 'y', 'z'] or ['X', 'Y', 'Z'], got {seq}")
+    if most == 3 and len(seq) != 3:
+        raise ValueError(f"Expected 3 axes, got {seq}.")
+    if any(a == b for a, b in pairwise(seq)):
+        raise ValueError(f"Expected consecutive axes to be different, got {seq}")
+    return ["xyz".index(letter) for letter in seq.lower()], extrinsic
+
+
+def _composed(tape: Tape, p: Any, q: Any) -> Any:
+    """Products of quaternions: first q turns, then p."""
+    (px, py, pz, pw), (qx, qy, qz, qw) = _parts(p), _parts(q)
+    parts = (
+        pw * qx + qw * px + py * qz - pz * qy,
+        pw * qy + qw * py + pz * qx - px * qz,
+        pw * qz + qw * pz + px * qy - py * qx,
+        pw * qw - px * qx - py * qy - pz * qz,
+    )
+    return _joined(tape, parts)
+
+
+@borrows(MODULE, "Rotation.__mul__")
+def _product(tape: Tape, self: Any, other: Any) -> Any:
+    """The rotation by `other`, then by `self`."""
+    if not _is_rotation(other):
+        return NotImplemented
+    return _normalised(tape, _composed(tape, _quaternions(tape, self), _quaternions(tape, other)))
+
+
+@borrows(MODULE, "Rotation.apply")
+def _apply(tape: Tape, self: Any, vectors: Any, inverse: bool = False) -> Any:
+    """Traced vectors turned by a constant rotation."""
+    return TracedRotation(tape, _quaternions(tape, self)).apply(vectors, inverse)
+
+
+@borrows(MODULE, "Rotation.__pow__")
+def _power(tape: Tape, self: Any, n: Any, modulus: None = None) -> Any:
+    """A traced power of a constant rotation."""
+    return from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
+
+
+@borrows(MODULE, "Rotation.concatenate")
+def _concatenate(tape: Tape, rotations: Any) -> Any:
+    """Several rotations in one array."""
+    given = [rotations] if _is_rotation(rotations) else rotations
+    return TracedRotation(tape, np.concatenate([np.atleast_2d(_quaternions(tape, each)) for each in given]))
+
+
+@borrows(MODULE, "Rotation.from_quat")
+def from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
+    """Rotations by quaternions of any length but 0."""
+    quaternions = as_array(tape, quat)
+    if quaternions.shape[-1:] != (4,):
+        raise ValueError(f"Expected `quat` to have shape (..., 4), got {quaternions.shape}.")
+    return _normalised(tape, np.roll(quaternions, -1, axis=-1) if scalar_first else quaternions)
+
+
+@borrows(MODULE, "Rotation.from_rotvec")
+def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
+    """Rotations about vectors, by angles as long as these."""
+    vectors = as_array(tape, rotvec)
+    if vectors.shape[-1:] != (3,):
+        raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {vectors.shape}")
+    if degrees:
+        vectors = vectors * (np.pi / 180.0)
+    square = np.sum(vectors * vectors, axis=-1, keepdims=True)
+    small = square <= SMALL
+    angle = np.sqrt(np.where(small, 1.0, square))
+    scale = np.where(small, 0.5 - square / 48.0 + square * square / 3840.0, np.sin(angle / 2.0) / angle)
+    cosine = np.where(small, 1.0 - square / 8.0 + square * square / 384.0, np.cos(angle / 2.0))
+    return TracedRotation(tape, np.concatenate([vectors * scale, cosine], axis=-1))
+
+
+@borrows(MODULE, "Rotation.from_mrp")
+def from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
+    """Rotations by modified Rodrigues parameters."""
+    vectors = as_array(tape, mrp)
+    above = 1.0 + np.sum(vectors * vectors, axis=-1, keepdims=True)
+    return TracedRotation(tape, np.concatenate([2.0 * vectors, 2.0 - above], axis=-1) / above)
+
+
+@borrows(MODULE, "Rotation.from_euler")
+def from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
+    """Rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
+    places, extrinsic = _axes(seq, 1)
+    turns = np.atleast_1d(as_array(tape, angles))
+    if turns.shape[-1] != len(places):
+        raise ValueError(
+            f"Expected last dimension of `angles` to match number of sequence axes specified, got {turns.shape[-1]}."
+        )
+    halves = turns * (np.pi / 360.0 if degrees else 0.5)
+    result = None
+    for k, place in enumerate(places):
+        turn: list[Any] = [np.zeros(turns.shape[:-1])] * 3 + [np.cos(halves[..., k])]
+        turn[place] = np.sin(halves[..., k])
+        quaternion = _joined(tape, turn)
+        if result is None:
+            result = quaternion
+        else:
+            result = _composed(tape, quaternion, result) if extrinsic else _composed(tape, result, quaternion)
+    return TracedRotation(tape, result)
+
+
+@borrows(MODULE, "Rotation.from_matrix")
+def from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
+    """Rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
+
+    The quaternion is found from the greatest of its entries. SciPy raises where the determinant is not positive.
+    """
+    with tape.unsigned_zeros():
+        matrices, stack = matrices_of(tape, matrix, "Rotation.from_matrix")
+        if matrices.shape[1:] != (3, 3):
+            raise ValueError(f"Expected `matrix` to have shape (..., 3, 3), got {np.shape(matrix)}")
+        m = matrices if assume_valid else orthogonal_factor(tape, matrices)
+        diagonal = [m[:, k, k] for k in range(3)]
+        trace = diagonal[0] + diagonal[1] + diagonal[2]
+        sizes = [*diagonal, trace]
+        candidates = []
+        for i in range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            parts = [None, None, None, m[:, k, j] - m[:, j, k]]
+            parts[i] = 1.0 - trace + 2.0 * diagonal[i]
+            parts[j], parts[k] = m[:, j, i] + m[:, i, j], m[:, k, i] + m[:, i, k]
+            candidates.append(_joined(tape, parts))
+        candidates.append(
+            _joined(tape, [m[:, 2, 1] - m[:, 1, 2], m[:, 0, 2] - m[:, 2, 0], m[:, 1, 0] - m[:, 0, 1], 1.0 + trace])
+        )
+        found, greatest = candidates[3], sizes[3]
+        for i in (2, 1, 0):  # the first of equal ones counts
+            chosen = sizes[i] >= greatest
+            found = np.where(chosen[:, np.newaxis], candidates[i], found)
+            greatest = np.maximum(sizes[i], greatest)
+        return _normalised(tape, found.reshape(*stack, 4))

@@ -1,0 +1,133 @@
+"""Functions of `scipy.special` that are not universal functions: those that take an axis, or an order.
+
+Universal functions are rows of `accumulus.frontends.numpy.elementwise`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array, make
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.tape import Tape
+
+__all__ = ["i0", "log_softmax", "logsumexp", "polygamma", "softmax", "spherical_jn", "zeta"]
+
+
+@borrows("scipy.special", "logsumexp")
+def logsumexp(
+    tape: Tape, a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """log Σ b exp(a), from the largest term on."""
+    if return_sign:
+        raise refuse("logsumexp(…, return_sign=True) is not recorded: the sign of the sum depends on values.")
+    a = as_array(tape, a)
+    if b is not None:
+        a, b = np.broadcast_arrays(a, b)
+    largest = np.max(a, axis=axis, keepdims=True)
+    # the largest term may be anything finite, and is a constant to derivatives
+    shift = _fixed(tape, np.where(np.isfinite(largest), largest, 0.0))
+    terms = np.exp(a - shift)
+    if b is not None:
+        terms = np.where(b == 0, 0.0, b * terms)
+    total = np.log(np.sum(terms, axis=axis, keepdims=keepdims))
+    return total + (shift if keepdims else np.reshape(shift, np.shape(total)))
+
+
+@borrows("scipy.special", "softmax")
+def softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
+    """exp(x) / Σ exp(x), from the largest term on."""
+    x = as_array(tape, x)
+    terms = np.exp(x - _fixed(tape, np.max(x, axis=axis, keepdims=True)))
+    return terms / np.sum(terms, axis=axis, keepdims=True)
+
+
+@borrows("scipy.special", "log_softmax")
+def log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
+    """log(exp(x) / Σ exp(x)), from the largest term on."""
+    x = as_array(tape, x)
+    largest = np.max(x, axis=axis, keepdims=True)
+    shifted = x - _fixed(tape, np.where(np.isfinite(largest), largest, 0.0))
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+@borrows("scipy.special", "zeta")
+def zeta(tape: Tape, x: Any, q: Any = None) -> Any:
+    """Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
+    if depends(x):
+        raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
+    return _zeta(tape, np.asarray(concrete(x), float), 1.0 if q is None else q)
+
+
+@borrows("scipy.special", "polygamma")
+def polygamma(tape: Tape, n: Any, x: Any) -> Any:
+    """The derivatives of digamma, by ζ(n + 1, x): of constant orders, for x > 0."""
+    if depends(n):
+        raise refuse("scipy.special.polygamma: the order has to be a constant.")
+    orders = np.asarray(concrete(n), float)
+    if np.any((orders < 0) | (orders != np.round(orders))):
+        raise ValueError(f"polygamma: orders are whole numbers from 0 on, {n!r} was given")
+    factor = np.where(orders % 2, 1.0, -1.0) * np.vectorize(math.gamma)(orders + 1.0)
+    higher = factor * _zeta(tape, np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
+    if (orders > 0).all():
+        return higher
+    lowest = make(tape, map_references(tape, _applied("digamma"), [entries_of(tape, x)[0]]))
+    return np.where(orders > 0, higher, lowest)
+
+
+@borrows("scipy.special", "spherical_jn")
+def spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
+    """Spherical Bessel functions of orders 0, 1 and 2, by their series near 0."""
+    if depends(n) or concrete(n) not in (0, 1, 2) or derivative:
+        raise refuse(
+            "scipy.special.spherical_jn is recorded for the constant orders 0, 1 and 2, without derivative=True."
+        )
+    order, z = int(concrete(n)), as_array(tape, z)
+    near = abs(z) < 1.0
+    small, large = np.where(near, z, 0.0), np.where(near, 1.0, z)
+    square = small * small
+    series: Any = 1.0
+    for k in range(9, 0, -1):
+        series = 1.0 - square / (2.0 * k * (2 * k + 2 * order + 1)) * series
+    series = series * small**order / (1.0, 3.0, 15.0)[order]
+    sine, cosine, inverse = np.sin(large), np.cos(large), 1.0 / large
+    closed = (
+        sine * inverse
+        if order == 0
+        else (sine * inverse - cosine) * inverse
+        if order == 1
+        else ((3.0 * inverse * inverse - 1.0) * sine - 3.0 * inverse * cosine) * inverse
+    )
+    return np.where(near, series, closed)
+
+
+@implements(np.i0)
+def i0(tape: Tape, x: Any) -> Any:
+    """The modified Bessel function I₀."""
+    return make(tape, map_references(tape, _applied("i0"), [entries_of(tape, x)[0]]))
+
+
+def _zeta(tape: Tape, s: Any, q: Any) -> Any:
+    operands = [entries_of(tape, s)[0], entries_of(tape, q)[0]]
+    return make(tape, map_references(tape, _applied("zeta"), operands))
+
+
+def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
+    return lambda tape: functools.partial(tape.apply, name)
+
+
+def _fixed(tape: Tape, value: Any) -> Any:
+    """The same values, which are constants to derivatives."""
+
+    def attach(tape: Tape) -> Any:
+        return lambda reference: tape.apply("attach", reference, tape.constant(0.0))
+
+    return make(tape, map_references(tape, attach, [entries_of(tape, value)[0]]))

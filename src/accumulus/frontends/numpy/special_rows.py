@@ -1,0 +1,195 @@
+"""Rows of `scipy.special`'s universal functions that are formulas of those in the table of operations.
+
+Formulas avoid what cancels or overflows where the function does not. What they are off by is in docs/numerics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, operation
+from accumulus.tape.operations import INFINITY
+
+__all__: list[str] = []
+
+Interval = tuple[float, float]
+REAL: Final[Interval] = (-INFINITY, INFINITY)
+_POSITIVE: Final[Interval] = (0.0, INFINITY)
+_UNIT: Final[Interval] = (0.0, 1.0)
+_ORDINARY: Final[Interval] = (0.1, 20.0)
+#: Of modified Bessel functions; the second derivative needs two more.
+_LARGEST_ORDER: Final = 20
+
+_abs, _exp, _expm1, _log, _log1p, _sin, _select, _and, _or = map(
+    operation, ["abs", "exp", "expm1", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
+)
+_gamma, _gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(
+    operation, ["gamma", "gammaln", "erfcinv", "k0", "k1", "k0e", "k1e"]
+)
+
+
+def _is_nan(x: Any) -> Any:
+    return x != x  # noqa: PLR0124
+
+
+def _beta(a: Any, b: Any) -> Any:
+    """Γ(a) Γ(b) / Γ(a + b) as long as that does not overflow, then by logarithms."""
+    near = a + b < 170.0
+    safe_a, safe_b = _select(near, a, 1.0), _select(near, b, 1.0)
+    quotient = _gamma(safe_a) / _gamma(safe_a + safe_b) * _gamma(safe_b)
+    return _select(near, quotient, _exp(_select(near, 0.0, _betaln(a, b))))
+
+
+def _betaln(a: Any, b: Any) -> Any:
+    return _gammaln(a) + _gammaln(b) - _gammaln(a + b)
+
+
+def _order(n: Any, name: str) -> int:
+    """The order of a Bessel function: a constant whole number."""
+    known = n.tape.value_of(n.reference) if n.reference < 0 else None
+    if known is None or known != round(known) or abs(known) > 1000:
+        given = "depends on the function's arguments" if known is None else f"is {known}"
+        raise refuse(
+            f"The order of scipy.special.{name} {given}. Recorded are whole constant orders: the derivative by the "
+            "order is not known, nor are functions of other orders."
+        )
+    return int(known)
+
+
+def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
+    """Jₙ or Yₙ; those of negative order are those of the positive one, with a sign."""
+    order = _order(n, f"{name}v")
+    whole = operation(f"{name}{abs(order)}") if abs(order) < 2 else partial(operation(f"{name}n"), float(abs(order)))
+    value = whole(x)
+    return -value if order < 0 and order % 2 else value
+
+
+def _third_kind(n: Any, x: Any, name: str, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Any:
+    """Kₙ, by its recurrence, of which all terms are positive."""
+    order = abs(_order(n, name))
+    before, now = first(x), second(x)
+    for k in range(1, order):
+        before, now = now, before + (2.0 * k) / x * now
+    return before if order == 0 else now
+
+
+def _modified(n: Any, x: Any, name: str) -> Any:
+    """Iₙ, the same for -n."""
+    order = abs(_order(n, name))
+    if order > _LARGEST_ORDER:
+        raise refuse(f"scipy.special.{name} is recorded for orders up to {_LARGEST_ORDER}, {order} was given.")
+    return operation(name.replace("v", str(order)))(x) if order < 2 else operation(name)(float(order), x)
+
+
+def _exprel(x: Any) -> Any:
+    """(exp x - 1) / x, by its series near 0, where the derivative of the quotient cancels."""
+    near = _abs(x) < 0.5
+    series: Any = 1.0
+    for k in range(16, 1, -1):
+        series = 1.0 + series * _select(near, x, 0.0) / float(k)
+    safe = _select(near, 1.0, x)
+    return _select(near, series, _select(x == math.inf, x, _expm1(safe) / safe))
+
+
+def _boxcox(x: Any, power: Any, log: Callable[[Any], Any]) -> Any:
+    logarithm = log(x)
+    return logarithm * _exprel(power * logarithm)
+
+
+def _inv_boxcox(y: Any, power: Any) -> Any:
+    """(λ y + 1)^(1/λ), in the limit exp y."""
+    zero = _abs(power * y) < 1e-154
+    return _exp(_select(zero, y, _log1p(power * y) / _select(zero, 1.0, power)))
+
+
+def _rel_entr(x: Any, y: Any) -> Any:
+    """x log(x / y) for positive x and y, 0 for x = 0, infinite beyond."""
+    inside = _and(0 < x, 0 < y)
+    safe_x, safe_y = _select(inside, x, 1.0), _select(inside, y, 1.0)
+    ratio = safe_x / safe_y
+    near = _and(1e-300 < ratio, ratio < 1e300)
+    value = x * _select(near, _log(_select(near, ratio, 1.0)), _log(safe_x) - _log(safe_y))
+    missing = _or(_is_nan(x), _is_nan(y))
+    return _select(
+        _or(inside, missing), value + _select(missing, x + y, 0.0), _select(_and(x == 0, y >= 0), 0.0, math.inf)
+    )
+
+
+def _kl_div(x: Any, y: Any) -> Any:
+    difference = _select(_and(0 < x, 0 < y), y - x, _select(x == 0, y, 0.0))
+    return _rel_entr(x, y) + difference
+
+
+def _huber(delta: Any, r: Any) -> Any:
+    size = _abs(r)
+    value = _select(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
+    return _select(delta < 0, math.inf, value)
+
+
+def _pseudo_huber(delta: Any, r: Any) -> Any:
+    """δ² (√(1 + (r/δ)²) - 1), without its cancellation."""
+    nothing = _or(delta == 0, r == 0)
+    ratio = r / _select(delta == 0, 1.0, delta)
+    square = ratio * ratio
+    value = delta * delta * square / (1.0 + (1.0 + square) ** 0.5)
+    return _select(delta < 0, math.inf, _select(nothing, 0.0 * value, value))
+
+
+def _polynomial(name: str, n: Any, x: Any) -> Any:
+    """An orthogonal polynomial by its recurrence."""
+    order = _order(n, name)
+    first, step = _POLYNOMIALS[name]
+    before: Any = 1.0 + 0.0 * x
+    now = first(x)
+    for k in range(1, order):
+        before, now = now, step(k, x, now, before)
+    return before if order <= 0 else now
+
+
+#: Name, P₁ and Pₖ₊₁ from Pₖ and Pₖ₋₁.
+_POLYNOMIALS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[int, Any, Any, Any], Any]]]] = {
+    "eval_legendre": (lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1.0)),
+    "eval_chebyt": (lambda x: x, lambda k, x, p, q: 2.0 * x * p - q),
+    "eval_chebyu": (lambda x: 2.0 * x, lambda k, x, p, q: 2.0 * x * p - q),
+    "eval_hermite": (lambda x: 2.0 * x, lambda k, x, p, q: 2.0 * x * p - 2.0 * k * q),
+    "eval_hermitenorm": (lambda x: x, lambda k, x, p, q: x * p - float(k) * q),
+    "eval_laguerre": (lambda x: 1.0 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1.0)),
+}
+
+#: Formulas and the domains of their arguments.
+_COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
+    "loggamma": (lambda x: _select(x < 0, math.nan, _gammaln(x)), (_POSITIVE,)),
+    "ndtri": (lambda x: -math.sqrt(2.0) * _erfcinv(2.0 * x), (_UNIT,)),
+    "beta": (_beta, (_ORDINARY, _ORDINARY)),
+    "betaln": (_betaln, (_ORDINARY, _ORDINARY)),
+    "binom": (lambda n, k: 1.0 / ((n + 1.0) * _beta(n - k + 1.0, k + 1.0)), ((10.0, 20.0), (1.0, 9.0))),
+    "exprel": (_exprel, (REAL,)),
+    "cosm1": (lambda x: -2.0 * _sin(0.5 * x) * _sin(0.5 * x), (REAL,)),
+    "boxcox": (lambda x, power: _boxcox(x, power, _log), (_ORDINARY, _UNIT)),
+    "boxcox1p": (lambda x, power: _boxcox(x, power, _log1p), (_ORDINARY, _UNIT)),
+    "inv_boxcox": (_inv_boxcox, (_UNIT, _UNIT)),
+    "rel_entr": (_rel_entr, (_ORDINARY, _ORDINARY)),
+    "kl_div": (_kl_div, (_ORDINARY, _ORDINARY)),
+    "huber": (_huber, (_POSITIVE, REAL)),
+    "pseudo_huber": (_pseudo_huber, (_POSITIVE, REAL)),
+}
+
+#: The same, of a constant order, their first argument.
+_COMPOSED_OF_ORDER: Final[dict[str, Callable[..., Any]]] = {
+    "jv": partial(_first_or_second_kind, "j"),
+    "yv": partial(_first_or_second_kind, "y"),
+    "yn": partial(_first_or_second_kind, "y"),
+    "kv": lambda n, x: _third_kind(n, x, "kv", _k0, _k1),
+    "kn": lambda n, x: _third_kind(n, x, "kn", _k0, _k1),
+    "kve": lambda n, x: _third_kind(n, x, "kve", _k0e, _k1e),
+    "iv": lambda n, x: _modified(n, x, "iv"),
+    "ive": lambda n, x: _modified(n, x, "ive"),
+    **{name: partial(_polynomial, name) for name in _POLYNOMIALS},
+}
+
+SPECIAL.update({name: composed(name, *row) for name, row in _COMPOSED.items()})
+OF_ORDER.update({name: composed(name, row, (_POSITIVE, REAL)) for name, row in _COMPOSED_OF_ORDER.items()})

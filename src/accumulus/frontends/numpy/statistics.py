@@ -1,0 +1,195 @@
+"""Covariances, and what needs an order: medians, quantiles and percentiles.
+
+Up to `MOST_EXCHANGED` entries are sorted by comparing and exchanging, by selects, so that the program holds for every
+order. More are taken in the order that they have at the given point, which is kept as a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.decisions import order
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.exchanging import exchanged
+from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.tape import Tape
+
+__all__ = ["in_order", "quantile"]
+
+#: Entries of one line, at most, that are sorted by comparing and exchanging; eight take 19 of these, sixteen 63.
+MOST_EXCHANGED: Final = 16
+
+
+def in_order(tape: Tape, lines: Any) -> Any:
+    """The entries along the last axis, the smallest first; all are NaN where one is, as in medians."""
+    count = lines.shape[-1]
+    if count > MOST_EXCHANGED:
+        ordered: Any = _as_at_the_point(tape, references_of(tape, lines))
+        return np.where(np.isnan(ordered[..., -1:]), np.nan, ordered)
+    columns = exchanged([lines[..., k] for k in range(count)], lambda one, other: other < one)
+    unknown = np.any(np.isnan(lines), axis=-1)
+    return np.stack([np.where(unknown, np.nan, column) for column in columns], axis=-1)
+
+
+def _as_at_the_point(tape: Tape, references: References) -> TracedArray:
+    if isinstance(tape, BlockTape) and references.ndim > 1:
+        raise tape.abandon()
+    result = np.empty_like(references)
+    for k in np.ndindex(references.shape[:-1]):
+        result[k] = references[k][order(tape, references[k])]
+    return TracedArray(tape, result)
+
+
+# Quantiles -----------------------------------------------------------------------------------------------------------
+
+#: Where among n sorted entries, counted from 0, the share q is, by the name of the method (Hyndman and Fan, 1996).
+_PLACES: Final[dict[str, Callable[[float, int], float]]] = {
+    "linear": lambda q, n: q * (n - 1),
+    "lower": lambda q, n: np.floor(q * (n - 1)),
+    "higher": lambda q, n: np.ceil(q * (n - 1)),
+    "nearest": lambda q, n: np.rint(q * (n - 1)),
+    "midpoint": lambda q, n: 0.5 * (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))),
+    "interpolated_inverted_cdf": lambda q, n: n * q - 1.0,
+    "hazen": lambda q, n: n * q - 0.5,
+    "weibull": lambda q, n: (n + 1) * q - 1.0,
+    "median_unbiased": lambda q, n: n * q + (q + 1.0) / 3.0 - 1.0,
+    "normal_unbiased": lambda q, n: n * q + 0.25 * q + 0.375 - 1.0,
+}
+
+
+def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
+    """`a` with all axes that are meant as the last one, and which these are."""
+    a = as_array(tape, a)
+    axes = list(range(a.ndim)) if axis is None else [k % a.ndim for k in np.atleast_1d(axis).tolist()]
+    kept = [k for k in range(a.ndim) if k not in axes]
+    return a.transpose([*kept, *axes]).reshape((*(a.shape[k] for k in kept), -1)), axes
+
+
+def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+    if depends(q):
+        raise refuse("Quantiles are recorded for constant shares q.")
+    if method not in _PLACES:
+        raise refuse(f"The method {method!r} of quantiles is not recorded; recorded are {', '.join(_PLACES)}.")
+    shares = np.asarray(concrete(q), float)
+    if not ((shares >= 0.0) & (shares <= 1.0)).all():
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    lines, axes = _lines(tape, a, axis)
+    count = lines.shape[-1]
+    if not count:
+        raise IndexError("the quantiles of no entries")
+    ordered = in_order(tape, lines)
+    results = []
+    for share in shares.ravel().tolist():
+        place = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
+        below = int(place)
+        rest = place - below
+        value = ordered[..., below]
+        results.append(value + (ordered[..., below + 1] - value) * rest if rest else value)
+    shape = np.shape(results[0])
+    if keepdims:
+        shape = tuple(1 if k in axes else n for k, n in enumerate(np.shape(a)))
+    stacked = np.reshape(np.stack(results), (*shares.shape, *shape))
+    return stacked if stacked.ndim else stacked[()]
+
+
+@implements(np.quantile)
+def quantile(
+    tape: Tape,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """The value below which a share of the entries is."""
+    return _at_shares(tape, a, q, axis, method, keepdims)
+
+
+@implements(np.percentile)
+def percentile(
+    tape: Tape,
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Any:
+    """The value below which so many per cent of the entries are."""
+    return _at_shares(tape, a, np.true_divide(q, 100.0), axis, method, keepdims)
+
+
+@implements(np.median)
+def median(
+    tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """The entry in the middle, or the mean of both."""
+    return _at_shares(tape, a, 0.5, axis, "linear", keepdims)
+
+
+# Covariances ---------------------------------------------------------------------------------------------------------
+
+
+@implements(np.cov)
+def cov(
+    tape: Tape,
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """Covariances of the rows, or columns."""
+    rows = _rows(tape, m, rowvar, True)
+    if y is not None:
+        rows = np.concatenate([rows, _rows(tape, y, rowvar, False)])
+    count = rows.shape[1]
+    correction = ddof if ddof is not None else 0 if bias else 1
+    weights = 1.0 if fweights is None else as_array(tape, fweights)
+    if aweights is not None:
+        weights = weights * as_array(tape, aweights)
+    if np.ndim(weights) == 0:
+        centred = rows - np.mean(rows, axis=1, keepdims=True)
+        result = centred @ np.conjugate(centred.T) / (count - correction)
+    else:
+        total = np.sum(weights)
+        if aweights is None or not correction:
+            divisor = total - correction
+        else:
+            divisor = total - correction * np.sum(weights * aweights) / total
+        centred = rows - np.sum(rows * weights, axis=1, keepdims=True) / total
+        result = centred @ np.conjugate((centred * weights).T) / divisor
+    return np.squeeze(result) if result.size == 1 else result
+
+
+def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
+    """One row for each variable."""
+    values = as_array(tape, values)
+    if values.ndim > 2:
+        raise ValueError("m has more than 2 dimensions")
+    if values.ndim < 2:
+        return np.reshape(values, (1, -1))
+    return values if rowvar or (first and values.shape[0] == 1) else values.T
+
+
+@implements(np.corrcoef)
+def corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """Correlations of the rows, or columns."""
+    covariances = cov(tape, x, y, rowvar)
+    if not np.ndim(covariances):
+        return covariances / covariances
+    deviations = np.sqrt(np.real(np.diagonal(covariances)))
+    return np.clip(covariances / deviations[:, None] / deviations[None, :], -1.0, 1.0)

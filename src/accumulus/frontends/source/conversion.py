@@ -1,0 +1,226 @@
+"""Functions compiled anew from their transformed source, in the place of the originals.
+
+The source is found by file and line, and counts only if it compiles to the very bytecode of the function: a file that
+has changed since, or code that something else has rewritten, is left alone, as is what has no source. The new function
+has the old one's file, lines, global variables, closure, defaults and name.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import linecache
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import CellType, CodeType, FunctionType
+from typing import Any, Final
+
+from accumulus.frontends.source.blocks import in_scope
+from accumulus.frontends.source.expressions import HARMLESS, RUNTIME
+from accumulus.frontends.source.nodes import MARK, copied, placed
+from accumulus.frontends.source.syntax import Transformer, is_refused
+
+__all__ = ["converted", "is_converted"]
+
+#: Transformed code by the original, its file, and whether no builtin is shadowed; None for what is left as it is.
+_CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
+#: Codes that are kept, at most; and the lines of one file.
+MOST_KEPT: Final = 4096
+MOST_LINES: Final = 50_000
+#: What a function is called where it is compiled anew: under its own name it would be a variable there.
+_NAME: Final = "@function"
+_FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code objects
+
+
+def is_converted(function: FunctionType) -> bool:
+    """Whether a function is transformed, or comes from within one that is."""
+    return any(name in RUNTIME for name in function.__code__.co_freevars)
+
+
+def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
+    """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
+
+    Args:
+        runtime: what each name of `accumulus.frontends.source.expressions.RUNTIME` stands for.
+    """
+    code = _transformed(function)
+    if code is None:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(
+        CellType(runtime[name]) if name in RUNTIME else cells[name]  # the user's cells are shared
+        for name in code.co_freevars
+    )
+    new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__qualname__, new.__doc__, new.__module__ = function.__qualname__, function.__doc__, function.__module__
+    new.__annotations__ = function.__annotations__
+    vars(new).update(vars(function))
+    return new
+
+
+def _transformed(function: FunctionType) -> CodeType | None:
+    code = function.__code__
+    # codes of two files may be equal, and names mean something else there
+    key = code, code.co_filename, HARMLESS.isdisjoint(function.__globals__)
+    if key in _CODES:
+        return _CODES[key]
+    if len(_CODES) >= MOST_KEPT:
+        _CODES.clear()
+    try:
+        found = _transform(function)
+    except (SyntaxError, RecursionError, OSError, TypeError, ValueError, IndexError, AttributeError):
+        found = None  # what this module does not understand runs as it is
+    if found is not None and not set(found.co_freevars) <= RUNTIME.keys() | set(code.co_freevars):
+        found = None
+    _CODES[key] = found
+    return found
+
+
+def _transform(function: FunctionType) -> CodeType | None:
+    code = function.__code__
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return None
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines or len(lines) > MOST_LINES:
+        return None
+    functions, imported = _tree("".join(lines))
+    for node, around in _candidates(functions, code):
+        if is_refused(node):
+            continue
+        plain = _compiled(node, around, code, imported, ())
+        if plain is None or not _is_same(plain, code):
+            continue
+        names = set(code.co_varnames) | set(code.co_cellvars) | set(code.co_freevars)
+
+        def builtin(name: str, names: set[str] = names) -> bool:
+            return hasattr(builtins, name) and name not in names and name not in function.__globals__
+
+        new = Transformer(builtin, code.co_filename).function(copied(node))
+        found = _compiled(new, around, code, imported, tuple(RUNTIME))
+        return None if found is None else _named(found, code.co_name, code.co_qualname)
+    return None
+
+
+@lru_cache(maxsize=64)
+def _tree(source: str) -> tuple[list[tuple[ast.FunctionDef | ast.Lambda, str]], ast.stmt]:
+    """All functions of a file, each with the class that it is directly in; and an import of what the file imports.
+
+    Python compiles the attributes of what is imported in another way.
+    """
+    found: list[tuple[ast.FunctionDef | ast.Lambda, str]] = []
+    module = ast.parse(source)
+    names = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in in_scope([module])
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    waiting: list[tuple[ast.AST, str]] = [(module, "")]
+    while waiting:
+        node, owner = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            found.append((node, owner))
+        if isinstance(node, ast.ClassDef):
+            owner = node.name
+        waiting.extend((child, owner) for child in ast.iter_child_nodes(node))
+    return found, ast.Import([ast.alias(name) for name in sorted(names - {"*"})]) if names - {"*"} else ast.Pass()
+
+
+def _candidates(
+    functions: list[tuple[ast.FunctionDef | ast.Lambda, str]], code: CodeType
+) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, str]]:
+    for node, owner in functions:
+        if isinstance(node, ast.Lambda):
+            if code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
+                yield node, owner
+        elif code.co_name == node.name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == code.co_firstlineno:
+                yield node, owner
+
+
+def _compiled(
+    node: ast.FunctionDef | ast.Lambda, owner: str, code: CodeType, imported: ast.stmt, injected: tuple[str, ...]
+) -> CodeType | None:
+    """The code of a function whose free variables are those of the original, and the injected ones."""
+    given = node.args
+
+    def nothing(_: object) -> ast.expr:
+        return ast.copy_location(ast.Constant(None), node)
+
+    def bare(argument: ast.arg | None) -> Any:
+        return argument and ast.copy_location(ast.arg(argument.arg), argument)
+
+    arguments = ast.arguments(
+        [bare(a) for a in given.posonlyargs],
+        [bare(a) for a in given.args],
+        bare(given.vararg),
+        [bare(a) for a in given.kwonlyargs],
+        [default and nothing(default) for default in given.kw_defaults],
+        bare(given.kwarg),
+        list(map(nothing, given.defaults)),
+    )
+    inner: ast.stmt
+    if isinstance(node, ast.Lambda):
+        inner = ast.Expr(ast.copy_location(ast.Lambda(arguments, node.body), node))
+    else:  # decorators are not run, but the code begins at the line of the first
+        decorators = [ast.copy_location(nothing(d), d) for d in node.decorator_list]
+        inner = ast.FunctionDef(_NAME, arguments, node.body, decorators)
+    body: list[ast.stmt] = [ast.copy_location(inner, node)]
+    if owner:  # names that begin with two underscores are mangled by it
+        body = [ast.ClassDef(owner, [], [], body, [])]
+    free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
+    factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
+    module = ast.Module([placed(copied(imported), node), placed(factory, node)], [])
+    made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+    name = code.co_name if isinstance(node, ast.Lambda) else _NAME
+    for found in _codes(made):
+        if found.co_name == name and found.co_firstlineno == code.co_firstlineno:
+            return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    return None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code objects in another, outermost first."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _is_same(one: CodeType, other: CodeType) -> bool:
+    """Whether two codes do the same at the same places."""
+    if (one.co_code, one.co_names, one.co_varnames) != (other.co_code, other.co_names, other.co_varnames):
+        return False
+    if one.co_freevars != other.co_freevars or len(one.co_consts) != len(other.co_consts):
+        return False
+    if list(one.co_positions()) != list(other.co_positions()):
+        return False
+    for a, b in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(a, CodeType) and isinstance(b, CodeType):
+            if not _is_same(a, b):
+                return False
+        elif type(a) is not type(b) or repr(a) != repr(b):
+            return False
+    return True
+
+
+def _qualified(name: str, around: str) -> str:
+    """The qualified name of a function within one that is called `around`."""
+    _, _, within = name.rpartition(_NAME)
+    return around + within if within != name else name
+
+
+def _named(code: CodeType, name: str, qualified: str) -> CodeType:
+    """Code in which the functions of the transformation have the name of the function around them."""
+    constants = tuple(
+        constant
+        if not isinstance(constant, CodeType)
+        else _named(constant, name, qualified)
+        if MARK in constant.co_varnames
+        else _named(constant, constant.co_name, _qualified(constant.co_qualname, qualified))
+        for constant in code.co_consts
+    )
+    return code.replace(co_consts=constants, co_name=name, co_qualname=qualified)

@@ -1,0 +1,140 @@
+"""Nodes of the syntax tree that the transformation makes, and what it asks of the user's."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+__all__ = [
+    "MARK",
+    "assigned_in",
+    "call_of",
+    "chain_of",
+    "constant",
+    "copied",
+    "is_bool",
+    "is_bound_to_scope",
+    "is_none",
+    "is_truth",
+    "placed",
+    "postponed",
+    "run_over",
+    "variable",
+]
+
+#: The argument by which lambdas of the transformation are told from the user's.
+MARK: Final = "@"
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def copied(value: Any) -> Any:
+    """A syntax tree, or a list of them, that can be changed."""
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    if not isinstance(value, ast.AST) or not value._fields:  # nodes without fields are shared by Python, too
+        return value
+    new = value.__class__()
+    vars(new).update({name: copied(item) for name, item in vars(value).items()})
+    return new
+
+
+def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[ast.stmt]]:
+    """Conditions and branches of an ``if``, its ``elif``, and its ``else``."""
+    tests, bodies = [node.test], [node.body]
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        tests.append(node.test)
+        bodies.append(node.body)
+    return tests, bodies, node.orelse
+
+
+def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
+    """Names of variables of the function that are set or deleted."""
+    found: set[str] = set()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                found.add(node.name)
+                continue
+            case ast.Lambda():
+                continue
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                found |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+                continue
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                found.add(node.id)
+            case ast.alias():
+                found.add((node.asname or node.name).partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                found.add(name)
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def is_bound_to_scope(node: ast.AST) -> bool:
+    """Whether an expression cannot be put into a function: it sets variables, or waits."""
+    return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(node))
+
+
+def is_truth(node: ast.expr) -> bool:
+    """Whether an expression is True or False."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def variable(name: str) -> ast.Name:
+    """The value of a variable."""
+    return ast.Name(name, ast.Load())
+
+
+def is_none(name: str) -> ast.expr:
+    """``name is None``."""
+    return ast.Compare(variable(name), [ast.Is()], [ast.Constant(None)])
+
+
+def is_bool(value: ast.expr) -> ast.expr:
+    """``value.__class__ is bool``."""
+    return ast.Compare(ast.Attribute(value, "__class__", ast.Load()), [ast.Is()], [variable("@bool")])
+
+
+def call_of(name: str, *arguments: ast.expr) -> ast.Call:
+    """``name(*arguments)``."""
+    return ast.Call(variable(name), list(arguments), [])
+
+
+def postponed(value: ast.expr) -> ast.expr:
+    """A function of no arguments that evaluates an expression."""
+    arguments = ast.arguments([], [], None, [], [], ast.arg(MARK), [])
+    return placed(ast.Lambda(arguments, value), value)
+
+
+def placed(new: Node, old: ast.AST) -> Node:
+    """`new` at the place of `old`, as far as it has no place of its own."""
+    waiting: list[ast.AST] = [new]
+    while waiting:
+        node = waiting.pop()
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            ast.copy_location(node, old)
+        elif node is not new and hasattr(node, "lineno"):
+            continue
+        waiting.extend(ast.iter_child_nodes(node))
+    return new
+
+
+def run_over(iterable: ast.expr) -> ast.expr:
+    """What a loop runs over, announced if it may be an iterator that was made before."""
+    if isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
+        return placed(call_of("@over", iterable), iterable)
+    return iterable
+
+
+def constant(value: tuple[str | int, ...]) -> ast.expr:
+    """A constant tuple."""
+    node = ast.Constant(None)
+    node.value = value  # type: ignore[assignment]  # which the compiler takes
+    return node

@@ -1,0 +1,311 @@
+"""The syntax tree of a function with its decisions on values as calls.
+
+An ``if`` runs once if its condition is a plain truth. Otherwise whoever records may run it several times, once for each
+branch, and join what the branches have assigned::
+
+    if x > 0:               @1 = None
+        y = x               while True:
+    else:                       try:
+        y = -x                      if <truth of x > 0, or as @1 answers>:
+                                        y = x
+                                    else:
+                                        y = -x
+                                    if @1 is None or @1.done(locals()):
+                                        break
+                                except BaseException as error:
+                                    if @1 is None or not @1.caught(error):
+                                        raise
+                                y = @1.values['y']
+                                if @1.finished:
+                                    break
+
+so that the function keeps its one frame, its lines and its local variables. Conditional expressions, ``and``, ``or``,
+``not`` and chained comparisons become calls, with what may not be evaluated in lambdas; calls ask first what is to be
+called, ``@call(f)(x)``; what is written into is announced, ``@written(a)[i] = v``, and so is what stands in a ``try``.
+Names begin with ``@``, which no name of the user's does.
+
+Left as they are, and then decided by a plain truth: an ``if`` with an exit from a loop around it or from within a
+loop, with a branch that ends by ``raise``, with ``yield``, or that assigns global or nonlocal variables; an
+``if`` so deep inside others that Python has no more blocks; and what is in classes, which are converted as they are
+called.
+"""
+
+# ruff: noqa: D102, N802  # the name of a method is the node that it is for
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from accumulus.frontends.source.blocks import (
+    LOOPS,
+    SCOPES,
+    exits_outside,
+    in_scope,
+    moved_into_branches,
+    returns_at_end,
+    without_exits,
+)
+from accumulus.frontends.source.expressions import Expressions
+from accumulus.frontends.source.nodes import (
+    assigned_in,
+    call_of,
+    chain_of,
+    constant,
+    is_bool,
+    is_none,
+    placed,
+    run_over,
+    variable,
+)
+
+__all__ = ["Transformer", "is_refused"]
+
+#: Functions that see the frame they are called in, or need it: code that names them stays as it is.
+FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
+#: Blocks that Python nests, at most 20; and how many an `if` takes.
+MOST_BLOCKS: Final = 18
+BLOCKS: Final = 2
+
+
+def is_refused(function: ast.AST) -> bool:
+    """Whether a function is left as it is, since it looks at its own frame."""
+    return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
+
+
+class Transformer(Expressions):
+    """The transformation of one function.
+
+    Args:
+        builtin: whether a name stands for Python's builtin of that name.
+        file: that it is from.
+    """
+
+    def __init__(self, builtin: Callable[[str], bool], file: str = "") -> None:
+        super().__init__(builtin, file)
+        self._count = 0
+        self._depth = 0
+        #: Names that the function around declares global or nonlocal.
+        self._outside: frozenset[str] = frozenset()
+        #: Return statements that set the result instead.
+        self._results: set[int] = set()
+
+    # Functions ----------------------------------------------------------------------------------------------------
+
+    def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
+        """The function itself, without what is evaluated where it is defined."""
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+            return node
+        before = self._depth, self._outside, self._results
+        self._depth, self._results = 0, set()
+        nodes = list(in_scope(node.body))
+        self._outside = frozenset(n for d in nodes if isinstance(d, ast.Global | ast.Nonlocal) for n in d.names)
+        if not any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes):
+            node.body = moved_into_branches(node.body, ast.Return)
+        node.body = self.block(node.body, at_end=True)
+        self._depth, self._outside, self._results = before
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.decorator_list = [self.visit(d) for d in node.decorator_list]
+        node.args = self.visit(node.args)
+        return self.function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        node.args = self.visit(node.args)
+        return self.function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    # Statements -----------------------------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[ast.stmt], *, at_end: bool = False) -> list[ast.stmt]:
+        """The statements of a block; `at_end` of a function, of which the last may return."""
+        found: list[ast.stmt] = []
+        for place, statement in enumerate(statements):
+            if isinstance(statement, ast.If):
+                last = at_end and place == len(statements) - 1
+                found += self._if(statement, returns_at_end([statement]) if last else set())
+            else:
+                found += self._announced(statement)
+                found.append(self.visit(statement))
+        return found
+
+    def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
+        """What comes before a statement that changes what a name holds."""
+        match statement:
+            case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
+                return [placed(ast.Expr(call_of("@written", variable(name))), statement)]
+        if not isinstance(statement, (*SCOPES, *LOOPS, ast.With, ast.Try, ast.Match)) and self._sets_outside(statement):
+            return [placed(ast.Expr(call_of("@outside")), statement)]
+        return []
+
+    def _sets_outside(self, statement: ast.stmt) -> bool:
+        return bool(self._outside) and not self._outside.isdisjoint(assigned_in([statement]))
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        deeper = isinstance(node, (*LOOPS, ast.With, ast.AsyncWith, ast.Try, ast.TryStar))
+        self._depth += deeper
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(node, field, self.block(value))
+            elif isinstance(value, list):
+                setattr(node, field, [self.visit(v) if isinstance(v, ast.AST) else v for v in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, field, self.visit(value))
+        self._depth -= deeper
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if self._sets_outside(ast.Assign([node.target], ast.Constant(None))):
+            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+        node.body = without_exits(moved_into_branches(node.body, ast.Continue))
+        self.generic_visit(node)
+        node.iter = run_over(node.iter)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        node.body = without_exits(moved_into_branches(node.body, ast.Continue))
+        return self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        if node.handlers:
+            watched = ast.With([ast.withitem(call_of("@trying"))], node.body)
+            node.body = [placed(watched, node.body[0])]
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        catches_all = node.type is None or any(
+            isinstance(n, ast.Name) and n.id == "BaseException" for n in ast.walk(node.type)
+        )
+        self.generic_visit(node)
+        if catches_all:
+            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        is_result = id(node) in self._results
+        value = ast.Constant(None) if node.value is None else self.visit(node.value)
+        if is_result:
+            return placed(ast.Assign([ast.Name("@result", ast.Store())], value), node)
+        node.value = value if node.value is not None else None
+        return node
+
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> ast.AST:
+        displayed = isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+        self.generic_visit(node)
+        if displayed and node.value is not None:
+            node.value = placed(call_of("@new", node.value), node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        return self.visit_Assign(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.target, ast.Subscript | ast.Attribute):
+            announced = node.target.value  # what is in it may be changed in place, too
+            assert isinstance(announced, ast.Call)
+            announced.args.append(placed(ast.Constant(True), node))
+        return node
+
+    def _if(self, node: ast.If, results: set[int]) -> list[ast.stmt]:
+        """An ``if`` with its ``elif``, and the return behind it if it sets the result."""
+        tests, bodies, other = chain_of(node)
+        if not self._is_merged(tests, bodies, other, results | self._results):
+            node.test = self.visit(node.test)
+            node.body = self.block(node.body)
+            node.orelse = self.block(node.orelse)
+            return [node]
+        self._count += 1
+        merge = f"@{self._count}"
+        names = sorted(assigned_in([node]))
+        outermost = not self._results
+        if results and outermost:
+            self._results = results
+        if self._results & returns_at_end([node]):
+            names.append("@result")
+        self._depth += BLOCKS
+        before = [
+            self._truth(test, merge, place, (self.file, node.lineno, node.col_offset, *names))
+            for place, test in enumerate(tests)
+        ]
+        blocks = [self.block(body) for body in bodies]
+        last = self.block(other)
+        self._depth -= BLOCKS
+        for test, body, where in reversed(list(zip(before, blocks, tests, strict=True))):
+            last = [placed(ast.If(test, body, last), where)]
+        found = self._loop(node, merge, names, last[0])
+        if results and outermost:
+            self._results = set()
+            found.insert(0, placed(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
+            found.append(placed(ast.Return(ast.Name("@result", ast.Load())), node))
+        return found
+
+    def _is_merged(
+        self, tests: Sequence[ast.expr], bodies: list[list[ast.stmt]], other: list[ast.stmt], results: set[int]
+    ) -> bool:
+        """Whether several branches of this may be recorded, as far as the source says."""
+        if self._depth + BLOCKS > MOST_BLOCKS or all(map(self.is_plain, tests)):
+            return False
+        blocks = [*bodies, other]
+        if any(block and isinstance(block[-1], ast.Raise) for block in blocks):
+            return False
+        nodes: list[ast.AST] = [*tests, *(statement for block in blocks for statement in block)]
+        inside = list(in_scope(nodes))
+        if exits_outside(nodes) or any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in inside):
+            return False
+        if any(isinstance(n, ast.Return) and id(n) not in results for n in inside):
+            return False
+        return self._outside.isdisjoint(assigned_in(nodes))
+
+    def _truth(self, test: ast.expr, merge: str, place: int, site: tuple[str | int, ...]) -> ast.expr:
+        """What an ``if`` asks: the truth of a condition, or how the merge answers."""
+        found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
+        asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
+        begun = call_of("@begin", variable(merge), constant(site), call_of("@locals"))
+        answer = ast.IfExp(
+            ast.BoolOp(ast.Or(), [is_bool(found), is_bool(asked)]),
+            variable("@truth"),
+            ast.Call(
+                ast.Attribute(ast.NamedExpr(ast.Name(merge, ast.Store()), begun), "ask", ast.Load()),
+                [variable("@truth"), ast.Constant(place)],
+                [],
+            ),
+        )
+        opens = ast.Call(ast.Attribute(variable(merge), "opens", ast.Load()), [ast.Constant(place)], [])
+        first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
+        return placed(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
+
+    def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
+        """The loop around an ``if`` that runs it once, or once for each branch."""
+
+        def method(name: str, *arguments: ast.expr) -> ast.expr:
+            return ast.Call(ast.Attribute(variable(merge), name, ast.Load()), list(arguments), [])
+
+        done = ast.If(ast.BoolOp(ast.Or(), [is_none(merge), method("done", call_of("@locals"))]), [ast.Break()], [])
+        again = ast.UnaryOp(ast.Not(), method("caught", variable("@e")))
+        handler = ast.ExceptHandler(
+            variable("@error"), "@e", [ast.If(ast.BoolOp(ast.Or(), [is_none(merge), again]), [ast.Raise()], [])]
+        )
+        restored: list[ast.stmt] = []
+        for name in names:
+            value = ast.Subscript(ast.Attribute(variable(merge), "values", ast.Load()), ast.Constant(name), ast.Load())
+            is_undefined = ast.Compare(variable(name), [ast.Is()], [variable("@undefined")])
+            restored.append(ast.Assign([ast.Name(name, ast.Store())], value))
+            restored.append(ast.If(is_undefined, [ast.Delete([ast.Name(name, ast.Del())])], []))
+        finished = ast.If(ast.Attribute(variable(merge), "finished", ast.Load()), [ast.Break()], [])
+        attempt = ast.Try([chain, done], [handler], [], [])
+        return [
+            placed(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
+            placed(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
+        ]

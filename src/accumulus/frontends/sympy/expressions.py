@@ -1,0 +1,171 @@
+"""The way back: a tape as SymPy expressions, with names for what is used more than once, as `sympy.cse` gives them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.matrices.expressions.matexpr import MatrixElement
+
+from accumulus.errors import ArgumentError, VerificationError
+from accumulus.frontends.agreement import compare
+from accumulus.frontends.points import Spread
+from accumulus.frontends.sympy.model import SYMBOLS, Model
+from accumulus.frontends.sympy.nodes import Nodes
+from accumulus.frontends.sympy.places import Places
+from accumulus.frontends.sympy.walk import bottom_up
+from accumulus.frontends.sympy.writing import Writer
+from accumulus.tape.error_bounds import evaluate_with_bounds
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.live import needed
+from accumulus.tape.tape import Tape
+
+__all__ = ["expressions", "free_symbols", "verify"]
+
+#: Numbers of which this multiple is whole are written as fractions.
+_FRACTIONS: Final = 1024.0
+
+
+def expressions(
+    tape: Tape, inputs: Sequence[Any], names: Iterator[Any], numbers: Mapping[float, Any]
+) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """What a tape computes.
+
+    Args:
+        inputs: the symbols of its inputs.
+        names: symbols for intermediate results.
+        numbers: expressions for constants that are not written as a number.
+
+    Returns:
+        The intermediate results, each a name and an expression of what comes before; and the outputs.
+
+    >>> from sympy.abc import x, y
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.apply("sin", product := tape.multiply(0, 1)), tape.add(0, product)]
+    >>> expressions(tape, [x, y], iter(sp.symbols("t:9")), {})
+    ([(t0, x*y)], [sin(t0), t0 + x])
+    """
+    alive = needed(tape, tape.outputs)
+    used = Counter(argument for k in range(tape.inputs, len(tape)) if alive[k] for argument in set(tape.arguments(k)))
+    used.update(tape.outputs)
+    values: list[Any] = list(inputs)
+    constants = [_number(value, numbers) for value in tape.constants]
+    replacements: list[tuple[Any, Any]] = []
+
+    def value_of(reference: int) -> Any:
+        return constants[-1 - reference] if reference < 0 else values[reference]
+
+    for reference in range(tape.inputs, len(tape)):
+        if not alive[reference]:
+            values.append(None)
+            continue
+        name = tape.operation(reference).name
+        if name not in _WRITTEN:
+            raise ArgumentError(f"{name} has no SymPy expression; expected an operation of {', '.join(_WRITTEN)}")
+        arguments = tape.arguments(reference)
+        value = _WRITTEN[name](*map(value_of, arguments))
+        # SymPy multiplies a sum out by a number, so sums that are factors have a name, and trees stay as deep as sums
+        if (used[reference] > 1 or (value.is_Add and reference not in tape.outputs)) and value.args:
+            symbol = next(names)
+            replacements.append((symbol, value))
+            value = symbol
+        values.append(value)
+    return replacements, [value_of(reference) for reference in tape.outputs]
+
+
+def verify(tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]) -> None:
+    """Write expressions onto a tape of their own, and compare it with the one that they were made from, on numbers.
+
+    Raises:
+        VerificationError: if they differ by more than rounding explains.
+    """
+    other = Tape(tape.inputs)
+    places = Places(Model([list(inputs)], []), [np.arange(tape.inputs)])
+    writer = Writer(other, places)
+    for name, expression in replacements:
+        places.add(name, writer.references([expression])[0])
+    other.outputs = writer.references(outputs)
+    points = Spread().uniform(0.5, 1.0, (2, tape.inputs))
+    columns = list(np.ascontiguousarray(points.T))
+    expected = np.array([np.broadcast_to(value, 2) for value in evaluate(tape, columns)]).reshape(len(outputs), 2)
+    _, bounds = evaluate_with_bounds(tape, columns)
+    differs = compare(other, points, expected, np.broadcast_to(bounds, expected.shape)).differs
+    if differs.any():
+        wrong = int(np.flatnonzero(differs.any(axis=1))[0])
+        raise VerificationError(f"entry {wrong} of the expressions is not what they were made from")
+
+
+class _Collecting(Places):
+    """Every symbol stands for itself."""
+
+    def __init__(self) -> None:
+        super().__init__(Model([], []), [])
+
+    def of(self, node: Any) -> Any:
+        found = super().of(node)
+        is_entry = isinstance(node, SYMBOLS) and not isinstance(node, sp.Derivative | MatrixElement)
+        is_derivative = isinstance(node, sp.Derivative) and isinstance(node.expr, AppliedUndef)
+        is_of_matrix = isinstance(node, MatrixElement) and isinstance(node.parent, sp.MatrixSymbol)
+        if found is None and (is_entry or is_derivative or is_of_matrix) and not hasattr(node, "_imp_"):
+            found = node
+            self.add(node, node)
+        return found
+
+    @property
+    def symbols(self) -> list[Any]:
+        """Those that were met, in order."""
+        return list(self._of_symbol)
+
+
+def free_symbols(entries: Sequence[Any]) -> list[Any]:
+    """Symbols, functions of time and their derivatives that expressions hold, in the order in which they are met.
+
+    >>> from sympy.abc import x, y, k
+    >>> free_symbols([sp.Sum(x**k, (k, 1, 2)) + y, x])
+    [y, x]
+    """
+    places = _Collecting()
+    bottom_up(entries, Nodes(places).parts, lambda *_: None, {})
+    return places.symbols
+
+
+def _number(value: float, numbers: Mapping[float, Any]) -> Any:
+    if value.is_integer():
+        return sp.Integer(int(value))
+    if (value * _FRACTIONS).is_integer():
+        return sp.Rational(value)
+    return numbers[value] if value in numbers else sp.Float(value)
+
+
+def _cut_off(x: Any, y: Any) -> Any:
+    """What is left of a division towards zero."""
+    return x - y * sp.sign(x / y) * sp.floor(sp.Abs(x / y))
+
+
+_WRITTEN: Final[dict[str, Callable[..., Any]]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "negative": lambda x: -x,
+    "power": lambda x, y: x**y,
+    "sqrt": sp.sqrt,
+    "cbrt": lambda x: sp.sign(x) * sp.Abs(x) ** sp.Rational(1, 3),
+    "hypot": lambda x, y: sp.sqrt(x**2 + y**2),
+    "exp2": lambda x: 2**x,
+    "expm1": lambda x: sp.exp(x) - 1,
+    "log1p": lambda x: sp.log(x + 1),
+    "log2": lambda x: sp.log(x, 2),
+    "log10": lambda x: sp.log(x, 10),
+    **{name: getattr(sp, name) for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
+    **{name: getattr(sp, name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc")},
+    **{"abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling, "fmod": _cut_off},
+    **{"minimum": sp.Min, "maximum": sp.Max},
+    **{"less": sp.Lt, "less_equal": sp.Le, "equal": sp.Eq, "not_equal": sp.Ne},
+    **{"logical_and": sp.And, "logical_or": sp.Or, "logical_not": sp.Not},
+    "select": lambda condition, x, y: sp.Piecewise((x, condition), (y, True)),
+}

@@ -1,0 +1,220 @@
+"""What is recorded of SymPy: results, and the symbols that are their arguments, as sympy.lambdify has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.matrices.expressions.matexpr import MatrixElement
+from sympy.tensor.array import NDimArray
+
+from accumulus.errors import ArgumentError
+
+__all__ = ["NAMES", "SYMBOLS", "Argument", "Array", "Model"]
+
+#: What stands for one number: symbols, functions of time, their derivatives, and entries of arrays without entries.
+SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
+
+#: Arrays of which only the name is there.
+NAMES: Final = (sp.MatrixSymbol, sp.IndexedBase)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A matrix, or a flat list, of results: its entries in C order, and the shape in which they are returned."""
+
+    shape: tuple[int, ...]
+    entries: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: a symbol, an array of them, or the name of an array.
+
+    Attributes:
+        symbols: in C order; of a `sympy.MatrixSymbol` or `sympy.IndexedBase` it is that alone.
+        shape: of the array; None for any with that many entries.
+    """
+
+    symbols: tuple[Any, ...]
+    shape: tuple[int, ...] | None
+
+    @property
+    def text(self) -> str:
+        """The argument as it is written, shortened."""
+        shown = ", ".join(map(str, self.symbols[:8])) + (", …" if len(self.symbols) > 8 else "")
+        return shown if self.shape is not None or self.is_name else f"[{shown}]"
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is the name of an array, whose entries are written ``A[i, j]``."""
+        return len(self.symbols) == 1 and isinstance(self.symbols[0], NAMES)
+
+    @property
+    def entries(self) -> tuple[Any, ...]:
+        """The symbols one by one, those of a matrix without entries, too.
+
+        Raises:
+            ArgumentError: for the name of an array whose size is not known.
+        """
+        if not self.is_name:
+            return self.symbols
+        if self.shape is None:
+            raise ArgumentError(
+                f"{self.text} is an array of any size; expected one of known size: a MatrixSymbol, or a list of entries"
+            )
+        return tuple(self.symbols[0][index] for index in np.ndindex(*self.shape))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes that an array has for it, at least."""
+        return 1 if self.shape is None else len(self.shape)
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape can be given."""
+        return self.shape == shape if self.shape is not None else self.is_name or math.prod(shape) == len(self.symbols)
+
+    @classmethod
+    def of(cls, given: Any, position: int) -> Argument:
+        """An argument as `sympy.lambdify` takes it: a symbol, a matrix, or a list, maybe of lists, of symbols."""
+        if isinstance(given, sp.MatrixSymbol):
+            sizes = given.shape
+            return cls((given,), tuple(map(int, sizes)) if all(size.is_Integer for size in sizes) else None)
+        if isinstance(given, sp.IndexedBase):
+            return cls((given,), None)
+        if isinstance(given, SYMBOLS):
+            return cls((given,), ())
+        symbols: list[Any] = []
+        if isinstance(given, sp.MatrixBase | NDimArray | list | tuple | sp.Tuple):
+            _symbols_in(given, symbols)
+        wrong = [symbol for symbol in symbols if not isinstance(symbol, SYMBOLS)]
+        if wrong or (not symbols and not isinstance(given, list | tuple | sp.Tuple)):
+            what = wrong[0] if wrong else given
+            raise ArgumentError(
+                f"argument {position} holds {what!s:.100} ({type(what).__name__}); expected symbols, or lists, tuples "
+                "and matrices of symbols. A number or an expression cannot be an argument: give it a symbol"
+            )
+        return cls(tuple(symbols), None)
+
+
+def _symbols_in(given: Any, symbols: list[Any]) -> None:
+    for item in given.flat() if isinstance(given, sp.MatrixBase) else given:
+        if isinstance(item, sp.MatrixBase | NDimArray | list | tuple | sp.Tuple):
+            _symbols_in(item, symbols)
+        else:
+            symbols.append(item)
+
+
+class Model:
+    """Expressions as a function of their symbols.
+
+    A symbol is a number, a list or a matrix of symbols is an array. Results are a number for an expression, an array
+    for a matrix and for a list or tuple of expressions, where a column is a vector of shape (n,); and lists, tuples and
+    dicts of those.
+
+    Args:
+        arguments: one of those, or a list or tuple of them, nested as in ``sympy.lambdify``.
+        results: expressions, matrices, or lists, tuples and dicts of those.
+
+    Raises:
+        ArgumentError: for an argument that is no symbol, or there twice; for a result that is no expression.
+
+    >>> from sympy.abc import x, y
+    >>> Model([x, [y]], x * y)
+    Model([x, [y]], 1 expression)
+    """
+
+    def __init__(self, arguments: Any, results: Any) -> None:
+        several = isinstance(arguments, Sequence | sp.Tuple) and not isinstance(arguments, str)
+        given: Iterable[Any] = arguments if several else (arguments,)
+        self.arguments = tuple(Argument.of(argument, k) for k, argument in enumerate(given))
+        symbols = [symbol for argument in self.arguments for symbol in argument.symbols]
+        if len(set(symbols)) < len(symbols):
+            twice = next(symbol for k, symbol in enumerate(symbols) if symbol in symbols[:k])
+            raise ArgumentError(f"{twice} is an argument twice; expected every symbol once")
+        #: The structure, with expressions and `Array`s as leaves.
+        self.results = _structured(results)
+        self.__name__ = "expressions"
+        self.__doc__ = "SymPy expressions."
+
+    def map(self, of_each: Callable[[Sequence[Any]], Any]) -> Any:
+        """The structure of the results, with what `of_each` makes of the entries of each leaf, in its shape."""
+        return _mapped(self.results, of_each)
+
+    @property
+    def text(self) -> str:
+        """The arguments as they are written, shortened."""
+        shown = [argument.text for argument in self.arguments]
+        return ", ".join(shown if len(shown) <= 12 else [*shown[:12], "…"])
+
+    def __repr__(self) -> str:
+        counts: list[int] = []
+
+        def count(entries: Sequence[Any]) -> list[float]:
+            counts.append(len(entries))
+            return [0.0] * len(entries)
+
+        self.map(count)
+        return f"Model([{self.text}], {sum(counts)} expression{'s' * (sum(counts) != 1)})"
+
+
+def _structured(results: Any) -> Any:
+    if isinstance(results, dict):
+        return {key: _structured(item) for key, item in results.items()}
+    if isinstance(results, sp.MatrixExpr) and not isinstance(results, sp.ImmutableMatrix | sp.ImmutableSparseMatrix):
+        try:
+            results = results.as_explicit()
+        except ValueError as error:
+            raise ArgumentError(f"{results} has no size in numbers: {error}; expected a matrix that has one") from None
+    if isinstance(results, sp.MatrixBase):
+        shape = results.shape if results.shape[1] != 1 else results.shape[:1]
+        return Array(tuple(map(int, shape)), tuple(results.flat()))
+    if isinstance(results, NDimArray):
+        return Array(tuple(map(int, results.shape)), tuple(map(_expression, _flat(results))))
+    if isinstance(results, np.ndarray):
+        return Array(results.shape, tuple(map(_expression, results.ravel().tolist())))
+    if isinstance(results, list | tuple | sp.Tuple):
+        if results and not any(map(_has_parts, results)):
+            return Array((len(results),), tuple(map(_expression, results)))
+        parts = [_structured(item) for item in results]
+        return (
+            type(results)(*parts) if hasattr(results, "_fields") else parts if type(results) is list else tuple(parts)
+        )
+    return _expression(results)
+
+
+def _flat(array: Any) -> Any:
+    return array.reshape(len(array)) if array.rank() else [array[()]]
+
+
+def _has_parts(item: Any) -> bool:
+    return isinstance(item, dict | list | tuple | sp.Tuple | sp.MatrixBase | sp.MatrixExpr | NDimArray | np.ndarray)
+
+
+def _expression(item: Any) -> Any:
+    try:
+        expression = sp.sympify(item, strict=True)
+    except sp.SympifyError:
+        expression = None
+    if not isinstance(expression, sp.Expr | sp.logic.boolalg.Boolean):
+        raise ArgumentError(
+            f"a result is {item!s:.100} ({type(item).__name__}); expected a SymPy expression, a matrix, or lists, "
+            "tuples and dicts of those"
+        )
+    return expression
+
+
+def _mapped(results: Any, of_each: Callable[[Sequence[Any]], Any]) -> Any:
+    if isinstance(results, Array):
+        return np.reshape(of_each(results.entries), results.shape)
+    if isinstance(results, dict):
+        return {key: _mapped(item, of_each) for key, item in results.items()}
+    if isinstance(results, list | tuple):
+        parts = [_mapped(item, of_each) for item in results]
+        return type(results)(*parts) if hasattr(results, "_fields") else type(results)(parts)
+    return np.reshape(of_each((results,)), ())[()]

@@ -1,0 +1,220 @@
+"""Expressions onto a tape: sums, products and powers one by one, functions by their table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import sympy as sp
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
+from accumulus.frontends.sympy.functions import FORMULAS, ROWS
+from accumulus.frontends.sympy.model import SYMBOLS
+from accumulus.frontends.sympy.nodes import UNDONE, Nodes, constant
+from accumulus.frontends.sympy.places import Places
+from accumulus.frontends.sympy.walk import bottom_up
+from accumulus.tape.tape import Tape
+
+__all__ = ["Writer"]
+
+
+class Writer(Nodes):
+    """Writes expressions onto a tape.
+
+    Constant parts, such as ``sqrt(2)*pi/4``, are evaluated by SymPy and rounded once. A product is that of the factors
+    with positive exponents, divided by that of the others, as SymPy prints it.
+    """
+
+    def __init__(self, tape: Tape, places: Places) -> None:
+        super().__init__(places)
+        self._tape = tape
+        self._known: dict[int, int] = {}
+        #: What was written as a constant, by its value.
+        self.numbers: dict[float, Any] = {}
+        self._writers: dict[type, Callable[[Any, list[int]], int]] = {
+            sp.Add: self._sum,
+            sp.Mul: self._product,
+            sp.Pow: self._power,
+        }
+
+    def references(self, expressions: Sequence[Any]) -> list[int]:
+        """References of expressions; truth values are 1 and 0."""
+        found = bottom_up(expressions, self.parts, self._make, self._known)
+        return [self._real(reference) for reference in found]
+
+    def parts(self, node: Any) -> Sequence[Any]:
+        """Of powers with a constant exponent the base alone, in products too."""
+        kind = type(node)
+        if kind is sp.Mul:
+            return [factor.args[0] if _has_number(factor) else factor for factor in node.args]
+        if _has_number(node):
+            return [node.args[0]]
+        if kind not in self._writers:  # before its parts are looked at, which may be no expressions
+            self._writers[kind] = self._writer_of(kind)
+        return super().parts(node)
+
+    def _make(self, node: Any, parts: list[int]) -> int:
+        if parts and max(parts) < 0 and (value := constant(node)) is not None:
+            self.numbers[value] = node
+            return self._tape.constant(value)
+        return self._writers[type(node)](node, parts)
+
+    def _writer_of(self, kind: type) -> Callable[[Any, list[int]], int]:
+        """How objects of a class are written."""
+        for base in kind.__mro__:
+            if base in _WRITERS:
+                return getattr(self, _WRITERS[base])  # type: ignore[no-any-return]
+            if base in ROWS:
+                row = ROWS[base]
+                return lambda _, parts: self._tape.apply(row, *map(self._real, parts))
+            if base in FORMULAS:
+                formula = FORMULAS[base]
+                return lambda _, parts: self._by(formula, parts)
+        raise refuse(
+            f"The expressions hold {kind.__name__}, which has no row among what can be recorded "
+            "(docs/sympy.md). Rewrite it by functions that have one, expression.rewrite(…), or make it an argument."
+        )
+
+    # Leaves -----------------------------------------------------------------------------------------------------
+
+    def _symbol(self, node: Any, parts: list[int]) -> int:
+        """What stands for it; what its implementation gives, if it has one; what it comes to, where it is undone."""
+        if not parts:
+            return int(self.places.of(node))
+        return self._by(node._imp_, parts) if hasattr(node, "_imp_") else parts[0]
+
+    def _number(self, node: Any, _: list[int]) -> int:
+        try:
+            value = float(node)
+        except TypeError:
+            raise refuse(f"The expressions hold {node!s:.100}, which is no real number.") from None
+        if math.isinf(value) and node.is_finite:
+            raise refuse(f"The expressions hold {node!s:.100}, which is beyond the range of floating-point numbers.")
+        self.numbers[value] = node
+        return self._tape.constant(value)
+
+    def _truth_value(self, node: Any, _: list[int]) -> int:
+        return self._tape.constant(float(bool(node)))
+
+    # Arithmetic -------------------------------------------------------------------------------------------------
+
+    def _sum(self, _: Any, parts: list[int]) -> int:
+        return self._tape.sum(map(self._real, parts))
+
+    def _product(self, node: Any, parts: list[int]) -> int:
+        above: list[int] = []
+        below: list[int] = []
+        for factor, part in zip(node.args, parts, strict=True):
+            if not _has_number(factor):
+                above.append(self._real(part))
+            elif factor.args[1].is_negative:
+                below.append(self._to_the(part, -factor.args[1]))
+            else:
+                above.append(self._to_the(part, factor.args[1]))
+        above.sort(key=lambda reference: reference < 0)  # what is common to products has no coefficient
+        product = self._folded(self._tape.multiply, above, 1.0)
+        return self._tape.divide(product, self._folded(self._tape.multiply, below, 1.0)) if below else product
+
+    def _factors(self, _: Any, parts: list[int]) -> int:
+        return self._folded(self._tape.multiply, map(self._real, parts), 1.0)
+
+    def _power(self, node: Any, parts: list[int]) -> int:
+        if len(parts) == 2:
+            if node.args[0] is sp.E:
+                return self._tape.apply("exp", parts[1])
+            return self._tape.power(*map(self._real, parts))
+        exponent = node.args[1]
+        if exponent.is_negative:
+            return self._tape.divide(self._tape.constant(1.0), self._to_the(parts[0], -exponent))
+        return self._to_the(parts[0], exponent)
+
+    def _to_the(self, base: int, exponent: Any) -> int:
+        return self._tape.power(self._real(base), self._tape.constant(float(exponent)))
+
+    def _folded(self, operation: Callable[[int, int], int], parts: Iterable[int], empty: float) -> int:
+        whole = None
+        for part in parts:
+            whole = part if whole is None else operation(whole, part)
+        return self._tape.constant(empty) if whole is None else whole
+
+    def _by(self, formula: Callable[..., Any], parts: list[int]) -> int:
+        return by_formula(self._tape, formula, parts)
+
+    def _largest(self, _: Any, parts: list[int]) -> int:
+        return reduce(lambda a, b: self._tape.apply("maximum", a, b), map(self._real, parts))
+
+    def _smallest(self, _: Any, parts: list[int]) -> int:
+        return reduce(lambda a, b: self._tape.apply("minimum", a, b), map(self._real, parts))
+
+    # Conditions -------------------------------------------------------------------------------------------------
+
+    def _truth(self, reference: int) -> int:
+        return as_truth(self._tape, reference)
+
+    def _real(self, reference: int) -> int:
+        return as_real(self._tape, reference)
+
+    def _greater(self, _: Any, parts: list[int]) -> int:
+        return self._tape.apply("less", *map(self._real, reversed(parts)))
+
+    def _greater_equal(self, _: Any, parts: list[int]) -> int:
+        return self._tape.apply("less_equal", *map(self._real, reversed(parts)))
+
+    def _and(self, _: Any, parts: list[int]) -> int:
+        return self._folded(self._tape.logical_and, map(self._truth, parts), 1.0)
+
+    def _or(self, _: Any, parts: list[int]) -> int:
+        return self._folded(self._tape.logical_or, map(self._truth, parts), 0.0)
+
+    def _not(self, _: Any, parts: list[int]) -> int:
+        return self._tape.logical_not(self._truth(parts[0]))
+
+    def _differ(self, a: int, b: int) -> int:
+        tape = self._tape
+        return tape.logical_and(tape.logical_or(a, b), tape.logical_not(tape.logical_and(a, b)))
+
+    def _xor(self, _: Any, parts: list[int]) -> int:
+        return self._folded(self._differ, map(self._truth, parts), 0.0)
+
+    def _implies(self, _: Any, parts: list[int]) -> int:
+        first, second = map(self._truth, parts)
+        return self._tape.logical_or(self._tape.logical_not(first), second)
+
+    def _equivalent(self, _: Any, parts: list[int]) -> int:
+        tape = self._tape
+        first, *others = map(self._truth, parts)
+        same = (tape.logical_not(self._differ(first, other)) for other in others)
+        return self._folded(tape.logical_and, same, 1.0)
+
+    def _if_then_else(self, _: Any, parts: list[int]) -> int:
+        condition, first, second = map(self._truth, parts)
+        tape = self._tape
+        return tape.logical_or(
+            tape.logical_and(condition, first), tape.logical_and(tape.logical_not(condition), second)
+        )
+
+    def _pieces(self, _: Any, parts: list[int]) -> int:
+        value = self._tape.constant(float("nan"))  # where no condition holds
+        for part, condition in zip(parts[-2::-2], parts[::-2], strict=True):
+            value = self._tape.select(self._truth(condition), self._real(part), value)
+        return value
+
+
+def _has_number(factor: Any) -> bool:
+    """Whether a factor is a power with a number as its exponent."""
+    return type(factor) is sp.Pow and isinstance(factor.args[1], sp.Rational | sp.Float)
+
+
+_WRITERS: Final[dict[Any, str]] = {
+    **dict.fromkeys((*SYMBOLS, *UNDONE), "_symbol"),
+    **dict.fromkeys((sp.Number, sp.NumberSymbol, sp.core.numbers.ImaginaryUnit, type(sp.zoo)), "_number"),
+    **dict.fromkeys((BooleanTrue, BooleanFalse), "_truth_value"),
+    **{sp.Sum: "_sum", sp.Product: "_factors", sp.Max: "_largest", sp.Min: "_smallest"},
+    **{sp.StrictGreaterThan: "_greater", sp.GreaterThan: "_greater_equal"},
+    **{sp.And: "_and", sp.Or: "_or", sp.Not: "_not", sp.Xor: "_xor", sp.ITE: "_if_then_else"},
+    **{sp.Implies: "_implies", sp.Equivalent: "_equivalent", sp.Piecewise: "_pieces"},
+}

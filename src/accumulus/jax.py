@@ -1,0 +1,273 @@
+"""Derivatives as functions of JAX's arrays: inside of `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
+
+A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. What runs
+later is accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
+where they lie, all points of a `jax.vmap` at once. Programs that are no single function in memory (loops over long
+arrays, very long programs that are not compiled yet) are called in the same way, through a function of Python's that
+is handed the same buffers. On other devices, and where JAX differentiates what was computed once more, the program is
+written down in JAX's own operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import traceback
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any, Final, Unpack
+
+import jax as jax_library
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus import api
+from accumulus.errors import ArgumentError
+from accumulus.forks import Lock
+from accumulus.options import Given
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.program import Program
+from accumulus.tape.tape import Tape
+from accumulus.targets import Kernel
+from accumulus.targets.jax_function import jax_function
+from accumulus.targets.llvm.llvm_kernel import LLVMKernel
+from accumulus.targets.llvm.xla_handler import ENTRIES, RUN, handler
+
+__all__ = ["gradient", "jacobian", "value_and_jacobian"]
+
+Compute = Callable[..., tuple[Any, ...]]
+#: Options that are decided by the arguments, or that give what is no array of JAX's.
+_DECIDED: Final = ("dtype", "guards", "sparse", "target")
+
+
+def jacobian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    **options: Unpack[Given],
+) -> Callable[..., Any]:
+    """`accumulus.jacobian` as a function of JAX's arrays.
+
+    The derivative is computed in the precision of the arguments: double if one of them is, else single.
+
+    Args:
+        f: a function of NumPy or of JAX.
+        argnums, static_argnums, options: as for `accumulus.jacobian`; not `sparse`, `guards`, `dtype` and `target`.
+
+    Raises:
+        ArgumentError: for one of these options; at the call, for arguments without numbers.
+        TraceError: at the call, for what cannot be recorded. `f` is recorded at a point between 0.5 and 1.5, since JAX
+            knows no values then; it cannot decide on values.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> def f(x):
+    ...     return np.array([x[0] * x[1], x[0] + x[1] ** 2])
+    >>> @jax.jit
+    ... def determinant(x):
+    ...     return jnp.linalg.det(acc.jax.jacobian(f)(x))
+    >>> jax.vmap(determinant)(jnp.array([[1.0, 2.0], [0.0, 4.0]])).tolist()
+    [7.0, 32.0]
+    """
+    return _Inside(api.jacobian, f, argnums, static_argnums, options)
+
+
+def value_and_jacobian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    **options: Unpack[Given],
+) -> Callable[..., Any]:
+    """`accumulus.value_and_jacobian` as a function of JAX's arrays; see `jacobian`."""
+    return _Inside(api.value_and_jacobian, f, argnums, static_argnums, options)
+
+
+def gradient(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    **options: Unpack[Given],
+) -> Callable[..., Any]:
+    """`accumulus.gradient` as a function of JAX's arrays; see `jacobian`."""
+    return _Inside(api.gradient, f, argnums, static_argnums, options)
+
+
+class _Inside:
+    """A derivative that takes JAX's arrays, traced ones too."""
+
+    def __init__(
+        self,
+        make: Callable[..., Derivative],
+        f: Callable[..., Any],
+        argnums: int | Sequence[int] | None,
+        static_argnums: int | Sequence[int],
+        options: Given,
+    ) -> None:
+        if wrong := [name for name in _DECIDED if name in options]:
+            raise ArgumentError(
+                f"{wrong[0]} is given for a derivative inside of JAX; expected none: results are dense arrays in the "
+                "precision of the arguments, and nothing is decided on values"
+            )
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._make = partial(make, f, argnums, static_argnums=static_argnums, guards="error", **options)
+        self._derivatives: dict[str, Derivative] = {}
+        #: By program, which stays as it is as long as it is a key here.
+        self._computes: dict[Program, Compute] = {}
+        self._lock = Lock()
+        self.__wrapped__ = f
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point."""
+        static = {k % len(arguments) for k in self._static if -len(arguments) <= k < len(arguments)}
+        kept = [x if k in static else None for k, x in enumerate(arguments)]
+        given = [None if k in static else x for k, x in enumerate(arguments)]
+        leaves, structure = jax_library.tree.flatten((given, keywords))
+        if not any(map(_is_number, leaves)):
+            raise ArgumentError("a derivative inside of JAX was called without numbers; expected an array of JAX's")
+        numbers = [x for x in leaves if _is_number(x)]
+        dtype = str(jnp.result_type(float, *numbers))
+        dtype = dtype if dtype == "float64" else "float32"
+        examples = _examples([np.shape(x) for x in numbers])
+        rest = iter(examples)
+        filled = [next(rest) if _is_number(x) else x for x in leaves]
+        by_position, by_keyword = jax_library.tree.unflatten(structure, filled)
+        by_position = [kept[k] if k in static else x for k, x in enumerate(by_position)]
+        with self._lock, jax_library.ensure_compile_time_eval():
+            if dtype not in self._derivatives:
+                self._derivatives[dtype] = self._make(dtype=dtype)
+            program, wanted = self._derivatives[dtype].prepared(*by_position, **by_keyword)
+            if program not in self._computes:
+                self._computes[program] = _computed(program)
+            compute = self._computes[program]
+        values = [jnp.asarray(x, dtype) for x in numbers]
+        results = compute(*_in_order(wanted, examples, values))
+        return program.rebuilt(results)
+
+
+def _is_number(leaf: Any) -> bool:
+    if isinstance(leaf, bool | np.bool_ | str | bytes):
+        return False
+    kind = getattr(leaf, "dtype", None)
+    return isinstance(leaf, int | float) or (kind is not None and jnp.issubdtype(kind, np.number))
+
+
+def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Arguments of these shapes, no two entries alike, between 0.5 and 1.5."""
+    count = sum(map(math.prod, shapes))
+    spread = 0.5 + (np.arange(1, count + 1) * (math.sqrt(5.0) - 1.0) / 2.0) % 1.0
+    found: list[Any] = []
+    for shape in shapes:
+        size = math.prod(shape)
+        found.append(spread[:size].reshape(shape) if shape else np.float64(spread[0]))
+        spread = spread[size:]
+    return found
+
+
+def _in_order(wanted: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """The numbers that a program takes, which are entries of the values as they are entries of the examples."""
+    found: list[Any] = []
+    for number in wanted:
+        same = next((k for k, example in enumerate(examples) if example is number), None)
+        if same is not None:
+            found.append(values[same])
+            continue
+        entries = np.concatenate([np.ravel(example) for example in examples])
+        order = np.argsort(entries)
+        places = order[np.searchsorted(entries, np.ravel(number), sorter=order)]
+        flat = jnp.concatenate([value.reshape(-1) for value in values])
+        found.append(flat[places].reshape(np.shape(number)))
+    return found
+
+
+def _computed(program: Program) -> Compute:
+    """The arrays that a program writes at one point, from the numbers that it takes."""
+    kernel, tape = program.kernel, program.tape
+    forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
+    emitted: Compute | None = None
+    if isinstance(tape, Tape):
+        emitted = jax_function(tape, kernel.segments, str(kernel.dtype))
+    on_cpu = _called(kernel, forms)
+
+    def run(*x: Any) -> tuple[Any, ...]:
+        if jax_library.default_backend() == "cpu":
+            return on_cpu(*x)
+        if emitted is None:
+            raise ArgumentError(
+                f"{program.name} works on long arrays; its derivatives are computed on the CPU alone, and JAX computes "
+                f"on {jax_library.default_backend()}"
+            )
+        found: tuple[Any, ...] = jax_library.lax.platform_dependent(*x, cpu=on_cpu, default=emitted)
+        return found
+
+    compute = jax_library.custom_jvp(run)
+
+    def rule(x: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
+        if emitted is None:
+            raise ArgumentError(
+                f"JAX differentiates the derivatives of {program.name}, which works on long arrays; expected a "
+                "function of JAX: accumulus differentiates jax.grad(f), too"
+            )
+        return jax_library.jvp(emitted, x, directions)
+
+    compute.defjvp(rule)
+    found: Compute = compute
+    return found
+
+
+def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
+    """A kernel, called by XLA."""
+    widest = max(range(len(forms)), key=lambda k: int(forms[k].shape[0]), default=None)
+    if widest is None or not forms[widest].shape[0]:
+        return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)
+    if isinstance(kernel, LLVMKernel):
+        address, kept = kernel.address(), kernel
+    else:
+        address, kept = _address_of(kernel)
+    _KEPT.append(kept)  # compiled functions of JAX's call it, which nobody counts
+    attributes = {RUN: np.int64(address), ENTRIES: np.int64(forms[widest].shape[0])}
+    name = _target(len(kernel.arguments), len(forms), widest)
+    call = jax_library.ffi.ffi_call(name, tuple(forms), vmap_method="broadcast_all")
+    return lambda *x: tuple(call(*x, **attributes))
+
+
+_KEPT: Final[list[Any]] = []
+
+
+@cache
+def _target(arguments: int, results: int, widest: int) -> str:
+    """The name under which JAX knows the function that XLA calls for so many arguments and results."""
+    name = f"accumulus_{arguments}_{results}_{widest}"
+    address = ctypes.c_void_p(handler(arguments, results, widest))
+    jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
+    return name
+
+
+def _address_of(kernel: Kernel) -> tuple[int, Any]:
+    """A function as `LLVMKernel.address` has it that calls the kernel in Python, and what it is there as long as."""
+    lengths = [segment.length for segment in kernel.segments]
+    shapes = [*kernel.arguments, *((length,) for length in lengths)]
+    kind = np.ctypeslib.as_ctypes_type(kernel.dtype)
+
+    def run(*given: Any) -> int:
+        *addresses, first, last, points = given
+        arrays: list[NDArray[Any]] = []
+        for address, shape in zip(addresses, shapes, strict=True):
+            size = points * math.prod(shape)
+            memory = (kind * size).from_address(address) if size else b""
+            arrays.append(np.frombuffer(memory, kernel.dtype).reshape(points, *shape))
+        try:
+            kernel.run(arrays[: len(kernel.arguments)], arrays[len(kernel.arguments) :], first, last)
+        except Exception:  # there is no one else to tell
+            traceback.print_exc()
+            return 1
+        return 0
+
+    pointers = [ctypes.c_void_p] * len(shapes)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, *[ctypes.c_int64] * 3)(run)
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0), function

@@ -1,0 +1,354 @@
+"""The programs of a function for arguments of one shape: one for each way in which it decides on values.
+
+A function that does not decide has one program, which is all that is here. Of one that does, each program computes
+beside its results whether all guards of its recording hold, 1 or 0. At one point programs are tried in turn, that of
+the last call first. In a batch one program computes all points, then each of the others those that are left. Where none
+holds, the function is recorded anew, at that point.
+
+Compiled code and NumPy may round differently (elementary functions, float32), so that of a point at the very border of
+two cases the compiled guards of both may fail. It then belongs to the case that was recorded there, by NumPy's numbers;
+so no point is recorded more than once, and no batch more often than it has points.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import CaseError, TooManyCasesError
+from accumulus.forks import Lock
+from accumulus.frontends.agreement import where_it_holds
+from accumulus.programs.axes import Axes
+from accumulus.programs.fast_paths import FastPath, no_fast_path
+from accumulus.programs.guarded import GuardedKernel, Points, Settle
+from accumulus.programs.parting import parting_kernel
+from accumulus.programs.program import Program
+from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.targets import Kernel
+
+__all__ = ["Cases", "GrownError", "settled"]
+
+#: Bytes of the results of points that are computed for another program at once, at most, unless one point has more.
+PART: Final = 1 << 26
+#: Lines that are named where there are too many cases.
+NAMED: Final = 3
+#: More programs than these are worth parting more points than these.
+FEW: Final = 2
+MANY: Final = 500
+#: The part of the points of a batch that belong to one case, from which on its program computes all of them first.
+MOSTLY: Final = 0.7
+
+
+class GrownError(Exception):
+    """Sparse results have got further structural nonzeros: what was begun has to be begun again."""
+
+
+class Cases:
+    """Programs for arguments of one shape.
+
+    Attributes:
+        programs: in the order in which they were recorded.
+        recent: the same, that which is tried first first.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.programs: tuple[Program, ...] = (program,)
+        self.recent: tuple[Program, ...] = (program,)
+        #: Whether points of the last batch belonged to so many cases that they are parted first.
+        self.parts = False
+        #: What parts points, and the programs among which it does.
+        self._parting: tuple[tuple[Program, ...], Kernel | None] | None = None
+        self._lock = Lock()
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the function decides on values."""
+        return self.programs[0].is_guarded
+
+    @property
+    def argument_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Shapes of the arguments, None for constant ones."""
+        return self.programs[0].recording.argument_shapes
+
+    def at(self, arguments: Sequence[Any]) -> Program | None:
+        """The program for a point; None if none is."""
+        for program in self.recent:
+            if not program.is_guarded or program.holds(arguments):
+                self.prefer(program)
+                return program
+        return None
+
+    def prefer(self, program: Program) -> None:
+        """Try a program first."""
+        if self.recent[0] is program:
+            return
+        with self._lock:
+            if any(program is known for known in self.programs):  # not laid out anew by another thread
+                self.recent = (program, *(other for other in self.recent if other is not program))
+
+    def add(self, program: Program, most: int) -> Program:
+        """Take in a program that was recorded at a point where none holds.
+
+        Args:
+            most: programs that there may be.
+
+        Returns:
+            The program; or one that is there already, of the very same decisions.
+
+        Raises:
+            TooManyCasesError: if it is one too many.
+        """
+        with self._lock:
+            for known in self.programs:
+                if known.recording.guards == program.recording.guards:
+                    return known
+            if len(self.programs) >= most:
+                raise self._too_many(program, most)
+            programs = _laid_out_alike([*self.programs, program])
+            place = {id(old): new for old, new in zip(self.programs, programs, strict=False)}
+            self.recent = (programs[-1], *(place[id(old)] for old in self.recent))
+            self.programs = tuple(programs)
+        return programs[-1]
+
+    def _too_many(self, program: Program, most: int) -> TooManyCasesError:
+        """The error that names the lines which were answered in most ways."""
+        answers: dict[tuple[str, int, str], set[object]] = {}
+        for each in (*self.programs, program):
+            by_line: dict[tuple[str, int, str], list[str]] = {}
+            for guard in each.recording.guards:
+                by_line.setdefault((guard.file, guard.line, guard.source), []).append(guard.answer)
+            for line, given in by_line.items():
+                answers.setdefault(line, set()).add(tuple(given))
+        counts = Counter({line: len(ways) for line, ways in answers.items() if len(ways) > 1})
+        lines = "\n".join(
+            f"  {file}, line {line}: answered in {count} ways\n    {source}"
+            for (file, line, source), count in counts.most_common(NAMED)
+        )
+        return TooManyCasesError(
+            f"{program.name} has decided in more than {most} ways for arguments of one shape; each is a program of its "
+            f"own. Decisions multiply where these are:\n{lines}\nWrite np.where(condition, a, b), np.maximum or "
+            "np.minimum there, which record both branches; or allow more cases by most_cases."
+        )
+
+    def kernel(self, lead: Program, make: Callable[[Points], Program]) -> Kernel:
+        """The kernel for batches: points go to the program for which they are; arguments as for `settled`."""
+        if not self.is_guarded:
+            return lead.kernel
+        return GuardedKernel(lead.kernel, settled(self, lead, make), lambda: self.parts)
+
+    def parted(self, points: Points) -> NDArray[Any] | None:
+        """The position among the programs of that to which each point belongs, -1 if none does; None if not known."""
+        if self._parting is None or self._parting[0] is not self.programs:
+            first, programs = self.programs[0], self.programs
+            cache = first.options.cache and is_enabled()
+            kernel = parting_kernel([program.recording for program in programs], first.options, cache)
+            self._parting = programs, kernel
+        programs, kernel = self._parting
+        return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
+
+    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[Points], Program]) -> FastPath:
+        """The fast path for batches, see `Program.fast_batch`; `make` as for `settled`."""
+        first = self.programs[0]
+        if not self.is_guarded:
+            return first.fast_batch(axes, transposed)
+        known: dict[int, tuple[Program, FastPath]] = {}
+
+        def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
+            if self.parts:
+                return NotImplemented
+            lead = self.recent[0]
+            if id(lead) not in known:  # which keeps the program, so that no other one gets its identity
+                known[id(lead)] = lead, lead.fast_batch(axes, transposed, settled(self, lead, make))
+            try:
+                return known[id(lead)][1](arguments, out, threads)
+            except (CaseError, GrownError):  # another program may have to lead, or results have to be laid out anew
+                return NotImplemented
+
+        return call
+
+    def fast(self, *, matrices: bool = True) -> FastPath:
+        """The fast path for one point, see `accumulus.programs.fast_paths`; it tries one program after the other."""
+        name = "fast" if matrices else "fast_nonzeros"
+        first: FastPath = getattr(self.programs[0], name)
+        if not self.is_guarded or first is no_fast_path:
+            return first
+
+        #: The fast path that was taken last, and the programs as they were then: they may be laid out anew.
+        last: list[tuple[tuple[Program, ...], FastPath]] = [(self.programs, first)]
+
+        def call(*arguments: Any) -> Any:
+            known, fast = last[0]
+            programs = self.programs
+            if known is programs:
+                result = fast(*arguments)
+                if result is not NotImplemented:
+                    return result
+            for program in self.recent:
+                fast = getattr(program, name)
+                result = fast(*arguments)
+                if result is not NotImplemented:
+                    self.prefer(program)
+                    last[0] = programs, fast
+                    return result
+            return NotImplemented
+
+        return call
+
+
+def _laid_out_alike(programs: list[Program]) -> list[Program]:
+    """Programs whose results are alike with one sparsity pattern, the union of theirs."""
+    last = programs[-1]
+    if last.options.sparse is None:
+        return programs
+    alike = [program.returns_like(last) for program in programs]
+    union = last.union_of_patterns([program for program, same in zip(programs, alike, strict=True) if same])
+    return [program.laid_out(union) if same else program for program, same in zip(programs, alike, strict=True)]
+
+
+def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> Settle:
+    """What is done about points where the guards of a program fail: they go to the others.
+
+    Args:
+        cases: all programs.
+        lead: the program that computes all points first; the others return what it returns.
+        make: the program for the first of some points, recorded there if none holds.
+
+    Raises:
+        CaseError: by what is returned, if results of different shapes belong to the points.
+        GrownError: by what is returned, if sparse results have got further nonzeros.
+    """
+
+    def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+        if not len(holds) or holds.min() > 0:
+            lead.ran.points += len(holds)
+            return
+        left = np.flatnonzero(holds == 0)
+        before = {id(program): program.ran.points for program in cases.programs}
+        lead.ran.points += len(holds) - len(left)
+        alike = [program for program in cases.recent if program.returns_like(lead)]
+        positions = None
+        if len(alike) > FEW and len(left) > MANY:
+            positions = cases.parted(points if len(left) == len(holds) else points.some(left))
+        if positions is not None:
+            left = _by_case(cases, alike, points, arrays, left, positions)
+        for program in alike:
+            if len(left) and (program is not lead or positions is not None):
+                left = _computed(program, points, arrays, left, np.zeros(len(left), bool))
+        tried = set(map(id, cases.programs))
+        while len(left):
+            program = make(points.some(left[:1]))
+            if not program.returns_like(lead):
+                raise _other_shapes(lead, program)
+            if all(lead is not known for known in cases.programs):
+                raise GrownError
+            forced = np.zeros(len(left), bool)
+            if id(program) in tried:  # points at the very border: by NumPy's numbers, as they are recorded
+                forced = where_it_holds(program.recording, points.some(left).inputs(len(left)))
+            forced[0] = True
+            tried.add(id(program))
+            left = _computed(program, points, arrays, left, forced)
+        taken = {program: program.ran.points - before.get(id(program), 0) for program in cases.programs}
+        most = max(taken, key=lambda program: taken[program])
+        cases.parts = positions is not None and taken[most] < MOSTLY * len(holds)
+        cases.prefer(most)
+
+    return settle
+
+
+def _by_case(
+    cases: Cases,
+    alike: Sequence[Program],
+    points: Points,
+    arrays: Sequence[NDArray[Any]],
+    left: NDArray[np.intp],
+    positions: NDArray[Any],
+) -> NDArray[np.intp]:
+    """Store the results of each program at its own points; arguments and result as for `_computed`.
+
+    Args:
+        alike: programs that return what fits into the arrays.
+        positions: of the program of each point that is left.
+    """
+    lead = alike[0]
+    entries = sum(segment.length for segment in lead.kernel.segments)
+    step = max(1, PART // max(entries * lead.kernel.dtype.itemsize, 1))
+    remaining = []
+    for first in range(0, len(left), step):
+        part = left[first : first + step]
+        places = positions[first : first + step].astype(np.int16)
+        turn = np.argsort(places, kind="stable")
+        sorted_points = points.some(part[turn]).in_rows()
+        results = lead.kernel.allocate(len(part), False)
+        results[-1][:] = 0.0
+        bounds = np.searchsorted(places[turn], np.arange(len(cases.programs) + 1))
+        for program, (begin, end) in zip(cases.programs, pairwise(bounds.tolist()), strict=True):
+            if begin < end and program in alike:
+                program.kernel.batch(
+                    *sorted_points.between(begin, end).X,
+                    shared=points.shared,
+                    out=[result[begin:end] for result in results],
+                    threads=points.threads,
+                )
+                program.ran.points += int(np.count_nonzero(results[-1][begin:end]))
+        back = np.empty(len(turn), np.intp)
+        back[turn] = np.arange(len(turn))
+        for array, result in zip(arrays, results, strict=False):
+            if points.transposed:
+                array[:, part] = np.take(result, back, 0).T
+            elif len(part) == len(array):
+                np.take(result, back, 0, out=array, mode="clip")
+            else:
+                array[part] = np.take(result, back, 0)
+        remaining.append(part[results[-1][back, 0] == 0])
+    return np.concatenate(remaining)
+
+
+def _computed(
+    program: Program,
+    points: Points,
+    arrays: Sequence[NDArray[Any]],
+    left: NDArray[np.intp],
+    forced: NDArray[np.bool_],
+) -> NDArray[np.intp]:
+    """Store the results of a program at those of the points that are left at which it holds.
+
+    Args:
+        arrays: results of all points.
+        forced: at which of the points that are left it is taken to hold.
+
+    Returns:
+        The points that are left then.
+    """
+    entries = sum(segment.length for segment in program.kernel.segments)
+    step = max(1, PART // max(entries * program.kernel.dtype.itemsize, 1))
+    remaining: list[NDArray[np.intp]] = []
+    for first in range(0, len(left), step):
+        part = left[first : first + step]
+        *results, holds = points.some(part).run(program.kernel)
+        held = (holds.reshape(-1) > 0) | forced[first : first + step]
+        where = part[held]
+        for array, result in zip(arrays, results, strict=True):
+            if points.transposed:
+                array[:, where] = result[:, held]
+            else:
+                array[where] = result[held]
+        program.ran.points += len(where)
+        remaining.append(part[~held])
+    return np.concatenate(remaining)
+
+
+def _other_shapes(lead: Program, program: Program) -> CaseError:
+    one, other = (each.recording.result_shapes for each in (lead, program))
+    return CaseError(
+        f"{program.name} returns {_form(one)} at some points of this batch and {_form(other)} at others, since it "
+        "decides on values; expected one shape at all points, or one call for each"
+    )
+
+
+def _form(shapes: Sequence[tuple[int, ...]]) -> str:
+    return "shapes " + ", ".join(map(str, shapes)) if len(shapes) > 1 else f"shape {shapes[0] if shapes else ()}"

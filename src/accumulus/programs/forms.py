@@ -1,0 +1,253 @@
+"""The layer around derivatives that take numbers and arrays by position: what users pass, to these numbers.
+
+Positions and names of arguments become places among them; keywords go where the signature has them; containers are
+opened, and axes of points handed on to what is in them. Calls with nothing but numbers and arrays pass through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.agreement import run
+from accumulus.frontends.calls import Restructured, restructured
+from accumulus.frontends.containers import opened
+from accumulus.frontends.points import Spread, as_reals, moved
+from accumulus.frontends.readers import Reader, reader
+from accumulus.frontends.signature import placed, positions_of
+from accumulus.frontends.trees import Constant, Leaf, Structure, paths
+from accumulus.programs.argnums import Selection, arranged
+from accumulus.programs.axes import InAxes
+from accumulus.programs.dask_batches import is_lazy
+
+__all__ = ["Forms", "axes_of_numbers", "settled", "together"]
+
+#: Types of arguments that need no other form.
+_PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
+
+
+class Forms:
+    """What is asked of a function, and in which form its arguments come.
+
+    Args:
+        function: the user's.
+        name: of it, for messages.
+        argnums, argnames: of the arguments to differentiate by; the first, if both are None.
+        static_argnums, static_argnames: of those that are passed on as they are.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        argnums: int | Sequence[int] | None,
+        argnames: str | Sequence[str] | None,
+        static_argnums: int | Sequence[int],
+        static_argnames: str | Sequence[str],
+    ) -> None:
+        self._function, self._name = function, name
+        self.asked = together(function, argnums, argnames)
+        static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self.static = (
+            *static,
+            *positions_of(function, _as_names(static_argnames, "static_argnames"), "static_argnames"),
+        )
+        given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
+        #: What must be given even where it has a default.
+        self._needed = [place for place in given if not isinstance(place, int) or place > 0]
+
+    @property
+    def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
+        """Positions to differentiate by, and of static arguments; None if keywords are among them."""
+        asked = self.asked
+        several = (asked,) if isinstance(asked, int | str) else asked
+        if any(isinstance(place, str) for place in several):
+            return None
+        return asked, self.static_positions  # type: ignore[return-value]
+
+    @property
+    def static_positions(self) -> tuple[int, ...]:
+        """Positions of static arguments."""
+        return tuple([place for place in self.static if isinstance(place, int)])
+
+    def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
+        """The function in the form that these arguments need, and the numbers in them.
+
+        None is returned with arguments by position that are numbers, arrays and constants.
+
+        Raises:
+            ArgumentError: if they do not fit the signature, or what is in them cannot be traced.
+        """
+        count = len(arguments)
+        needed = [place for place in self._needed if isinstance(place, str) or place >= count]
+        if not keywords and not needed and _PLAIN.issuperset(map(type, arguments)):
+            return None, arguments
+        name = self._name
+        if keywords or needed:
+            arguments, keywords = placed(self._function, arguments, keywords, name, needed)
+        count = len(arguments)
+        if wrong := [k for k in self.static if isinstance(k, int) and not -count <= k < count]:
+            raise ArgumentError(f"static_argnums has {wrong[0]}; {count} arguments of {name} were given")
+        static = {k % count if isinstance(k, int) else k for k in self.static}
+        if not keywords and self.positional is not None and not any(map(_needs_form, arguments)):
+            return None, arguments
+        call, numbers = restructured(self._function, arguments, keywords, static, accepts=is_lazy)
+        if not call.keywords and self.positional is not None and all(map(_stands_alone, call.positional)):
+            rest = iter(numbers)
+            return None, [part.value if isinstance(part, Constant) else next(rest) for part in call.positional]
+        return call, numbers
+
+    def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
+        """What takes the numbers out of further arguments like these, in short; None if that is not so simple.
+
+        Args:
+            call: their form, as `of` has found it; None if they are passed on as they are.
+        """
+        given = [*range(len(arguments)), *keywords]
+        stand_ins = {place: _StandIn(place) for place in given}
+        by_position = [stand_ins[k] for k in range(len(arguments))]
+        positional, named = placed(
+            self._function, by_position, {name: stand_ins[name] for name in keywords}, self._name, self._needed
+        )
+        order = [*positional, *named.values()]
+        if any(not isinstance(each, _StandIn) for each in order):
+            return None  # a default, which may change
+        structures: Sequence[Structure] = [Leaf()] * len(order) if call is None else call.parts
+        return reader(structures, [each.place for each in order])
+
+    def selection(self, call: Restructured) -> Selection:
+        """What to differentiate by among the numbers of a call."""
+        return arranged(call, self.asked, self._name)
+
+
+def settled(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
+    """A function with arrays for lists of numbers, where it makes no difference to the user's, or that takes no lists.
+
+    SciPy's functions take lists for arrays, and call the user's function with arrays; what is called directly gets
+    lists, of which sums and multiples are something else.
+
+    Args:
+        numbers: in its arguments, at one point.
+        check: whether the function may be called with numbers; if not, it gets what was written.
+    """
+    if not check or not isinstance(function, Restructured):
+        return function
+    arrays = function.with_arrays()
+    if arrays.key == function.key:
+        return function
+    shapes = [np.shape(number) for number in numbers]
+    given = as_reals(numbers, shapes)
+    for point in (given, moved(given, shapes, 0.5, Spread())):
+        try:
+            array = run(arrays, point)
+        except Exception:
+            return function
+        try:
+            listed = run(function, point)
+        except Exception:
+            continue
+        same = (array.structure, array.shapes) == (listed.structure, listed.shapes)
+        same = same and array.is_real and listed.is_real
+        if not same or not np.allclose(array.entries, listed.entries, rtol=1e-9, atol=0.0, equal_nan=True):
+            return function
+    return arrays
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """What stands for an argument where only its place matters."""
+
+    place: int | str
+
+
+def _needs_form(argument: Any) -> bool:
+    return not (type(argument) in _PLAIN or is_lazy(argument))
+
+
+def _stands_alone(part: Structure) -> bool:
+    """Whether an argument is a number or array as it is, or a constant."""
+    return isinstance(part, Constant) or part == Leaf()
+
+
+def together(
+    function: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
+) -> int | str | Sequence[int | str]:
+    """Positions and names in one: those by position first."""
+    if argnums is None and argnames is None:
+        return 0
+    places = () if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if any(not isinstance(place, int) for place in places):
+        raise ArgumentError(
+            f"argnums is {argnums!r}; expected the position of an argument, or several (argnames takes names)"
+        )
+    if argnames is None:
+        return argnums if isinstance(argnums, int) else places
+    named = positions_of(function, _as_names(argnames, "argnames"), "argnames")
+    return named[0] if argnums is None and isinstance(argnames, str) else (*places, *named)
+
+
+def _as_names(names: str | Sequence[str], option: str) -> Sequence[str]:
+    given = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
+    if any(not isinstance(name, str) for name in given):
+        raise ArgumentError(f"{option} is {names!r}; expected the name of an argument, or several")
+    return given
+
+
+def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, transposed: bool, name: str) -> InAxes:
+    """The axes of points of the numbers in a call, from those of its arguments.
+
+    Args:
+        in_axes: as `Derivative.batch` takes it: for each argument by position an axis, or None, or a container of those
+            as the argument is one; or a dict of the same by name of the argument. An entry holds for all that is in
+            its place. Arguments by keyword that it does not name have their points as without `in_axes`.
+        transposed: points are on the last axis where `in_axes` does not say otherwise.
+
+    Raises:
+        ArgumentError: if it does not fit the arguments.
+    """
+    if not isinstance(in_axes, list | tuple | dict):
+        return in_axes  # type: ignore[no-any-return]  # one for all; checked where axes are
+    if not isinstance(in_axes, dict) and len(in_axes) != len(call.positional):
+        raise ArgumentError(
+            f"in_axes is {in_axes!r}; expected {len(call.positional)} entries, as many as {name} has arguments"
+        )
+    places: list[Any] = [*range(len(call.positional)), *call.keywords]
+    if isinstance(in_axes, dict):
+        entries = dict(zip(positions_of(call.function, list(in_axes), "in_axes"), in_axes.values(), strict=True))
+        if missing := [place for place in entries if place not in places]:
+            raise ArgumentError(f"in_axes is {in_axes!r}; {name} was called without argument {missing[0]}")
+    else:
+        entries = dict(enumerate(in_axes))
+    axes: list[int | None] = []
+    for place in places:
+        structure, numbers_here = call.place_of(place)
+        if place in entries:
+            axes += _axes_below(structure, entries[place], f"in_axes of argument {place} of {name}")
+        else:
+            usual = -1 if transposed else 0
+            axes += [usual if np.ndim(numbers[k]) else None for k in numbers_here]
+    return tuple(axes)
+
+
+def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]:
+    """The axis of each number in a structure, from one for all of them or a container of axes."""
+    if isinstance(structure, Constant):
+        return []
+    if entry is None or isinstance(entry, int):
+        return [entry] * sum(1 for _ in paths(structure))
+    found = opened(entry)
+    if isinstance(structure, Leaf) or found is None:
+        raise ArgumentError(f"{what} is {entry!r}; expected an axis or None, or a container of those as there is one")
+    labels = structure.container.labels
+    given = dict(zip(found[0].labels, found[1], strict=True))
+    if set(given) != set(labels):
+        raise ArgumentError(f"{what} is {entry!r}; expected one entry each for {', '.join(labels) or 'nothing'}")
+    return [
+        axis
+        for label, part in zip(labels, structure.parts, strict=True)
+        for axis in _axes_below(part, given[label], what + label)
+    ]

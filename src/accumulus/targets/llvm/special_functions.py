@@ -1,0 +1,295 @@
+"""Special functions on vectors of doubles: what the C library does not have, or one lane at a time only.
+
+Each is a few polynomials on pieces of the axis, all of them computed and one chosen in each lane, and a reflection for
+the rest. Coefficients are Chebyshev fits (`special_coefficients`), in a form that keeps the relative accuracy at the
+zeros of the function: (x - 1)(x - 2) P(x) for log Γ, (x - x₀) P(x) for ψ. The zeros of log Γ and ψ on the negative axis
+are the exception: there the absolute error is that of the terms of the reflection.
+
+The tests hold them to 50 digits; docs/numerics.md has a table of the errors found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from accumulus.targets.llvm import special_coefficients as fits
+from accumulus.targets.llvm.mathematics import Writer
+from accumulus.targets.llvm.terms import Term, fused, polynomial, where
+from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS, VectorFunction
+
+__all__ = ["SPECIAL_FUNCTIONS"]
+
+_HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
+_SQRT_HALF: Final = math.sqrt(0.5)
+#: B₂ⱼ / (2j)!, for the series of Euler and Maclaurin, and the terms before it.
+_BERNOULLI: Final = ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510", "43867/798",
+                     "-174611/330", "854513/138", "-236364091/2730")  # fmt: skip
+_EULER_MACLAURIN: Final = [float(Fraction(b) / math.factorial(2 * j)) for j, b in enumerate(_BERNOULLI, 1)]
+_TERMS_OF_ZETA: Final = 8
+#: Orders of Iₙ for which the recurrence upwards from 400 on loses little, and where the fraction begins below.
+LARGEST_ORDER: Final = 24
+_FIRST_OF_FRACTION: Final = 128
+
+
+def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
+    """sin πr and cos πr of the distance r of x to the nearest whole number, and this number."""
+    nearest = x.rounded()
+    r = x - nearest
+    z = r * r
+    return r * polynomial(fits.SINPI, z), (0.5 - r) * (0.5 + r) * polynomial(fits.COSPI, z), nearest
+
+
+def gammaln(x: Term) -> Term:
+    """log |Γ(x)|; Stirling's series from 8 on, log π/|sin πx| - log Γ(1 - x) for negative x."""
+    negative = x < 0.0
+    y = where(negative, 1.0 - x, x)
+    small = y < 1.0
+    above = where(small, y + 1.0, y)
+    middle = where(small, y, y - 1.0) * where(small, y - 1.0, y - 2.0) * polynomial(fits.GAMMALN_MIDDLE, above)
+    logarithm = y.log()
+    inverse = 1.0 / y
+    tail = (y - 0.5) * (logarithm - 1.0) + (_HALF_LOG_TWO_PI - 0.5)
+    tail = tail + inverse * polynomial(fits.GAMMALN_TAIL, inverse * inverse)
+    value = where(y < 3.0, middle, where(y < 8.0, (y - 2.0) * polynomial(fits.GAMMALN_UPPER, y), tail))
+    value = where(small, value - logarithm, value)
+    sine = _sine_and_cosine(x)[0]
+    reflected = -(abs(sine) * (1.0 / math.pi)).log() - value
+    return where(x.equals(-math.inf), math.inf, where(negative, reflected, value))
+
+
+def digamma(x: Term) -> Term:
+    """ψ(x); an asymptotic series from 8 on, ψ(1 - x) - π cot πx for negative x."""
+    negative = x < 0.0
+    y = where(negative, 1.0 - x, x)
+    small = y < 1.0
+    above = where(small, y + 1.0, y)
+    root, rest = fits.DIGAMMA_ROOT
+    middle = ((above - root) - rest) * polynomial(fits.DIGAMMA_MIDDLE, above)
+    inverse = 1.0 / y
+    square = inverse * inverse
+    tail = y.log() - 0.5 * inverse - square * polynomial(fits.DIGAMMA_TAIL, square)
+    value = where(y < 3.0, middle, where(y < 8.0, polynomial(fits.DIGAMMA_UPPER, y), tail))
+    value = where(small, value - inverse, value)
+    sine, cosine, _ = _sine_and_cosine(x)
+    reflected = where(sine.equals(0.0), math.nan, value - math.pi * cosine / sine)
+    return where(negative, reflected, value)
+
+
+def gamma(x: Term) -> Term:
+    """Γ(x): from 3 to 8 by recurrence, then by Stirling's series, with -π / (x sin πx Γ(-x)) for negative x."""
+    negative = x < 0.0
+    y = where(negative, -x, x)
+    small = y < 1.0
+    base, product = where(small, y + 1.0, y), where(small, 1.0 / y, 1.0)
+    for _ in range(5):
+        large = 3.0 <= base
+        base = where(large, base - 1.0, base)
+        product = where(large, product * base, product)
+    middle = product * polynomial(fits.GAMMA_MIDDLE, base)
+    finite = where(200.0 < y, 200.0, y)
+    # y^y exp(-y) as a square: it overflows only where Γ does
+    root = finite.power(0.5 * finite) * (-0.5 * finite).exp()
+    tail = root * polynomial(fits.GAMMA_TAIL, 1.0 / finite) / finite.sqrt() * root
+    value = where(y < 8.0, middle, tail)
+    sine, _, nearest = _sine_and_cosine(x)
+    odd = nearest - 2.0 * (0.5 * nearest).floor()
+    reflected = math.pi / (where(odd.equals(1.0), sine, -sine) * value * x)
+    return where(negative, where(sine.equals(0.0), math.nan, reflected), value)
+
+
+def zeta(s: Term, q: Term) -> Term:
+    """Hurwitz' ζ(s, q) = Σ (q + k)⁻ˢ for s > 1, q ≥ 0: a few terms, then the sum formula of Euler and Maclaurin."""
+    total = q.power(-s)
+    for k in range(1, _TERMS_OF_ZETA):
+        total = total + (q + float(k)).power(-s)
+    a = q + float(_TERMS_OF_ZETA)
+    inverse = 1.0 / a
+    integral = a.power(1.0 - s)
+    square, factor = inverse * inverse, s * inverse
+    series = 0.5 + _EULER_MACLAURIN[0] * factor
+    for j, coefficient in enumerate(_EULER_MACLAURIN[1:]):
+        factor = factor * ((s + float(2 * j + 1)) * (s + float(2 * j + 2)) * square)
+        series = series + coefficient * factor
+    value = total + (integral / (s - 1.0) + integral * inverse * series)
+    return where((s < 1.0) | (q < 0.0), math.nan, where(q.equals(0.0), math.inf, value))
+
+
+def _inverse_of_error(w: Term) -> Term:
+    """erfinv(z) / z, with w = -log(1 - z²) (M. Giles, Approximating the erfinv function, 2010)."""
+    root = w.sqrt()
+    upper = where(root < 9.0, polynomial(fits.ERFINV_UPPER, root), polynomial(fits.ERFINV_TAIL, root))
+    upper = where(root < 4.0, polynomial(fits.ERFINV_MIDDLE, root), upper)
+    return where(w < 4.0, polynomial(fits.ERFINV_LOWER, w), where(w.equals(math.inf), math.inf, upper))
+
+
+def erfinv(z: Term) -> Term:
+    """The number of which erf is z."""
+    return z * _inverse_of_error(-((1.0 - z) * (1.0 + z)).log())
+
+
+def erfcinv(y: Term) -> Term:
+    """The number of which erfc is y."""
+    return (1.0 - y) * _inverse_of_error(-(y * (2.0 - y)).log())
+
+
+def _right_erfcx(x: Term) -> Term:
+    """erfcx of a number that is not negative."""
+    return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
+
+
+def erfcx(x: Term) -> Term:
+    """exp(x²) erfc x; 2 exp(x²) - erfcx(-x) for negative x."""
+    right = _right_erfcx(abs(x))
+    near = where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
+    square = near * near
+    power = square.exp()
+    power = where(x < -27.0, math.inf, power + power * fused(near, near, -square))
+    return where(x < 0.0, 2.0 * power - right, right)
+
+
+def log_ndtr(x: Term) -> Term:
+    """log of the normal distribution: log(erfcx(-x/√2)/2) - x²/2 for negative x, log1p(-erfc(x/√2)/2) for others."""
+    half = 0.5 * _right_erfcx(abs(x) * _SQRT_HALF)
+    left = half.log() - 0.5 * (x * x)
+    near = where(39.0 < x, 39.0, where(x < 0.0, 0.0, x))
+    square = 0.5 * (near * near)
+    power = (-square).exp()
+    power = power - power * fused(0.5 * near, near, -square)
+    complement = half * power
+    below_one = 1.0 - complement
+    right = below_one.log() - (complement - (1.0 - below_one)) / below_one
+    return where(x < 0.0, left, right)
+
+
+def i0e(x: Term) -> Term:
+    """exp(-|x|) I₀(x)."""
+    a = abs(x)
+    return where(a < 8.0, polynomial(fits.I0E_LOWER, a), polynomial(fits.I0E_UPPER, 8.0 / a) / a.sqrt())
+
+
+def i1e(x: Term) -> Term:
+    """exp(-|x|) I₁(x)."""
+    a = abs(x)
+    upper = polynomial(fits.I1E_UPPER, 8.0 / a) / a.sqrt()
+    return where(a < 8.0, x / (1.0 + a) * polynomial(fits.I1E_LOWER, a), where(x < 0.0, -upper, upper))
+
+
+def _root_of_exp(x: Term) -> Term:
+    """exp(|x|/2), which does not overflow where I₀ does not; its argument ends where I₀ is infinite."""
+    return (0.5 * where(800.0 < abs(x), 800.0, abs(x))).exp()
+
+
+def i0(x: Term) -> Term:
+    """I₀(x)."""
+    root = _root_of_exp(x)
+    return where(abs(x).equals(math.inf), math.inf, i0e(x) * root * root)
+
+
+def i1(x: Term) -> Term:
+    """I₁(x)."""
+    root = _root_of_exp(x)
+    return where(abs(x).equals(math.inf), x, i1e(x) * root * root)
+
+
+def ive(order: Term, x: Term) -> Term:
+    """exp(-|x|) Iₙ(x) for whole n from 0 to `LARGEST_ORDER`.
+
+    Up to 400 the quotients Iₖ/Iₖ₋₁ come from their continued fraction, from 128 down, begun with D. E. Amos' bound
+    (Computation of modified Bessel functions and their ratios, 1974); beyond, the recurrence upwards is stable.
+    """
+    a = abs(x)
+    last = float(_FIRST_OF_FRACTION + 1)
+    ratio = a / ((last - 0.5) + ((last + 0.5) * (last + 0.5) + a * a).sqrt())
+    before, now = i0e(x), abs(i1e(x))
+    near, far = before, where(order < 1.0, before, now)
+    for k in range(_FIRST_OF_FRACTION, 0, -1):
+        ratio = a / (2.0 * k + a * ratio)
+        if k <= LARGEST_ORDER:
+            near = where(order < float(k), near, near * ratio)
+    for k in range(1, LARGEST_ORDER):
+        before, now = now, before - (2.0 * k) / a * now
+        far = where(order < k + 1.0, far, now)
+    value = where(a < 400.0, near, far)
+    odd = order - 2.0 * (0.5 * order).floor()
+    return where(x < 0.0, where(odd.equals(1.0), -value, value), value)
+
+
+def iv(order: Term, x: Term) -> Term:
+    """Iₙ(x) for whole n from 0 to `LARGEST_ORDER`."""
+    root = _root_of_exp(x)
+    return ive(order, x) * root * root
+
+
+def _k0_near_zero(x: Term) -> Term:
+    square = x * x
+    return polynomial(fits.K0_LOWER, square) - (0.5 * x).log() * polynomial(fits.I0_LOW, square)
+
+
+def _k1_near_zero(x: Term) -> Term:
+    square = x * x
+    logarithm = where(x.equals(0.0), 0.0, (0.5 * x).log())
+    return polynomial(fits.K1_LOWER, square) / x + logarithm * (x * polynomial(fits.I1_LOW, square))
+
+
+def _k_far(fit: fits.Fit, x: Term) -> Term:
+    return polynomial(fit, 2.0 / x) / x.sqrt()
+
+
+def _at_most_two(x: Term) -> Term:
+    return where(2.0 < x, 2.0, x)
+
+
+def k0(x: Term) -> Term:
+    """K₀(x)."""
+    return where(x < 2.0, _k0_near_zero(x), _k_far(fits.K0E_UPPER, x) * (-x).exp())
+
+
+def k1(x: Term) -> Term:
+    """K₁(x)."""
+    return where(x < 2.0, _k1_near_zero(x), _k_far(fits.K1E_UPPER, x) * (-x).exp())
+
+
+def k0e(x: Term) -> Term:
+    """exp(x) K₀(x)."""
+    return where(x < 2.0, _k0_near_zero(x) * _at_most_two(x).exp(), _k_far(fits.K0E_UPPER, x))
+
+
+def k1e(x: Term) -> Term:
+    """exp(x) K₁(x)."""
+    return where(x < 2.0, _k1_near_zero(x) * _at_most_two(x).exp(), _k_far(fits.K1E_UPPER, x))
+
+
+def _row(name: str, formula: Callable[..., Term], arity: int, *calls: str) -> VectorFunction:
+    def write(w: Writer) -> Any:
+        return (formula(*(Term(w, argument) for argument in ("%x", "%y")[:arity])).name,), None
+
+    return VectorFunction(f"accumulus_{name}", arity, (name,), write, tuple(VECTOR_FUNCTIONS[c][0] for c in calls))
+
+
+#: By the name in the table of operations; and the functions of `vector_functions` that each calls.
+SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
+    name: _row(name, formula, arity, *calls.split())
+    for name, formula, arity, calls in (
+        ("gamma", gamma, 1, "pow exp"),
+        ("gammaln", gammaln, 1, "log"),
+        ("digamma", digamma, 1, "log"),
+        ("zeta", zeta, 2, "pow"),
+        ("erfinv", erfinv, 1, "log"),
+        ("erfcinv", erfcinv, 1, "log"),
+        ("erfcx", erfcx, 1, "exp"),
+        ("log_ndtr", log_ndtr, 1, "exp log"),
+        ("iv", iv, 2, "exp"),
+        ("ive", ive, 2, ""),
+        ("i0", i0, 1, "exp"),
+        ("i1", i1, 1, "exp"),
+        ("i0e", i0e, 1, ""),
+        ("i1e", i1e, 1, ""),
+        ("k0", k0, 1, "exp log"),
+        ("k1", k1, 1, "exp log"),
+        ("k0e", k0e, 1, "exp log"),
+        ("k1e", k1e, 1, "exp log"),
+    )
+}

@@ -1,0 +1,117 @@
+"""Distributions of scipy.stats: values against SciPy, derivatives by x, shapes, loc and scale against mpmath."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.stats import norm
+
+import accumulus as acc
+from accumulus.errors import TraceError
+from accumulus.frontends.numpy.distributions import DISTRIBUTIONS
+
+SHAPES = {"lognorm": (0.7,), "gamma": (2.3,), "beta": (2.3, 1.6), "t": (4.5,)}
+METHODS = [(name, method) for name, functions in DISTRIBUTIONS.items() for method in {**functions, "pdf": None}]
+
+
+@pytest.mark.parametrize(("name", "method"), METHODS)
+@pytest.mark.parametrize("target", ["llvm", "numpy"])
+def test_values_and_derivatives(name, method, target):
+    function = getattr(getattr(stats, name), method)
+    quantile = method in ("ppf", "isf")
+    loc, scale = 0.2, 1.3
+    inside = np.array([0.05, 0.4, 0.93]) if quantile else np.array([0.3, 0.6, 1.1])
+    points = inside if quantile else np.append(inside, [-3.0, 9.0])
+    shapes = SHAPES.get(name, ())
+    parameters = np.array([*shapes, loc, scale])
+
+    def f(x, p):
+        return function(x, *(p[k] for k in range(len(parameters))))
+
+    both = acc.value_and_jacobian(f, argnums=(0, 1), target=target, cache=False)
+    values, (by_x, by_parameters) = both(points, parameters)
+    np.testing.assert_allclose(values, function(points, *parameters), rtol=1e-12, atol=1e-300)
+    by_x = np.diagonal(by_x)
+    step = 1e-5
+    for k, x in enumerate(inside):
+        difference = (function(x + step, *parameters) - function(x - step, *parameters)) / (2 * step)
+        assert by_x[k] == pytest.approx(difference, rel=1e-6, abs=1e-8)
+        for j in range(len(parameters)):
+            moved = step * np.eye(len(parameters))[j]
+            difference = (function(x, *(parameters + moved)) - function(x, *(parameters - moved))) / (2 * step)
+            assert by_parameters[k, j] == pytest.approx(difference, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("z", [-30.0, -8.0, -1.5, 0.0, 2.5, 8.0])
+def test_the_normal_distribution_in_its_tails(z):
+    with mp.workdps(50):
+        below = mp.erfc(-mp.mpf(z) / mp.sqrt(2)) / 2
+        above = mp.erfc(mp.mpf(z) / mp.sqrt(2)) / 2
+        density = mp.exp(-(mp.mpf(z) ** 2) / 2) / mp.sqrt(2 * mp.pi)
+        expected = {
+            "logcdf": (mp.log(below) if z < 0 else mp.log1p(-above), density / below),
+            "logsf": (mp.log(above) if z > 0 else mp.log1p(-below), -density / above),
+            "cdf": (below, density),
+            "sf": (above, -density),
+            "pdf": (density, -z * density),
+            "logpdf": (mp.log(density), -z),
+        }
+    for method, pair in expected.items():
+        value, slope = acc.value_and_jacobian(getattr(norm, method), cache=False)(z)
+        # exp and erfc of squares lose as many units as the square is large
+        tolerance = 1e-15 * (10 + z * z)
+        np.testing.assert_allclose([value, slope], [float(pair[0]), float(pair[1])], rtol=tolerance, atol=1e-300)
+
+
+def test_quantiles_in_the_tails():
+    both = acc.value_and_jacobian(norm.ppf, cache=False)
+    for q in (1e-300, 1e-20, 0.3, 0.5, 0.999):
+        value, slope = both(q)
+        with mp.workdps(400):
+            exact = mp.findroot(lambda x, q=q: mp.log(mp.ncdf(x) / q), norm.ppf(q))
+            density = mp.npdf(exact)
+        np.testing.assert_allclose([value, slope], [float(exact), float(1 / density)], rtol=1e-12, atol=1e-16)
+
+
+def test_frozen_distributions_and_batches():
+    frozen = norm(loc=1.0, scale=2.0)
+    both = acc.value_and_jacobian(lambda x: frozen.logpdf(x) + stats.norm.cdf(x, scale=0.5), cache=False)
+    X = np.linspace(-3.0, 3.0, 50)
+    values, slopes = both.batch(X)
+    np.testing.assert_allclose(values, frozen.logpdf(X) + norm.cdf(X, scale=0.5), rtol=1e-13)
+    np.testing.assert_allclose(slopes, -(X - 1.0) / 4.0 + norm.pdf(X, scale=0.5), rtol=1e-12, atol=1e-15)
+
+
+def test_a_scale_that_is_not_positive_gives_nan():
+    both = acc.value_and_jacobian(lambda s: norm.pdf(0.3, scale=s), cache=False)
+    assert np.isnan(both.batch(np.array([-1.0, 0.0, 1.0]))[0]).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("cov", [np.array([[2.0, 0.3], [0.3, 0.5]]), np.array([2.0, 0.5]), 1.5])
+def test_several_normal_variables(cov):
+    mean = np.array([0.5, -1.0])
+
+    def f(x):
+        return stats.multivariate_normal.logpdf(x, mean, cov) + stats.multivariate_normal.pdf(x, mean, cov)
+
+    x = np.array([0.1, 0.4])
+    value, slopes = acc.value_and_jacobian(f, cache=False)(x)
+    assert value == pytest.approx(f(x), rel=1e-13)
+    differences = [(f(x + step) - f(x - step)) / 2e-6 for step in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(slopes, differences, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: stats.gamma.cdf(x, 2.0),
+        lambda x: stats.weibull_min.pdf(x, 2.0),
+        lambda x: stats.poisson.pmf(3, x),
+        lambda x: stats.multivariate_normal.logpdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2)),
+    ],
+)
+def test_what_is_refused(function):
+    with pytest.raises(TraceError, match=r"test_distributions\.py"):
+        acc.jacobian(function, cache=False)(1.5)

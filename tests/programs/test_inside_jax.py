@@ -1,0 +1,138 @@
+"""Derivatives as functions of JAX's arrays, called by JAX's compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+import accumulus as acc  # noqa: E402
+from accumulus.errors import ArgumentError, TraceError  # noqa: E402
+
+FAST = {"cache": False, "time_limit": 0, "optimise": False}
+
+
+@pytest.fixture(autouse=True)
+def double():
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def f(x, k):
+    return {"a": np.array([x[0] * x[1] * k, np.sin(x[0]), x[1] / x[0]]), "b": x[1] * k}
+
+
+def same(x, k):
+    return {"a": jnp.array([x[0] * x[1] * k, jnp.sin(x[0]), x[1] / x[0]]), "b": x[1] * k}
+
+
+X = np.array([0.3, 0.7])
+
+
+def close(got, wanted, rtol=1e-12):
+    assert jax.tree.structure(got) == jax.tree.structure(wanted)
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        assert isinstance(one, jax.Array)
+        np.testing.assert_allclose(one, other, rtol, 1e-13)
+
+
+def test_inside_of_compiled_functions():
+    derivative = acc.jax.jacobian(f, argnums=(0, 1), **FAST)
+
+    @jax.jit
+    def around(x, k):
+        return jax.tree.map(lambda leaf: 2.0 * leaf, derivative(x + 0.1, k))
+
+    wanted = jax.jacfwd(same, argnums=(0, 1))(jnp.asarray(X) + 0.1, 2.0)
+    close(around(X, 2.0), jax.tree.map(lambda leaf: 2.0 * leaf, wanted))
+    close(derivative(X, 2.0), jax.jacfwd(same, argnums=(0, 1))(jnp.asarray(X), 2.0))
+    assert "accumulus_2_4_0" in around.lower(X, 2.0).as_text()  # XLA calls the machine code itself
+
+
+def test_mapped_over_points_on_any_axes():
+    points = np.random.default_rng(0).uniform(0.5, 1.5, (7, 2))
+    derivative = acc.jax.value_and_jacobian(f, **FAST)
+    wanted = acc.value_and_jacobian(f, **FAST).batch(points, 2.0, in_axes=(0, None))
+    close(jax.jit(jax.vmap(derivative, in_axes=(0, None)))(points, 2.0), wanted)
+    close(jax.vmap(derivative, in_axes=(1, None))(points.T, 2.0), wanted)
+    both = jax.vmap(jax.vmap(derivative, in_axes=(0, None)), in_axes=(None, 0))(points, jnp.arange(1.0, 4.0))
+    close(jax.tree.map(lambda leaf: leaf[1], both), wanted)
+    assert jax.vmap(derivative, in_axes=(0, None))(points[:0], 2.0)[0]["a"].shape == (0, 3)
+
+
+def test_in_loops_of_jax():
+    slope = acc.jax.gradient(lambda x: np.sum(x**4) + x[0] * x[1], **FAST)
+    end = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda _, x: x - 0.05 * slope(x), x))(X)
+    expected = X.copy()
+    for _ in range(50):
+        expected -= 0.05 * (4 * expected**3 + expected[::-1])
+    np.testing.assert_allclose(end, expected, rtol=1e-12)
+
+
+def test_jax_differentiates_them_once_more():
+    derivative = acc.jax.jacobian(f, **FAST)
+    wanted = jax.jacfwd(jax.jacfwd(same))(jnp.asarray(X), 2.0)
+    close(jax.jit(jax.jacfwd(derivative))(jnp.asarray(X), 2.0), wanted)
+    total = jax.grad(lambda x: derivative(x, 2.0)["a"].sum())(jnp.asarray(X))
+    np.testing.assert_allclose(total, wanted["a"].sum((0, 1)), rtol=1e-12)
+
+
+def test_functions_of_jax_and_structures_of_arguments():
+    def loss(parameters, x):
+        return jnp.sum(jnp.tanh(parameters["w"] @ x + parameters["b"][0]) * parameters["b"][1])
+
+    parameters = {"w": np.arange(6.0).reshape(2, 3) / 5.0, "b": (np.array([0.1, -0.2]), 0.5)}
+    got = jax.jit(acc.jax.gradient(loss, **FAST))(parameters, jnp.ones(3))
+    close(got, jax.grad(loss)(jax.tree.map(jnp.asarray, parameters), jnp.ones(3)))
+    listed = acc.jax.jacobian(lambda x: x[0] * np.sin(x[1]), **FAST)([2.0, jnp.float64(0.5)])
+    np.testing.assert_allclose(jnp.stack([jnp.asarray(x) for x in jax.tree.leaves(listed)]).ravel(),
+                               [np.sin(0.5), 2.0 * np.cos(0.5)])  # fmt: skip
+
+
+def test_static_arguments_and_keywords():
+    derivative = acc.jax.jacobian(lambda x, n, *, k=1.0: k * x**n, static_argnums=1, **FAST)
+    np.testing.assert_allclose(jax.jit(lambda x: derivative(x, 3, k=2.0))(jnp.array([1.0, 2.0])), np.diag([6.0, 24.0]))
+
+
+def test_single_precision_where_arguments_are():
+    with jax.enable_x64(False):
+        derivative = jax.jit(acc.jax.jacobian(f, **FAST))
+        found = derivative(jnp.asarray(X), 2.0)
+        assert found["a"].dtype == np.float32
+        np.testing.assert_allclose(found["a"], jax.jacfwd(same)(jnp.asarray(X), 2.0)["a"], rtol=1e-6, atol=1e-6)
+
+
+def test_long_arrays_are_computed_in_place():
+    def energy(x):
+        return np.sum((x[1:] - x[:-1] ** 2) ** 2)
+
+    x = np.linspace(-1.0, 1.0, 30_000)
+    slope = acc.jax.gradient(energy, cache=False, time_limit=0)
+    found = jax.jit(slope)(x)
+    np.testing.assert_allclose(found, acc.gradient(energy, cache=False, time_limit=0)(x), rtol=1e-12)
+    rows = jax.vmap(slope)(np.stack([x, 2 * x]))
+    np.testing.assert_allclose(rows[1], slope(2 * x), rtol=1e-12)
+    with pytest.raises(ArgumentError, match="works on long arrays"):
+        jax.jacfwd(slope)(jnp.asarray(x))
+
+
+def test_a_program_in_the_operations_of_jax(monkeypatch):
+    derivative = acc.jax.value_and_jacobian(lambda x: np.where(x > 0.5, np.hypot(x, 1.0), np.cbrt(x)) * x[0], **FAST)
+    by_code = derivative(X)
+    monkeypatch.setattr(jax, "default_backend", lambda: "another")
+    in_words = jax.jit(derivative).lower(X).compile()
+    close(in_words(X), by_code)
+
+
+def test_what_cannot_be():
+    with pytest.raises(ArgumentError, match="sparse is given"):
+        acc.jax.jacobian(f, sparse=True)
+    with pytest.raises(ArgumentError, match="without numbers"):
+        acc.jax.jacobian(f)("text")
+    with pytest.raises(TraceError, match="test_inside_jax"):
+        jax.jit(acc.jax.jacobian(lambda x: x if x[0] > 0 else -x, **FAST))(X)

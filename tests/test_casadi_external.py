@@ -1,0 +1,116 @@
+"""`acc.casadi.external`: compiled functions in CasADi, against the same written with CasADi's own operations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus.errors import ArgumentError
+
+ca = pytest.importorskip("casadi")
+
+
+def rates(x, k):
+    return np.array([x[0] * x[1] - k * x[2], np.sin(x[2]) + x[0] ** 2])
+
+
+def rates_of_casadi(x, k):
+    return ca.vertcat(x[0] * x[1] - k * x[2], ca.sin(x[2]) + x[0] ** 2)
+
+
+X = np.array([0.5, 1.5, -0.3])
+
+
+def test_values_jacobians_and_patterns():
+    f = acc.casadi.external(rates, np.zeros(3), 1.0, name="rates")
+    assert (f.name(), f.n_in(), f.n_out(), f.size_in(0), f.size_in(1), f.size_out(0)) == (
+        "rates",
+        2,
+        1,
+        (3, 1),
+        (1, 1),
+        (2, 1),
+    )
+    np.testing.assert_allclose(np.array(f(X, 2.0))[:, 0], rates(X, 2.0))
+    x, k = ca.MX.sym("x", 3), ca.MX.sym("k")
+    ours = ca.Function("J", [x, k], [ca.jacobian(f(x, k), x), ca.jacobian(f(x, k), k)])
+    theirs = ca.Function("J", [x, k], [ca.jacobian(rates_of_casadi(x, k), x), ca.jacobian(rates_of_casadi(x, k), k)])
+    for mine, other in zip(ours(X, 2.0), theirs(X, 2.0), strict=True):
+        assert mine.nnz() == other.nnz()
+        np.testing.assert_allclose(np.array(mine), np.array(other), rtol=1e-14)
+    np.testing.assert_array_equal(np.array(ours(2 * X, 2.0)[0]), np.array(theirs(2 * X, 2.0)[0]))
+
+
+def test_products_with_the_jacobian():
+    f = acc.casadi.external(rates, np.zeros(3), 1.0)
+    x, v, w = ca.MX.sym("x", 3), ca.MX.sym("v", 3), ca.MX.sym("w", 2)
+    for product, other in (
+        (ca.jtimes(f(x, 2.0), x, v), ca.jtimes(rates_of_casadi(x, 2.0), x, v)),
+        (ca.jtimes(f(x, 2.0), x, w, True), ca.jtimes(rates_of_casadi(x, 2.0), x, w, True)),
+    ):
+        found, expected = (ca.Function("p", [x, v, w], [p])(X, [1, 2, 3], [4, 5]) for p in (product, other))
+        np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-14)
+
+
+def test_matrices_and_several_results():
+    def f(A, x):
+        return {"product": A @ x, "scaled": A * x, "norm": np.sum(x**2)}
+
+    A, x = np.arange(6.0).reshape(2, 3) + 1.0, np.array([1.0, -2.0, 3.0])
+    g = acc.casadi.external(f, A, x)
+    a, b = ca.MX.sym("a", 2, 3), ca.MX.sym("b", 3)
+    same = [ca.mtimes(a, b), a * ca.repmat(b.T, 2, 1), ca.dot(b, b)]
+    for mine, other in zip(g(a, b), same, strict=True):
+        ours, theirs = (
+            ca.Function("J", [a, b], [result, ca.jacobian(result, a), ca.jacobian(result, b)])(A, x)
+            for result in (mine, other)
+        )
+        for one, two in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(np.array(one), np.array(two), rtol=1e-14)
+            assert one.sparsity() == two.sparsity()
+
+
+def test_a_function_of_casadi_goes_in_and_comes_back():
+    x = ca.SX.sym("x", 4)
+    f = ca.Function("chain", [x], [ca.sin(x[1:]) * x[:-1]])
+    back = acc.casadi.external(f, np.zeros(4))
+    at = np.linspace(0.1, 1.0, 4)
+    assert back.name() == "chain"
+    y = ca.MX.sym("y", 4)
+    found = ca.Function("J", [y], [ca.jacobian(back(y), y)])(at)
+    np.testing.assert_allclose(np.array(found), np.array(ca.Function("J", [x], [ca.jacobian(f(x), x)])(at)), rtol=1e-15)
+    assert found.nnz() == 6
+
+
+def test_optimisation_by_ipopt():
+    n = 8
+
+    def objective(x):
+        return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    def constraints(x):
+        return x[:-1] * x[1:] + np.sin(x[1:])
+
+    f = acc.casadi.external(objective, np.zeros(n))
+    g = acc.casadi.external(constraints, np.zeros(n))
+    x = ca.MX.sym("x", n)
+    quiet = {"print_time": False, "ipopt.print_level": 0, "ipopt.sb": "yes", "ipopt.tol": 1e-10}
+    limited = {**quiet, "ipopt.hessian_approximation": "limited-memory"}
+    bounds = {"x0": np.full(n, 0.5), "lbg": 0.5, "ubg": 1.2}
+    solver = ca.nlpsol("ours", "ipopt", {"x": x, "f": f(x), "g": g(x)}, limited)
+    ours = solver(**bounds)
+    same = {
+        "x": x,
+        "f": ca.sum1(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2),
+        "g": x[:-1] * x[1:] + ca.sin(x[1:]),
+    }
+    theirs = ca.nlpsol("theirs", "ipopt", same, quiet)(**bounds)
+    assert solver.stats()["success"]
+    np.testing.assert_allclose(np.array(ours["x"]), np.array(theirs["x"]), rtol=1e-6)
+    np.testing.assert_allclose(float(ours["f"]), float(theirs["f"]), rtol=1e-8)
+
+
+def test_arrays_of_three_axes_are_refused():
+    with pytest.raises(ArgumentError, match="two axes at most"):
+        acc.casadi.external(lambda x: np.multiply.outer(x, x)[None], np.zeros(2))
