@@ -13,7 +13,16 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
-from accumulus.api import Derivative, Trace, gradient, jacobian, trace, value_and_jacobian
+from accumulus.api import (
+    Derivative,
+    Trace,
+    compile,  # noqa: A004  # what it does
+    gradient,
+    jacobian,
+    trace,
+    value_and_gradient,
+    value_and_jacobian,
+)
 from accumulus.checking.check import check
 from accumulus.checking.check_report import CheckReport
 from accumulus.elimination.accumulation import Accumulation
@@ -56,6 +65,7 @@ __all__ = [
     "assemble",
     "casadi",
     "check",
+    "compile",
     "errors",
     "expressions",
     "gradient",
@@ -74,6 +84,7 @@ __all__ = [
     "scan",
     "sympy",
     "trace",
+    "value_and_gradient",
     "value_and_jacobian",
 ]
 

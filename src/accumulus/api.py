@@ -29,12 +29,22 @@ from accumulus.options import GUARDS, Given, Options, shows_options
 from accumulus.programs.argnums import Selection, arranged, checked_argnums, static_positions
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms, settled, together
+from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_GRADIENT, VALUE_AND_JACOBIAN, Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_keys import graph_hash
 
-__all__ = ["Derivative", "Trace", "gradient", "jacobian", "trace", "value_and_jacobian"]
+__all__ = [
+    "Derivative",
+    "Trace",
+    "compile",
+    "gradient",
+    "jacobian",
+    "trace",
+    "value_and_gradient",
+    "value_and_jacobian",
+]
 
 
 @shows_options
@@ -109,7 +119,7 @@ def jacobian(
     (1000, 2, 2)
     """
     forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
-    return Derivative(f, "jacobian", forms, Options.of(**options))
+    return Derivative(f, JACOBIAN, forms, Options.of(**options))
 
 
 @shows_options
@@ -129,7 +139,7 @@ def value_and_jacobian(
     (9.0, 6.0)
     """
     forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
-    return Derivative(f, "value_and_jacobian", forms, Options.of(**options))
+    return Derivative(f, VALUE_AND_JACOBIAN, forms, Options.of(**options))
 
 
 @shows_options
@@ -152,7 +162,67 @@ def gradient(
     array([2., 4.])
     """
     forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
-    return Derivative(f, "jacobian", forms, Options.of(**options), scalar=True)
+    return Derivative(f, GRADIENT, forms, Options.of(**options))
+
+
+@shows_options
+def value_and_gradient(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] | None = None,
+    *,
+    argnames: str | Sequence[str] | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    **options: Unpack[Given],
+) -> Derivative:
+    """Like `gradient`, but returns the pair (value of f, gradient), computed together. Same options.
+
+    >>> import numpy as np
+    >>> value, slope = value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
+    >>> float(value), slope.tolist()
+    (5.0, [2.0, 4.0])
+    """
+    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
+    return Derivative(f, VALUE_AND_GRADIENT, forms, Options.of(**options))
+
+
+@shows_options
+def compile(  # noqa: A001  # what it does
+    f: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    **options: Unpack[Given],
+) -> Derivative:
+    """`f` itself, rewritten to fewer operations and compiled, as a function of the same arguments.
+
+    What it returns is `f`'s result, in the same structure. Batches, cases, reports and options are those of `jacobian`.
+
+    Args:
+        f, static_argnums, static_argnames: as for `jacobian`.
+        options: those of `jacobian`, but for `sparse`.
+
+    Raises:
+        ArgumentError: for `sparse`; else as `jacobian`.
+        TraceError: as `jacobian`.
+
+    >>> import numpy as np
+    >>> step = compile(lambda x, h: {"next": x + h * np.sin(x), "rate": np.sin(x)})
+    >>> step(np.zeros(2), 0.1)
+    {'next': array([0., 0.]), 'rate': array([0., 0.])}
+    >>> step.batch(np.zeros((100, 2)), 0.1)["next"].shape
+    (100, 2)
+    """
+    forms = Forms(f, name_of(f), (), None, static_argnums, static_argnames)
+    return Derivative(f, COMPILED, forms, _dense(COMPILED, options))
+
+
+def _dense(kind: Kind, given: Given) -> Options:
+    """The options of a kind whose results are no matrices."""
+    options = Options.of(**given)
+    if options.sparse is not None:
+        raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")
+    return options
 
 
 def trace(
@@ -261,7 +331,7 @@ class Trace:
         with Preparation(self.name, chosen) as preparation:
             return Program(
                 self.recording,
-                "value_and_jacobian" if values else "jacobian",
+                VALUE_AND_JACOBIAN if values else JACOBIAN,
                 selection,
                 preparation,
                 given=(linearization, plan),

@@ -29,6 +29,7 @@ from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.options import Given, Options, shows_options
 from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
@@ -191,7 +192,7 @@ def jacobian(
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):
             recording = record(model, point, check=chosen.check)
-        program = Program(recording, "jacobian", Selection.of(0), preparation)
+        program = Program(recording, JACOBIAN, Selection.of(0), preparation)
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]

@@ -14,9 +14,10 @@ from accumulus.frontends.record import Recording
 from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.guarded import Ran
+from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.results import Nonzeros, Results, Wanted
+from accumulus.programs.results import Nonzeros, Results
 from accumulus.rewriting.bodies import optimise_bodies
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.plans.plan_cache import is_enabled
@@ -59,18 +60,19 @@ class ArrayProgram(Program):
     def __init__(
         self,
         recording: Recording,
-        wanted: Wanted,
+        kind: Kind,
         selection: Selection,
         preparation: Preparation,
     ) -> None:
         options = preparation.options
         self.name, self.recording, self.options = preparation.name, recording, options
-        self.wanted = wanted
+        self.kind = kind
         self.seconds = preparation.seconds
         self.from_cache = []
         given = recording.tape
         assert isinstance(given, BlockTape)
-        inputs = np.concatenate([np.arange(given.inputs)[recording.argument_slices[k]] for k in selection.positions])
+        chosen = [np.arange(given.inputs)[recording.argument_slices[k]] for k in selection.positions]
+        inputs = np.concatenate([*chosen, np.empty(0, np.int64)], dtype=np.int64)
         with preparation.stage("plan"):
             found = differentiate(given, inputs, options, preparation.deadline)
         self.products = found.products
@@ -79,7 +81,7 @@ class ArrayProgram(Program):
         self.nonzero_count = len(found.rows)
         self.tape: BlockTape = found.tape  # type: ignore[assignment]
         outputs = self.tape.outputs
-        parts = [outputs[: 0 if wanted == "jacobian" else results], outputs[found.values :]]
+        parts = [outputs[: results * kind.values], outputs[found.values :]]
         if self.is_guarded:  # behind all else
             parts.append(np.array([holds_of(self.tape, outputs[results : found.values])]))
         self.tape.outputs = np.concatenate(parts)

@@ -9,9 +9,9 @@ from typing import Final
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
 from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program, linearize_arguments
-from accumulus.programs.results import Wanted
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.tape import Tape
@@ -26,7 +26,7 @@ MOST_PRODUCTS: Final = 60_000
 
 def program_of(
     recording: Recording,
-    wanted: Wanted,
+    kind: Kind,
     selection: Selection,
     preparation: Preparation,
     first: Call,
@@ -45,7 +45,7 @@ def program_of(
         SizeError: if they are, and arrays were recorded as such.
     """
     given = None
-    if preparation.options.takes_arrays and _may_be_long(recording):
+    if kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection.positions, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
@@ -59,7 +59,7 @@ def program_of(
         from accumulus.programs.array_program import ArrayProgram
 
         try:
-            return ArrayProgram(replace(recording, written_out=None), wanted, selection, preparation)
+            return ArrayProgram(replace(recording, written_out=None), kind, selection, preparation)
         except SizeError:
             if written_out is None:
                 raise
@@ -68,7 +68,7 @@ def program_of(
                 recording = again(arrays=False)
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
-    return Program(recording, wanted, selection, preparation, given=given, first=first, shared=shared)
+    return Program(recording, kind, selection, preparation, given=given, first=first, shared=shared)
 
 
 def _may_be_long(recording: Recording) -> bool:

@@ -30,9 +30,9 @@ from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_pa
 from accumulus.programs.formed_program import FormedProgram
 from accumulus.programs.forms import Forms, axes_of_numbers, settled
 from accumulus.programs.guarded import Points
+from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.results import Wanted
 from accumulus.programs.sizes import check_size
 from accumulus.targets import Call
 
@@ -57,20 +57,18 @@ class Derivative:
     def __init__(
         self,
         f: Callable[..., Any],
-        wanted: Wanted,
+        kind: Kind,
         selected: Forms | Selection,
         options: Options,
-        *,
-        scalar: bool = False,
     ) -> None:
         self._name = name_of(f)
-        self.__name__ = f"{wanted}({self._name})"
-        self.__doc__ = f"Derivatives of {self._name}.\n\n{f.__doc__ or ''}"
+        self.__name__ = f"{kind.name}({self._name})"
+        self.__doc__ = f"{kind.title} of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
         #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
         self._holder = holder_of(f)
         self._objects: tuple[Any, ...] = ()
-        self._wanted: Wanted = wanted
+        self._kind = kind
         #: What is between users' arguments and numbers by position; None where it is these that are passed.
         self._forms = selected if isinstance(selected, Forms) else None
         by_position = selected.positional if isinstance(selected, Forms) else (selected, ())
@@ -84,7 +82,6 @@ class Derivative:
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
         self._options = options
-        self._scalar = scalar
         #: Programs by what they are for: shapes of arguments, values of constant ones.
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
@@ -298,7 +295,7 @@ class Derivative:
                 form = self._inner.get(call.key) or self
                 if form is self:
                     chosen = self._forms.selection(call)
-                    form = Derivative(call, self._wanted, chosen, self._options, scalar=self._scalar)
+                    form = Derivative(call, self._kind, chosen, self._options)
                     self._inner[call.key] = form
         self._last_form = form
         return form, tuple(numbers)
@@ -428,14 +425,15 @@ class Derivative:
             with preparation.stage("trace"):
                 recording = self._record(examples)
             selection = checked_argnums(self._given_argnums, recording.argument_shapes, name)
-            if self._scalar and not recording.is_number:
+            if self._kind.of_number and not recording.is_number:
                 shapes = ", ".join(map(str, recording.result_shapes))
                 raise ArgumentError(
-                    f"gradient needs a function that returns one number; {name} returns shape {shapes}: use jacobian"
+                    f"{self._kind.name} needs a function that returns one number; {name} returns shape {shapes}: use "
+                    "jacobian"
                 )
             check_size(recording, selection.positions, points, self._options, name)
             again = partial(self._record, examples)
-            return program_of(recording, self._wanted, selection, preparation, first, shared, again)
+            return program_of(recording, self._kind, selection, preparation, first, shared, again)
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""

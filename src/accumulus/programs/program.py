@@ -26,10 +26,11 @@ from accumulus.programs.axes import Axes, InAxes, axes_of_points
 from accumulus.programs.dask_batches import lazy_batch
 from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
 from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
+from accumulus.programs.kinds import Kind
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
-from accumulus.programs.results import Nonzeros, Results, Wanted
+from accumulus.programs.results import Nonzeros, Results
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
@@ -64,7 +65,7 @@ class Program:
 
     Args:
         recording: the function as it was recorded.
-        wanted: derivatives alone, or values too.
+        kind: what is returned.
         selection: the differentiated arguments.
         given: a graph and a plan for it, or None, instead of finding them.
         first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
@@ -87,7 +88,7 @@ class Program:
     def __init__(
         self,
         recording: Recording,
-        wanted: Wanted,
+        kind: Kind,
         selection: Selection,
         preparation: Preparation,
         *,
@@ -99,7 +100,7 @@ class Program:
         self.name = name
         self.recording = recording
         self.options = options
-        self.wanted: Wanted = wanted
+        self.kind = kind
         self.seconds = preparation.seconds
         self.from_cache: list[str] = []
         self._uses_cache = options.cache and is_enabled()
@@ -147,7 +148,7 @@ class Program:
             self.recording,
             self._nonzeros,
             self._selection,
-            wanted=self.wanted,
+            kind=self.kind,
             sparse=self.options.sparse,
             dtype=np.dtype(self.options.dtype),
             pattern=pattern,
@@ -177,18 +178,18 @@ class Program:
 
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """The tape to compile, and those of its operations that the target must not fuse with others."""
-        options, values = self.options, len(self.linearization.rows)
+        options, values = self.options, self.recording.results
         if self.is_guarded:  # behind all else
             tape.outputs.append(tape.outputs.pop(values))
         # primal operations are found through the function's values, so these outputs are removed after them
         kept = values if options.exact_order else 0
-        if self.wanted == "jacobian" and not kept:
+        if not (self.kind.values or kept):
             del tape.outputs[:values]
         tape = self._rewritten(tape, kept, deadline) if options.rewrites else canonical(tape, kept)
         if not kept:
             return tape, frozenset()
         primal = primal_operations(tape, values)
-        if self.wanted == "jacobian":
+        if not self.kind.values:
             del tape.outputs[:values]
             # not by `canonical`, which would rewrite the remaining primal operations
             return without_dead(tape, primal)

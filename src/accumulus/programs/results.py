@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,12 @@ from accumulus.frontends.trees import Branch, Leaf, flatten, grafted, paths, tog
 from accumulus.graph.linearize import Linearization
 from accumulus.options import SparseFormat
 from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import Kind
 from accumulus.programs.sparse import SparseBatch, SparsePattern
 from accumulus.targets import Segment
 
-__all__ = ["Nonzeros", "Results", "Wanted"]
+__all__ = ["Nonzeros", "Results"]
 
-#: What a program returns: the derivatives alone, or the values of the function, too.
-Wanted = Literal["jacobian", "value_and_jacobian"]
 Shape = tuple[int, ...]
 
 
@@ -96,7 +95,7 @@ class Results:
         nonzeros: Nonzeros,
         selection: Selection,
         *,
-        wanted: Wanted,
+        kind: Kind,
         sparse: SparseFormat | None,
         dtype: np.dtype[Any],
         pattern: Nonzeros | None = None,
@@ -105,23 +104,22 @@ class Results:
         #: Shape of each segment at one point, as it is stored.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern] = []
-        jacobian = grafted(recording.structure, selection.structure)
-        self._value, self._jacobian = recording.structure, jacobian
-        #: Of all that is returned, with a leaf for each segment.
-        self._structure = together([recording.structure, jacobian]) if wanted == "value_and_jacobian" else jacobian
-        self._wanted = wanted
+        #: Of the derivatives, and of all that is returned, with a leaf for each segment.
+        self._jacobian = grafted(recording.structure, selection.structure)
+        parts = [recording.structure] * kind.values + [self._jacobian] * kind.derivatives
+        self._structure = together(parts) if len(parts) > 1 else parts[0]
         self._dtype = dtype
         sizes = [math.prod(shape) for shape in recording.result_shapes]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]
         leaves = list(zip(starts, sizes, recording.result_shapes, strict=True))
-        if wanted == "value_and_jacobian":
+        if kind.values:
             for start, size, shape in leaves:
                 self._add(self._segment(size, np.arange(start, start + size), np.arange(size)), shape)
 
-        first = sum(sizes) if wanted == "value_and_jacobian" else 0
+        first = sum(sizes) if kind.values else 0
         for start, size, shape in leaves:
             rows = range(start, start + size)
-            for argument in selection.positions:
+            for argument in selection.positions if kind.derivatives else ():
                 columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
                 shape_in = recording.argument_shapes[argument]
                 assert shape_in is not None
@@ -176,8 +174,8 @@ class Results:
 
     @property
     def is_pair(self) -> bool:
-        """Whether a value and a derivative are all that is returned."""
-        return self._wanted == "value_and_jacobian" and self._jacobian == self._value == Leaf()
+        """Whether a pair of arrays is all that is returned."""
+        return self._structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""

@@ -110,7 +110,8 @@ class Report:
 
     Attributes:
         name: of the differentiated function, or of the graph.
-        returns: "jacobian" or "value_and_jacobian".
+        returns: the name of the function of `accumulus` that makes it: "jacobian", "gradient".
+        title: what is computed.
         graph: size of the differentiation graph.
         jacobian_shape: entries of the results × entries of the differentiated arguments.
         nonzeros: structural nonzeros of the Jacobian.
@@ -125,11 +126,13 @@ class Report:
         from_cache: the stages whose results were taken from the cache.
         function: what was recorded and compiled; None for a graph from a file.
         unwatched: what the function holds of which changes may be missed, in words.
+        differentiates: whether derivatives are computed, and not the function alone.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
     """
 
     name: str
     returns: str
+    title: str
     graph: GraphSize
     jacobian_shape: tuple[int, int]
     nonzeros: int
@@ -144,6 +147,7 @@ class Report:
     from_cache: tuple[str, ...] = ()
     function: FunctionFacts | None = None
     unwatched: tuple[str, ...] = ()
+    differentiates: bool = True
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
@@ -155,11 +159,13 @@ class Report:
             cls.of_plan(program.plan, program.seconds, program.tape),
             name=program.name,
             emitted=_emitted(program),
-            returns=program.wanted,
+            returns=program.kind.name,
+            title=program.kind.title,
             from_cache=tuple(program.from_cache),
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
+            differentiates=program.kind.derivatives,
             cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
 
@@ -179,6 +185,7 @@ class Report:
         return cls(
             name=graph.name,
             returns="jacobian",
+            title="Jacobian",
             graph=GraphSize.of(graph),
             jacobian_shape=(len(graph.roots), len(graph.terminals)),
             nonzeros=len(plan.accumulation.entries),
@@ -200,11 +207,13 @@ class Report:
         from rich.console import Group
 
         parts: list[RenderableType] = [text(self._title(), style="bold"), "", key_values(self._facts()), ""]
-        parts.append(comparison_table([*self.others, self.chosen], self.chosen.method))
-        if self.uncounted:
-            parts.append(text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
-        reason = chosen_because(self.chosen, self.others, self.objective)
-        parts += ["", text(f"Chosen, and verified against the graph: {reason}"), "", key_values(self._program())]
+        if self.differentiates:
+            parts.append(comparison_table([*self.others, self.chosen], self.chosen.method))
+            if self.uncounted:
+                parts.append(text(f"Not counted, since too large: {', '.join(self.uncounted)}.", style="dim"))
+            reason = chosen_because(self.chosen, self.others, self.objective)
+            parts += ["", text(f"Chosen, and verified against the graph: {reason}"), ""]
+        parts.append(key_values(self._program()))
         if self.cases:
             parts += ["", cases_table(self.cases)]
         return Group(*parts)
@@ -213,9 +222,11 @@ class Report:
         return plain_text(self.__rich__())
 
     def _title(self) -> str:
-        return f"{'Value and Jacobian' if self.returns == 'value_and_jacobian' else 'Jacobian'} of {self.name}"
+        return f"{self.title} of {self.name}"
 
     def _facts(self) -> list[tuple[str, str]]:
+        if not self.differentiates:
+            return [] if self.function is None else self.function.rows()
         rows, columns = self.jacobian_shape
         share = f", {100 * self.nonzeros / (rows * columns):.0f} %" if rows * columns else ""
         facts = [
@@ -229,7 +240,9 @@ class Report:
         if self.function is not None and self.function.operations:
             ratio = self.operations / self.function.operations
             differences = self.jacobian_shape[1] + 1
-            program += f", {ratio:.1f} times the function's own (finite differences take {differences} times)"
+            program += f", {ratio:.1f} times the function's own"
+            if self.differentiates:
+                program += f" (finite differences take {differences} times)"
         rows = [("program", program)]
         if self.emitted > self.operations:
             share = 100 * (1 - self.operations / self.emitted)
@@ -248,8 +261,8 @@ class Report:
 def _emitted(program: Program) -> int:
     """Operations of the program's plan before they were rewritten."""
     tape = emit(program.plan.accumulation)
-    if program.wanted == "jacobian":
-        del tape.outputs[: len(program.linearization.rows)]
+    if not program.kind.values:
+        del tape.outputs[: program.recording.results]
     return canonical(tape).operations
 
 

@@ -85,7 +85,7 @@ class StructureReport:
 
     Attributes:
         name: of the differentiated function.
-        returns: "jacobian" or "value_and_jacobian".
+        returns, title: as `Report` has them.
         argument_shapes, result_shapes: of the function.
         recorded: operations of the function itself, of all instances.
         jacobian_shape: entries of the results × entries of the arguments.
@@ -96,11 +96,12 @@ class StructureReport:
         target: of the compiled code.
         seconds: time of each stage of the preparation.
         unwatched: what the function holds of which changes may be missed, in words.
-        cases: as `Report` has them.
+        differentiates, cases: as `Report` has them.
     """
 
     name: str
     returns: str
+    title: str
     argument_shapes: tuple[tuple[int, ...] | None, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     recorded: int
@@ -112,6 +113,7 @@ class StructureReport:
     target: str
     seconds: dict[str, float]
     unwatched: tuple[str, ...] = ()
+    differentiates: bool = True
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
@@ -134,7 +136,8 @@ class StructureReport:
                 )
         return cls(
             name=program.name,
-            returns=program.wanted,
+            returns=program.kind.name,
+            title=program.kind.title,
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
             recorded=recording.tape.operations,
@@ -145,6 +148,7 @@ class StructureReport:
             bodies=tuple(bodies),
             target=program.options.target,
             seconds=dict(program.seconds),
+            differentiates=program.kind.derivatives,
             cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
 
@@ -155,14 +159,16 @@ class StructureReport:
     def __rich__(self) -> Group:
         from rich.console import Group
 
-        what = "Value and Jacobian" if self.returns == "value_and_jacobian" else "Jacobian"
         rows, columns = self.jacobian_shape
         facts = [
             ("arguments", ", ".join(map(product_of, self.argument_shapes))),
             ("results", ", ".join(map(product_of, self.result_shapes))),
             ("recorded", f"{counted(self.recorded, 'operation')}, as operations on arrays"),
-            ("Jacobian", f"{amount(rows)}×{amount(columns)}, structural nonzeros: {amount(self.nonzeros)}"),
         ]
+        if self.differentiates:
+            facts.append(
+                ("Jacobian", f"{amount(rows)}×{amount(columns)}, structural nonzeros: {amount(self.nonzeros)}")
+            )
         loops = [
             (
                 f"{k} {body.kind}",
@@ -177,7 +183,7 @@ class StructureReport:
         ratio = f", {self.operations / self.recorded:.1f} times the function's own" if self.recorded else ""
         stages = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.seconds.items())
         program = [
-            ("between bodies", counted(self.products, "product") + " of derivatives"),
+            *([("between bodies", counted(self.products, "product") + " of derivatives")] * self.differentiates),
             ("program", counted(self.operations, "operation") + ratio),
             ("code", f"{self.target}, float64, a loop for each body"),
             ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
@@ -186,7 +192,7 @@ class StructureReport:
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
         cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
         return Group(
-            text(f"{what} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
+            text(f"{self.title} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
             key_values(program), *cases,
         )  # fmt: skip
 
