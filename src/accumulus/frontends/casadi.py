@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
-from accumulus.frontends.recorder import Recorder, References
+from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -74,13 +74,7 @@ class _Functions(Recorder):
     def takes(self, function: object) -> bool:
         return isinstance(function, ca.Function)
 
-    def run(
-        self,
-        function: Any,
-        tape: Tape,
-        arguments: Sequence[Any],
-        inputs: Sequence[References | None],
-    ) -> Any:
+    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         scalars = _expanded(function)
         given = [
             np.array([tape.constant(float(x)) for x in np.ravel(argument)])

@@ -27,10 +27,12 @@ from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.location import Place, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["FRONT_ENDS", "Recorder", "References", "holder_of", "recorder_of"]
+__all__ = ["FRONT_ENDS", "Inputs", "Recorder", "References", "holder_of", "recorder_of"]
 
 #: References to a tape, in the shape of the array that they stand for.
 References = NDArray[np.int64]
+#: One of these for each argument; None for those that are no numbers.
+Inputs = Sequence[References | None]
 
 
 class Recorder(ABC):
@@ -41,13 +43,7 @@ class Recorder(ABC):
         """Whether `function` is of the kind that this front end records."""
 
     @abstractmethod
-    def run(
-        self,
-        function: Any,
-        tape: Tape,
-        arguments: Sequence[Any],
-        inputs: Sequence[References | None],
-    ) -> Any:
+    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         """Emit what `function` computes to `tape`.
 
         Args:

@@ -22,7 +22,7 @@ from accumulus.frontends.jax.recognition import is_of_jax
 from accumulus.frontends.location import Place, user_place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
-from accumulus.frontends.recorder import Recorder, References
+from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 
 __all__ = ["RECORDER"]
@@ -41,13 +41,7 @@ class _Jaxprs(Recorder):
     def takes(self, function: object) -> bool:
         return is_of_jax(function)
 
-    def run(
-        self,
-        function: Any,
-        tape: Tape,
-        arguments: Sequence[Any],
-        inputs: Sequence[References | None],
-    ) -> Any:
+    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         with jax.enable_x64(True):
             closed, structure = _written(function, arguments, [references is not None for references in inputs])
             traced = [TracedArray(tape, references) for references in inputs if references is not None]

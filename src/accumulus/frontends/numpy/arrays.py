@@ -34,7 +34,7 @@ from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
-__all__ = ["METHODS", "TracedArray", "as_array", "as_constant", "make", "method_of"]
+__all__ = ["METHODS", "Flat", "TracedArray", "as_array", "as_constant", "make", "method_of"]
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
@@ -145,13 +145,22 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return np.broadcast_to(0.0, self.shape)
 
     @property
-    def flat(self) -> _Flat:
+    def flat(self) -> Flat:
         """The entries in C order, to read and to write."""
-        return _Flat(self)
+        return Flat(self)
 
     @flat.setter
     def flat(self, values: Any) -> None:
         self.flat[:] = values
+
+    def read_flat(self, index: Any) -> Any:
+        """Entries by their places in C order."""
+        return self._wrap(self.references.flat[self.constant_index(index)])
+
+    def write_flat(self, index: Any, value: Any) -> None:
+        """Set entries by their places in C order."""
+        self.check_writable()
+        self.references.flat[self.constant_index(index)] = self._converted(value)
 
     def __len__(self) -> int:
         return len(self.references)
@@ -384,27 +393,25 @@ for _name in METHODS:
     setattr(TracedArray, _name, method_of(_name))
 
 
-class _Flat:
-    """What `ndarray.flat` is: the entries in C order."""
+class Flat:
+    """What `ndarray.flat` is: the entries of an array in C order."""
 
     __slots__ = ("array",)
 
-    def __init__(self, array: TracedArray) -> None:
+    def __init__(self, array: Any) -> None:
         self.array = array
 
     def __len__(self) -> int:
-        return self.array.size
+        return int(self.array.size)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.array.ravel())
 
     def __getitem__(self, index: Any) -> Any:
-        return self.array._wrap(self.array.references.flat[self.array.constant_index(index)])
+        return self.array.read_flat(index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        array = self.array
-        array.check_writable()
-        array.references.flat[array.constant_index(index)] = array._converted(value)
+        self.array.write_flat(index, value)
 
 
 def _array_of_scalar(tape: Tape, value: Any, arguments: Any, keywords: Any) -> TracedArray:

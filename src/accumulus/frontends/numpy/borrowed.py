@@ -1,12 +1,13 @@
-"""What functions and methods of SciPy do while a function is recorded, where NumPy's protocols do not hand them over.
+"""What functions and methods of other libraries do while a function is recorded.
 
-Universal functions (``scipy.special.erf``) go through NumPy's protocols and need nothing here. All else is replaced for
-the time of a recording. *Functions* (``scipy.special.logsumexp``) are replaced by name where the user's code finds
+NumPy's protocols hand over universal functions (``scipy.special.erf``), which need nothing here. All else is replaced
+for the time of a recording. *Functions* (``scipy.special.logsumexp``) are replaced by name where the user's code finds
 them, as functions of NumPy are: see `accumulus.frontends.numpy.patching`; SciPy's own modules keep them. *Methods*
 (``PPoly.__call__``, and so every spline, wherever it comes from) are replaced in their class, since objects of it may
-be reached in any way; they are no compiled code's business.
+be reached in any way; they are no compiled code's business. Rows of SciPy are in `accumulus.frontends.scipy`, those of
+`math` and `cmath` in `mathematics` and `complex_numbers`.
 
-SciPy is never imported for that: a row is resolved once the user has loaded its module. A replacement that is called
+No library is imported for that: a row is resolved once the user has loaded its module. A replacement that is called
 without a traced argument, or in a thread that does not record, calls the original.
 
 To add one, write a function that takes the tape and the arguments of the original, under the decorator `borrows`.
@@ -24,7 +25,7 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.arrays import as_constant
 from accumulus.frontends.numpy.operands import concrete, depends
-from accumulus.frontends.numpy.table import ArrayFunction
+from accumulus.frontends.numpy.table import ArrayFunction, load_rows
 
 __all__ = ["BORROWED", "METHODS", "REFUSED", "Method", "Row", "borrows", "bound", "newly_loaded"]
 
@@ -95,6 +96,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[Row]]]:
 
     Their methods are entered into `METHODS`. Packages that such a module is in come after it, without rows.
     """
+    load_rows()
     for module_name in BORROWED.keys() - _resolved:
         module = sys.modules.get(module_name)
         if module is None or getattr(module.__spec__, "_initializing", False):

@@ -1,7 +1,4 @@
-"""Differences along axes, and what is computed with them: gradients, the trapezoidal rule, phases without jumps.
-
-Simpson's rule and the running trapezoidal rule are `scipy.integrate`'s.
-"""
+"""Differences along axes, and what is computed with them: gradients, the trapezoidal rule, phases without jumps."""
 
 from __future__ import annotations
 
@@ -11,12 +8,11 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["cumulative_trapezoid", "simpson", "trapezoid"]
+__all__ = ["trapezoid", "widths_of"]
 
 
 @implements(np.diff)
@@ -83,59 +79,19 @@ def _slopes(tape: Tape, f: Any, axis: int, spacing: Any, edge_order: int) -> Any
     return np.moveaxis(np.concatenate([first, inner, last], axis=-1), -1, axis)
 
 
-@borrows("scipy.integrate", "trapezoid")
 @implements(*{getattr(np, name) for name in ("trapezoid", "trapz") if hasattr(np, name)})
 def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The trapezoidal rule along one axis."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
-    if x is None:
-        widths = dx
-    else:
-        x = as_array(tape, x)
-        widths = np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
-    return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    return np.sum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
-def _widths(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
+def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
     """The distances of neighbours, along the last axis."""
     if x is None:
         return dx
     x = as_array(tape, x)
     return np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
-
-
-@borrows("scipy.integrate", "cumulative_trapezoid")
-def cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """The running trapezoidal rule."""
-    y = np.moveaxis(as_array(tape, y), axis, -1)
-    areas = np.cumsum(_widths(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
-    if initial is not None:
-        areas = np.concatenate([np.broadcast_to(initial, (*areas.shape[:-1], 1)), areas], axis=-1)
-    return np.moveaxis(areas, -1, axis)
-
-
-@borrows("scipy.integrate", "simpson")
-def simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
-    y = np.moveaxis(as_array(tape, y), axis, -1)
-    n = y.shape[-1]
-    widths = _widths(tape, x, dx, axis)
-    widths = np.broadcast_to(widths, (n - 1,)) if not np.ndim(widths) else widths
-    if n < 3:
-        return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
-    odd = n if n % 2 else n - 1
-    first, second = widths[..., 0 : odd - 1 : 2], widths[..., 1 : odd - 1 : 2]
-    begin, middle, end = y[..., 0 : odd - 2 : 2], y[..., 1 : odd - 1 : 2], y[..., 2:odd:2]
-    both = first + second
-    parts = begin * (2.0 - second / first) + middle * (both * both / (first * second)) + end * (2.0 - first / second)
-    total = np.sum(both / 6.0 * parts, axis=-1)
-    if odd == n:
-        return total
-    before, last = widths[..., -2], widths[..., -1]
-    alpha = (2.0 * last * last + 3.0 * before * last) / (6.0 * (before + last))
-    beta = (last * last + 3.0 * before * last) / (6.0 * before)
-    eta = last * last * last / (6.0 * before * (before + last))
-    return total + alpha * y[..., -1] + beta * y[..., -2] - eta * y[..., -3]
 
 
 @implements(np.unwrap)

@@ -1,9 +1,9 @@
 """The table of universal functions: one row each, from NumPy's name to what is emitted to the tape.
 
-Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them, those of special
-functions in `special_rows`. What is composed
-agrees with NumPy up to rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do
-not see the sign of a zero.
+Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them, those of SciPy's
+functions in `accumulus.frontends.scipy.special_rows`. What is composed agrees with NumPy up to
+rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do not see the sign of a
+zero.
 """
 
 from __future__ import annotations
@@ -23,10 +23,22 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import make
 from accumulus.frontends.numpy.operands import entries_of, map_references, of_kind
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar
+from accumulus.frontends.numpy.table import load_rows
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["ELEMENTWISE", "OF_ORDER", "PAIRS", "SPECIAL", "Elementwise", "apply", "composed", "operation", "row_of"]
+__all__ = [
+    "ELEMENTWISE",
+    "OF_ORDER",
+    "PAIRS",
+    "SPECIAL",
+    "Elementwise",
+    "apply",
+    "composed",
+    "logaddexp",
+    "operation",
+    "row_of",
+]
 
 Interval = tuple[float, float]
 REAL: Final[Interval] = (-INFINITY, INFINITY)
@@ -106,10 +118,10 @@ def operation(name: str) -> Callable[..., Any]:
     return call
 
 
-_abs, _floor, _ceil, _fmod, _exp, _exp2, _log, _log1p, _erfc, _maximum, _minimum, _select, _attach = map(
+_abs, _floor, _ceil, _fmod, _exp, _exp2, _log, _log1p, _maximum, _minimum, _select, _attach = map(
     operation,
     [
-        *("abs", "floor", "ceil", "fmod", "exp", "exp2", "log", "log1p", "erfc", "maximum", "minimum", "select"),
+        *("abs", "floor", "ceil", "fmod", "exp", "exp2", "log", "log1p", "maximum", "minimum", "select"),
         "attach",
     ],
 )
@@ -155,26 +167,12 @@ def _rint(x: Any) -> Any:
     return _select(0.5 < above_half, below + 1, _select(above_half == 0.5, below + odd, below))
 
 
-def _logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:
+def logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:
     """max + log1p(exp(min - max)); both chosen by one comparison, so that the partials at x = y are a half each."""
     first = y <= x
     larger, difference = _select(first, x, y), _select(first, y - x, x - y)
     equal_infinities = _and(x == y, _abs(x) == math.inf)  # whose difference is NaN
     return _select(equal_infinities, x, larger + unit * _log1p(exp(difference)))
-
-
-def _expit(x: Any) -> Any:
-    """1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
-    right = x >= 0
-    decay = _exp(_select(right, -x, x))
-    share = 1.0 / (1.0 + decay)
-    return _select(right, share, decay * share)
-
-
-def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
-    """x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
-    zero = _and(x == 0, _or(y <= 0, y == math.inf))
-    return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
 
 
 _POSITIVE: Final[Interval] = (0.0, INFINITY)
@@ -193,8 +191,8 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "remainder": (_remainder, (REAL, REAL)),
     "trunc": (_trunc, (REAL,)),
     "rint": (_rint, (REAL,)),
-    "logaddexp": (lambda x, y: _logaddexp(x, y, _exp, 1.0), (REAL, REAL)),
-    "logaddexp2": (lambda x, y: _logaddexp(x, y, _exp2, 1.0 / math.log(2.0)), (REAL, REAL)),
+    "logaddexp": (lambda x, y: logaddexp(x, y, _exp, 1.0), (REAL, REAL)),
+    "logaddexp2": (lambda x, y: logaddexp(x, y, _exp2, 1.0 / math.log(2.0)), (REAL, REAL)),
     "fmax": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _maximum(x, y))), (REAL, REAL)),
     "fmin": (lambda x, y: _select(_is_nan(x), y, _select(_is_nan(y), x, _minimum(x, y))), (REAL, REAL)),
     "greater": (lambda x, y: x > y, (REAL, REAL)),
@@ -208,18 +206,6 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
         (REAL, REAL),
     ),
     "logical_xor": (lambda x, y: _and(_or(x, y), _not(_and(x, y))), (_UNIT, _UNIT)),
-}
-
-#: Universal functions of scipy.special.
-_COMPOSED_SPECIAL: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
-    "expit": (_expit, (REAL,)),
-    "logit": (lambda x: _log(x / (1.0 - x)), (_UNIT,)),
-    "log_expit": (lambda x: -_logaddexp(x * 0.0, -x, _exp, 1.0), (REAL,)),
-    "ndtr": (lambda x: 0.5 * _erfc(x * -math.sqrt(0.5)), (REAL,)),
-    "exp10": (lambda x: 10.0**x, (REAL,)),
-    "xlogy": (_xlogy, (_POSITIVE, _POSITIVE)),
-    "xlog1py": (lambda x, y: _xlogy(x, y, _log1p), (_POSITIVE, _POSITIVE)),
-    "entr": (lambda x: _select(x < 0, -math.inf, -_xlogy(x, x)), (_POSITIVE,)),
 }
 
 
@@ -243,12 +229,11 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
     for end, name in bitwise.items():
         alias = end if end == "invert" else f"bitwise_{end}"
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
-    special = {name: composed(name, *row) for name, row in _COMPOSED_SPECIAL.items()}
     # SciPy has universal functions of its own for some that NumPy has, under the same name
     scipys = [match[1] for row in OPERATIONS if (match := re.fullmatch(r"special\.(\w+)\(.*\)", row.numpy))]
     shared = {name: rows.pop(name) for name in scipys if name in rows}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
-    return rows, special | shared
+    return rows, shared
 
 
 #: Rows of NumPy's universal functions and of SciPy's, by name.
@@ -265,6 +250,7 @@ def row_of(ufunc: np.ufunc) -> Elementwise | None:
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return ELEMENTWISE.get(name)
+    load_rows()
     special = sys.modules.get("scipy.special")
     if special is None or getattr(special, name, None) is not ufunc:
         return None

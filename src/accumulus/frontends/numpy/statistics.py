@@ -20,7 +20,7 @@ from accumulus.frontends.numpy.table import implements
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["in_order", "quantile"]
+__all__ = ["in_order"]
 
 #: Entries of one line, at most, that are sorted by comparing and exchanging; eight take 19 of these, sixteen 63.
 MOST_EXCHANGED: Final = 16
@@ -98,34 +98,25 @@ def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: boo
     return stacked if stacked.ndim else stacked[()]
 
 
-@implements(np.quantile)
-def quantile(
-    tape: Tape,
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """The value below which a share of the entries is."""
-    return _at_shares(tape, a, q, axis, method, keepdims)
+def _enter(function: Callable[..., Any], whole: float) -> None:
+    """Enter a function of shares, of which `whole` is the largest."""
+
+    @implements(function)
+    def record(
+        tape: Tape,
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
+    ) -> Any:
+        return _at_shares(tape, a, np.true_divide(q, whole), axis, method, keepdims)
 
 
-@implements(np.percentile)
-def percentile(
-    tape: Tape,
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Any:
-    """The value below which so many per cent of the entries are."""
-    return _at_shares(tape, a, np.true_divide(q, 100.0), axis, method, keepdims)
+_enter(np.quantile, 1.0)
+_enter(np.percentile, 100.0)
 
 
 @implements(np.median)

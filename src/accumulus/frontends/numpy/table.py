@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "function_name",
     "implements",
     "implements_complex",
+    "load_rows",
     "unsupported",
 ]
 
@@ -70,6 +72,9 @@ class ArrayFunction:
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
 #: What records them if an argument is complex; the others go by their row in `FUNCTIONS`.
 COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
+#: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above
+#: and `accumulus.frontends.numpy.borrowed`, and are imported once the library is.
+_ROWS_OF: Final = {"scipy": "accumulus.frontends.scipy"}
 #: What NumPy asks of traced values: "__array_function__", and the ways of calling a universal function: "__call__",
 #: "reduce", "accumulate", "outer", "at"; and "array", which makes an array of a scalar. Names of those of complex
 #: numbers begin with "complex".
@@ -98,6 +103,12 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
         return record
 
     return enter
+
+
+def load_rows(everything: bool = False) -> None:
+    """Fill the tables with rows of the libraries that are loaded, or of all that there are rows for."""
+    for library in [library for library in _ROWS_OF if everything or library in sys.modules]:
+        import_module(_ROWS_OF.pop(library))
 
 
 def function_name(function: Any) -> str:

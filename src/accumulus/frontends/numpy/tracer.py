@@ -17,8 +17,8 @@ from accumulus.frontends.numpy.merging import recorded
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar
-from accumulus.frontends.numpy.table import FUNCTIONS, function_name
-from accumulus.frontends.recorder import Recorder, References
+from accumulus.frontends.numpy.table import FUNCTIONS, function_name, load_rows
+from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 
 __all__ = ["RECORDER", "supported"]
@@ -28,13 +28,7 @@ class _Tracer(Recorder):
     def takes(self, function: object) -> bool:
         return callable(function)
 
-    def run(
-        self,
-        function: Any,
-        tape: Tape,
-        arguments: Sequence[Any],
-        inputs: Sequence[References | None],
-    ) -> Any:
+    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         traced: Sequence[Any] = [
             replaced(argument) if references is None else _traced(tape, argument, references)
             for argument, references in zip(arguments, inputs, strict=True)
@@ -74,6 +68,7 @@ def supported() -> list[str]:
     >>> {"np.all", "math.sin"} <= set(supported())
     True
     """
+    load_rows(everything=True)
     borrowed = {f"{module}.{name}" for module, rows in BORROWED.items() for name in rows} - REFUSED
     return sorted([*map(function_name, FUNCTIONS), *borrowed])
 

@@ -93,6 +93,12 @@ def sinc(tape: Tape, x: Any) -> Any:
     return np.sin(scaled) / scaled
 
 
+@implements(np.i0)
+def i0(tape: Tape, x: Any) -> Any:
+    """The modified Bessel function I₀."""
+    return make(tape, map_references(tape, lambda tape: partial(tape.apply, "i0"), [entries_of(tape, x)[0]]))
+
+
 @implements(np.round, np.around)
 def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest number with so many decimals; of two the even one."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import sympy as sp
 
-from accumulus.frontends.recorder import Recorder, References
+from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.frontends.sympy.model import Model
 from accumulus.frontends.sympy.numbers import evaluated
 from accumulus.frontends.sympy.places import Places
@@ -24,13 +24,7 @@ class _Expressions(Recorder):
     def takes(self, function: object) -> bool:
         return isinstance(function, sp.Lambda | Model)
 
-    def run(
-        self,
-        function: Any,
-        tape: Tape,
-        arguments: Sequence[Any],
-        inputs: Sequence[References | None],
-    ) -> Any:
+    def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
         model = _model(function)
         given = [
             np.asarray(argument, float) if references is None else references

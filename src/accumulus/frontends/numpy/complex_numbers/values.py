@@ -15,7 +15,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.arrays import METHODS, TracedArray, as_array, method_of
+from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_array, method_of
 from accumulus.frontends.numpy.operands import Operand, References, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
@@ -176,9 +176,9 @@ class ComplexArray(_Complex):
         return self._on_parts(lambda part: part.mT)
 
     @property
-    def flat(self) -> _Flat:
+    def flat(self) -> Flat:
         """The entries in C order, to read and to write."""
-        return _Flat(self)
+        return Flat(self)
 
     @flat.setter
     def flat(self, values: Any) -> None:
@@ -258,6 +258,14 @@ class ComplexArray(_Complex):
             )
         return concrete(self).astype(wanted)
 
+    def read_flat(self, index: Any) -> Any:
+        """Entries by their places in C order."""
+        return make_complex(self.tape, self.re.flat[index], self.im.flat[index])
+
+    def write_flat(self, index: Any, value: Any) -> None:
+        """Set entries by their places in C order."""
+        self.re.flat[index], self.im.flat[index] = parts_of(self.tape, value)
+
     def reshape(self, *shape: Any, order: Any = "C") -> Any:
         """The same entries in another shape."""
         return self._on_parts(lambda part: part.reshape(*shape, order=order))
@@ -274,29 +282,6 @@ class ComplexArray(_Complex):
 for _name in METHODS:
     if _name not in vars(ComplexArray):
         setattr(ComplexArray, _name, method_of(_name))
-
-
-class _Flat:
-    """What `ndarray.flat` is: the entries in C order."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: ComplexArray) -> None:
-        self.array = array
-
-    def __len__(self) -> int:
-        return self.array.size
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.array.ravel())
-
-    def __getitem__(self, index: Any) -> Any:
-        return make_complex(self.array.tape, self.array.re.flat[index], self.array.im.flat[index])
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        re, im = parts_of(self.array.tape, value)
-        self.array.re.flat[index] = re
-        self.array.im.flat[index] = im
 
 
 def is_zero(value: Any) -> bool:

@@ -1,4 +1,3 @@
-"""Discrete Fourier transforms of constant length: `transforms` computes them, `functions` and `cosines` are their names
-in NumPy and SciPy."""
+"""Discrete Fourier transforms of constant length: `transforms` computes them, `functions` are their names in NumPy."""
 
-from accumulus.frontends.numpy.fourier import cosines, functions  # noqa: F401  # fill the tables
+from accumulus.frontends.numpy.fourier import functions  # noqa: F401  # fills the table

@@ -1,4 +1,4 @@
-"""The transforms of `numpy.fft` and `scipy.fft`, by name: lengths, axes and norms are constants.
+"""The transforms of `numpy.fft`, by name: lengths, axes and norms are constants.
 
 Where arrays are recorded as such, an axis of many entries is split into two of about as many, and each is transformed
 for all places of the other at once (Cooley and Tukey, 1965), by a product with the matrix of the transform: that is one
@@ -16,7 +16,6 @@ import numpy as np
 
 from accumulus.frontends.active import check_length, refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.complex_numbers.values import Pair, is_zero, make_complex, parts_of
 from accumulus.frontends.numpy.fourier.transforms import complex_transform, real_inverse, real_transform
 from accumulus.frontends.numpy.operands import depends, holds_complex
@@ -24,7 +23,17 @@ from accumulus.frontends.numpy.table import implements
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["columns_of", "forward", "inverse_of_half", "joined", "padded"]
+__all__ = [
+    "TRANSFORMS",
+    "columns_of",
+    "divisor",
+    "fftshift",
+    "forward",
+    "ifftshift",
+    "inverse_of_half",
+    "joined",
+    "padded",
+]
 
 #: Where arrays are recorded as such, transforms of more entries are products with matrices; of more than the second
 #: number they are two products, if both factors of the length are at least the third.
@@ -248,7 +257,8 @@ def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
     return plane
 
 
-_TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
+#: What records each transform: tape, array, length or shape, axis or axes, norm.
+TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
     **{function.__name__: function for function in (fft, ifft, rfft, irfft, hfft, ihfft, rfftn, irfftn)},
     "fftn": _over_axes(fft),
     "ifftn": _over_axes(ifft),
@@ -264,30 +274,23 @@ def _enter(name: str, record: Callable[..., Any]) -> None:
     def of_numpy(tape: Tape, a: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         return record(tape, a, *arguments, **keywords)
 
-    @borrows("scipy.fft", name)
-    def of_scipy(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
-        for option in ("overwrite_x", "workers", "plan"):
-            keywords.pop(option, None)
-        return record(tape, x, *arguments, **keywords)
 
-
-for _name, _record in _TRANSFORMS.items():
+for _name, _record in TRANSFORMS.items():
     _enter(_name, _record)
 
 
 # Shifts ------------------------------------------------------------------------------------------------------------
 
 
-def _shifted(function: Callable[..., Any], sign: int) -> None:
-    @implements(function)
+def _shifted(sign: int) -> Callable[..., Any]:
     def record(tape: Tape, x: Any, axes: Any = None) -> Any:
         x = as_array(tape, x)
         axes = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
-        shifts = [x.shape[axis] // 2 if sign > 0 else -(x.shape[axis] // 2) for axis in axes]
+        shifts = [sign * (x.shape[axis] // 2) for axis in axes]
         return np.roll(x, tuple(shifts), axis=tuple(axes))
 
-    borrows("scipy.fft", function.__name__)(record)
+    return record
 
 
-_shifted(np.fft.fftshift, 1)
-_shifted(np.fft.ifftshift, -1)
+fftshift = implements(np.fft.fftshift)(_shifted(1))
+ifftshift = implements(np.fft.ifftshift)(_shifted(-1))

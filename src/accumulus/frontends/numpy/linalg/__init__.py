@@ -10,10 +10,7 @@ values, and cost a few products of matrices. Structural zeros cost nothing.
 from accumulus.frontends.numpy.linalg import (
     factorisations,  # noqa: F401  # each fills the table
     least_squares,  # noqa: F401
-    matrix_functions,  # noqa: F401
     norms,  # noqa: F401
-    scipy_linalg,  # noqa: F401
-    special_matrices,  # noqa: F401
     spectral,  # noqa: F401
     systems,  # noqa: F401
 )

@@ -1,20 +1,25 @@
 """Functions of `scipy.linalg`, most of them those of `numpy.linalg` with other arguments.
 
-What checks and memory say (`check_finite`, `overwrite_a`) is passed over, and so is the driver of LAPACK.
+Options that say how SciPy computes, not what (`check_finite`, `overwrite_a`, the driver of LAPACK), are passed over.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.linalg import factorisations, least_squares, lu, norms, spectral, systems
+from accumulus.frontends.numpy.linalg import factorisations, least_squares, norms, spectral, systems
 from accumulus.frontends.numpy.linalg.implicit import check_constant, matrices_of, zeros
 from accumulus.frontends.numpy.operands import concrete
+from accumulus.frontends.numpy.table import ArrayFunction
+from accumulus.frontends.scipy import lu
 from accumulus.tape.tape import Tape
 
 __all__: list[str] = []
@@ -42,18 +47,30 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
     raise ValueError(f"{assume_a!r} is not a structure that scipy.linalg knows")
 
 
-@borrows("scipy.linalg", "solve")
-def solve(
-    tape: Tape,
-    a: Any,
-    b: Any,
-    lower: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    assume_a: str | None = None,
-    transposed: bool = False,
-) -> Any:
+#: Options that are passed over.
+PASSED_OVER: Final = frozenset(
+    {"check_finite", "driver", "lapack_driver", "lwork", "overwrite_a", "overwrite_ab", "overwrite_b"}
+)
+
+
+def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter the decorated function as what records ``scipy.linalg.name``, by names, of what is not passed over."""
+
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        @borrows("scipy.linalg", name)
+        def call(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+            original = getattr(sys.modules["scipy.linalg"], name)
+            given = inspect.signature(original).bind(*arguments, **keywords).arguments
+            meant = {name: value for name, value in given.items() if name not in PASSED_OVER}
+            return ArrayFunction(original, record)(tape, (), meant)
+
+        return record
+
+    return enter
+
+
+@_records("solve")
+def solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
     """The solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
     matrix = _structured(tape, a, assume_a, lower)
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
@@ -63,75 +80,49 @@ def solve(
     return systems.solve(tape, matrix.mT if transposed else matrix, b)
 
 
-@borrows("scipy.linalg", "inv")
-def inv(
-    tape: Tape,
-    a: Any,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    *,
-    assume_a: str | None = None,
-    lower: bool = False,
-) -> Any:
+@_records("inv")
+def inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
     """The inverse."""
     return systems.inv(tape, _structured(tape, a, assume_a, lower))
 
 
-@borrows("scipy.linalg", "det")
-def det(tape: Tape, a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+@_records("det")
+def det(tape: Tape, a: Any) -> Any:
     """The determinant."""
     return systems.det(tape, a)
 
 
-@borrows("scipy.linalg", "norm")
-def norm(
-    tape: Tape,
-    a: Any,
-    ord: Any = None,  # noqa: A002
-    axis: Any = None,
-    keepdims: bool = False,
-    check_finite: bool = True,
-) -> Any:
+@_records("norm")
+def norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
     """A norm of vectors or matrices."""
     return norms.norm(tape, a, ord, axis, keepdims)
 
 
-@borrows("scipy.linalg", "cholesky")
-def cholesky(tape: Tape, a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+@_records("cholesky")
+def cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
     """The triangular factor, of which only that triangle of the matrix is read."""
     return factorisations.cholesky(tape, a, upper=not lower)
 
 
-@borrows("scipy.linalg", "cho_factor")
-def cho_factor(
-    tape: Tape, a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+@_records("cho_factor")
+def cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The factor, with what the matrix has in the other triangle, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower
 
 
-@borrows("scipy.linalg", "cho_solve")
-def cho_solve(
-    tape: Tape, c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Any:
+@_records("cho_solve")
+def cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Solutions by Cholesky's factor."""
     factor, lower = c_and_lower
     first = solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
     return solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
 
 
-@borrows("scipy.linalg", "solve_triangular")
+@_records("solve_triangular")
 def solve_triangular(
-    tape: Tape,
-    a: Any,
-    b: Any,
-    trans: Any = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
+    tape: Tape, a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
     """The solutions of a triangular system, or of its transpose."""
     matrix, sides = as_array(tape, a), as_array(tape, b)
@@ -145,8 +136,8 @@ def solve_triangular(
     return found.reshape(sides.shape)
 
 
-@borrows("scipy.linalg", "lu_factor")
-def lu_factor(tape: Tape, a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+@_records("lu_factor")
+def lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
     """L and U in one matrix, and with which row each was exchanged, as traced numbers."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu_factor")
@@ -154,15 +145,8 @@ def lu_factor(tape: Tape, a: Any, overwrite_a: bool = False, check_finite: bool 
     return factors.reshape(*stack, *factors.shape[1:]), pivots.reshape(*stack, pivots.shape[-1])
 
 
-@borrows("scipy.linalg", "lu_solve")
-def lu_solve(
-    tape: Tape,
-    lu_and_piv: tuple[Any, Any],
-    b: Any,
-    trans: int = 0,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Any:
+@_records("lu_solve")
+def lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """Solutions by what `lu_factor` has returned."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
@@ -179,15 +163,8 @@ def lu_solve(
     return columns.reshape(sides.shape)
 
 
-@borrows("scipy.linalg", "lu")
-def lu_(
-    tape: Tape,
-    a: Any,
-    permute_l: bool = False,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    p_indices: bool = False,
-) -> tuple[Any, ...]:
+@_records("lu")
+def lu_(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
     """P, L and U, or P·L and U."""
     if p_indices:
         raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices away.")
@@ -203,16 +180,8 @@ def lu_(
     return tuple(part.reshape(*stack, *part.shape[1:]) for part in parts)
 
 
-@borrows("scipy.linalg", "qr")
-def qr(
-    tape: Tape,
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: Any = None,
-    mode: str = "full",
-    pivoting: bool = False,
-    check_finite: bool = True,
-) -> Any:
+@_records("qr")
+def qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     """Q and R, or R alone, in a tuple."""
     if pivoting or mode not in ("full", "r", "economic"):
         raise refuse("scipy.linalg.qr is recorded without pivoting, with mode 'full', 'economic' or 'r'.")
@@ -220,7 +189,7 @@ def qr(
     return (r,) if mode == "r" else (q, r)
 
 
-@borrows("scipy.linalg", "eigh")
+@_records("eigh")
 def eigh(
     tape: Tape,
     a: Any,
@@ -228,13 +197,9 @@ def eigh(
     *,
     lower: bool = True,
     eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
     type: int = 1,  # noqa: A002
-    check_finite: bool = True,
     subset_by_index: Any = None,
     subset_by_value: Any = None,
-    driver: str | None = None,
 ) -> Any:
     """Eigenvalues, ascending, and vectors of a·v = w·b·v, for a symmetric a and a positive definite b."""
     if subset_by_value is not None or type != 1:
@@ -261,68 +226,41 @@ def eigh(
     return values[chosen], vectors[:, chosen]
 
 
-@borrows("scipy.linalg", "eigvalsh")
+@_records("eigvalsh")
 def eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
     """Eigenvalues, ascending."""
     return eigh(tape, a, b, eigvals_only=True, **options)
 
 
-@borrows("scipy.linalg", "svd")
-def svd(
-    tape: Tape,
-    a: Any,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str = "gesdd",
-) -> Any:
+@_records("svd")
+def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Singular values and vectors."""
     return tuple(spectral.svd(tape, a, full_matrices)) if compute_uv else spectral.svdvals(tape, a)
 
 
-@borrows("scipy.linalg", "svdvals")
-def svdvals(tape: Tape, a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+@_records("svdvals")
+def svdvals(tape: Tape, a: Any) -> Any:
     """Singular values."""
     return spectral.svdvals(tape, a)
 
 
-@borrows("scipy.linalg", "pinv")
-def pinv(
-    tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True
-) -> Any:
+@_records("pinv")
+def pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     """The pseudoinverse, from the singular values above atol + rtol times the greatest."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
     return least_squares.pinv(tape, a, rtol=rtol)
 
 
-@borrows("scipy.linalg", "lstsq")
-def lstsq(
-    tape: Tape,
-    a: Any,
-    b: Any,
-    cond: Any = None,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    lapack_driver: str | None = None,
-) -> Any:
+@_records("lstsq")
+def lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
     """As `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
     solution, squares, rank, values = least_squares.lstsq(tape, a, b, cond)
     return solution, (squares[0] if solution.ndim == 1 and squares.size else squares), rank, values
 
 
-@borrows("scipy.linalg", "solve_banded")
-def solve_banded(
-    tape: Tape,
-    l_and_u: Any,
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Any:
+@_records("solve_banded")
+def solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
     """Solutions for a banded matrix in diagonals, the upper ones first; what is outside of the bands costs nothing."""
     lower, upper = map(int, concrete(l_and_u))
     bands = as_array(tape, ab)
@@ -336,16 +274,8 @@ def solve_banded(
     return systems.solve(tape, matrix, b, banded=True)
 
 
-@borrows("scipy.linalg", "solveh_banded")
-def solveh_banded(
-    tape: Tape,
-    ab: Any,
-    b: Any,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    lower: bool = False,
-    check_finite: bool = True,
-) -> Any:
+@_records("solveh_banded")
+def solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     """Solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]

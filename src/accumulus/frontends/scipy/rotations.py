@@ -21,8 +21,8 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.linalg.implicit import matrices_of
-from accumulus.frontends.numpy.linalg.matrix_functions import orthogonal_factor
 from accumulus.frontends.numpy.operands import Entries, Operand
+from accumulus.frontends.scipy.matrix_functions import orthogonal_factor
 from accumulus.tape.tape import Tape
 
 __all__ = ["TracedRotation"]

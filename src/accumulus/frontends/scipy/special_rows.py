@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, operation
+from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, logaddexp, operation
 from accumulus.tape.operations import INFINITY
 
 __all__: list[str] = []
@@ -24,8 +24,8 @@ _ORDINARY: Final[Interval] = (0.1, 20.0)
 #: Of modified Bessel functions; the second derivative needs two more.
 _LARGEST_ORDER: Final = 20
 
-_abs, _exp, _expm1, _log, _log1p, _sin, _select, _and, _or = map(
-    operation, ["abs", "exp", "expm1", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
+_abs, _erfc, _exp, _expm1, _log, _log1p, _sin, _select, _and, _or = map(
+    operation, ["abs", "erfc", "exp", "expm1", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
 )
 _gamma, _gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(
     operation, ["gamma", "gammaln", "erfcinv", "k0", "k1", "k0e", "k1e"]
@@ -34,6 +34,20 @@ _gamma, _gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(
 
 def _is_nan(x: Any) -> Any:
     return x != x  # noqa: PLR0124
+
+
+def _expit(x: Any) -> Any:
+    """1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
+    right = x >= 0
+    decay = _exp(_select(right, -x, x))
+    share = 1.0 / (1.0 + decay)
+    return _select(right, share, decay * share)
+
+
+def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
+    """x·log(y), 0 for x = 0 whatever y is, unless it is NaN."""
+    zero = _and(x == 0, _or(y <= 0, y == math.inf))
+    return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
 
 
 def _beta(a: Any, b: Any) -> Any:
@@ -162,6 +176,14 @@ _POLYNOMIALS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[int, Any, An
 
 #: Formulas and the domains of their arguments.
 _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
+    "expit": (_expit, (REAL,)),
+    "logit": (lambda x: _log(x / (1.0 - x)), (_UNIT,)),
+    "log_expit": (lambda x: -logaddexp(x * 0.0, -x, _exp, 1.0), (REAL,)),
+    "ndtr": (lambda x: 0.5 * _erfc(x * -math.sqrt(0.5)), (REAL,)),
+    "exp10": (lambda x: 10.0**x, (REAL,)),
+    "xlogy": (_xlogy, (_POSITIVE, _POSITIVE)),
+    "xlog1py": (lambda x, y: _xlogy(x, y, _log1p), (_POSITIVE, _POSITIVE)),
+    "entr": (lambda x: _select(x < 0, -math.inf, -_xlogy(x, x)), (_POSITIVE,)),
     "loggamma": (lambda x: _select(x < 0, math.nan, _gammaln(x)), (_POSITIVE,)),
     "ndtri": (lambda x: -math.sqrt(2.0) * _erfcinv(2.0 * x), (_UNIT,)),
     "beta": (_beta, (_ORDINARY, _ORDINARY)),
@@ -191,5 +213,6 @@ _COMPOSED_OF_ORDER: Final[dict[str, Callable[..., Any]]] = {
     **{name: partial(_polynomial, name) for name in _POLYNOMIALS},
 }
 
-SPECIAL.update({name: composed(name, *row) for name, row in _COMPOSED.items()})
+for _name, _row in _COMPOSED.items():
+    SPECIAL.setdefault(_name, composed(_name, *_row))  # an operation of the tape's table goes first
 OF_ORDER.update({name: composed(name, row, (_POSITIVE, REAL)) for name, row in _COMPOSED_OF_ORDER.items()})

@@ -12,7 +12,7 @@ import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.record import record
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reading.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reading.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| (.+?) \| (merged|guarded|refused|as it is|as they are) \|", PAGE, re.MULTILINE))
 
 #: Beginning of a row → bodies of functions of x, at x = 1.75.

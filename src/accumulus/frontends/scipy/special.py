@@ -16,10 +16,9 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
-from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["i0", "log_softmax", "logsumexp", "polygamma", "softmax", "spherical_jn", "zeta"]
+__all__ = ["log_softmax", "logsumexp", "polygamma", "softmax", "spherical_jn", "zeta"]
 
 
 @borrows("scipy.special", "logsumexp")
@@ -107,12 +106,6 @@ def spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
         else ((3.0 * inverse * inverse - 1.0) * sine - 3.0 * inverse * cosine) * inverse
     )
     return np.where(near, series, closed)
-
-
-@implements(np.i0)
-def i0(tape: Tape, x: Any) -> Any:
-    """The modified Bessel function I₀."""
-    return make(tape, map_references(tape, _applied("i0"), [entries_of(tape, x)[0]]))
 
 
 def _zeta(tape: Tape, s: Any, q: Any) -> Any:

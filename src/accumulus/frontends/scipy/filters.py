@@ -1,4 +1,4 @@
-"""Sums of products of neighbours: convolutions and correlations of vectors, and recursive filters (`scipy.signal`)."""
+"""Convolutions, correlations and recursive filters of `scipy.signal`."""
 
 from __future__ import annotations
 
@@ -9,50 +9,11 @@ import numpy as np
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.convolutions import part_of
 from accumulus.frontends.numpy.operands import holds_complex
-from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["convolve", "correlate", "lfilter"]
-
-
-@implements(np.convolve)
-def convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
-    """The discrete convolution of two vectors."""
-    long, short = np.atleast_1d(as_array(tape, a)), np.atleast_1d(as_array(tape, v))
-    if long.ndim != 1 or short.ndim != 1:
-        raise ValueError(f"convolve: vectors are expected, of shapes {long.shape} and {short.shape} are given")
-    if not long.size or not short.size:
-        raise ValueError("convolve: a vector is empty")
-    if long.size < short.size:
-        long, short = short, long
-    return _part(_full(tape, long, short), long.size, short.size, mode)
-
-
-def _full(tape: Tape, long: Any, short: Any) -> Any:
-    result = as_array(tape, np.zeros(long.size + short.size - 1))
-    for k in range(short.size):
-        result[k : k + long.size] += long * short[k]
-    return result
-
-
-def _part(full: Any, long: int, short: int, mode: str) -> Any:
-    """What is wanted of a full convolution."""
-    if mode == "full":
-        return full
-    if mode not in ("same", "valid"):
-        raise ValueError(f"convolve: mode {mode!r}; known are full, same, valid")
-    start = (short - 1) // 2 if mode == "same" else short - 1
-    return full[start : start + (long if mode == "same" else long - short + 1)]
-
-
-@implements(np.correlate)
-def correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
-    """The correlation of two vectors: the convolution with the second one turned round."""
-    a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
-    if v.size > a.size:  # as NumPy has it: the other order, turned round
-        return _part(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
-    return _part(np.convolve(a, v[::-1]), a.size, v.size, mode)
+__all__ = ["lfilter"]
 
 
 def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
@@ -62,7 +23,7 @@ def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
         raise refuse("scipy.signal's convolutions are recorded of vectors; write those of images as sums of slices.")
     full = np.convolve(a, b)
     if mode != "same":
-        return _part(full, max(a.size, b.size), min(a.size, b.size), mode)
+        return part_of(full, max(a.size, b.size), min(a.size, b.size), mode)
     start = (full.size - a.size) // 2
     return full[start : start + a.size]
 
