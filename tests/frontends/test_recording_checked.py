@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.errors import TraceError
+from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends import record
 
 POINT = np.array([0.5, 1.25])
@@ -93,7 +93,7 @@ WRONG: list[tuple[Callable[[], Callable[..., Any]], str]] = [
     (counting, "something else: it draws random numbers"),
     (random, "something else: it draws random numbers"),
     (lambda: global_random, "something else: it draws random numbers"),
-    (Remembers, "something else: it draws random numbers"),
+    (Remembers, r"called again, it returns something else; it changes self\.last"),
     (lambda: never_set, r"for f\(…\)\[1\], and the function itself 7"),
 ]
 
@@ -230,3 +230,35 @@ def test_nothing_is_recorded_on_an_outer_tape():
         return x * len(inner.tape.outputs)
 
     assert acc.trace(outer, 1.0).tape.operations == 1
+
+
+def test_what_a_function_changes_outside_is_named():
+    history, state = [], {"calls": 0, "scale": 2.0}
+
+    def logged(x):
+        history.append(1.0)
+        state["calls"] += 1
+        state["last"] = x
+        return state["scale"] * x
+
+    derivative = acc.jacobian(logged, effort="fast")
+    assert derivative(3.0) == 2.0
+    assert len(derivative.report().changed) == 3
+    assert "changes of history (0 items, now 4)" in str(derivative.report())
+    assert "changes of state['calls'] (0, now 4)" in str(derivative.report())
+
+
+first_time = True
+
+
+def switched_over(x):
+    global first_time
+    factor, first_time = (2.0 if first_time else 3.0), False
+    return factor * x
+
+
+def test_what_changed_between_the_recording_and_the_comparison_is_named():
+    for use in (lambda: acc.jacobian(switched_over)(1.0), lambda: acc.trace(switched_over, 1.0)):
+        globals()["first_time"] = True
+        with pytest.raises(MismatchError, match=r"The likely reason: it changes first_time \(True, now False\) when"):
+            use()

@@ -14,6 +14,7 @@ the function is not, since a factor of a literal zero is assumed to be finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +23,10 @@ from numpy.typing import NDArray
 
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on
+from accumulus.frontends.captured import Captured
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
-from accumulus.frontends.recorder import recorder_of
+from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
@@ -49,6 +51,8 @@ MAGNIFIED: Final = 16.0
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 Floats = NDArray[np.float64]
+#: Names of what the function changes that are told, at most.
+MOST_TOLD: Final = 5
 #: Rows that are compared at once.
 PART: Final = 1 << 15
 
@@ -216,6 +220,7 @@ def verify(
     arguments: Sequence[Any],
     recording: Recording,
     swallowed: TraceError | None = None,
+    captured: Captured | None = None,
 ) -> bool:
     """Compare a recording with its function.
 
@@ -223,6 +228,7 @@ def verify(
         function, arguments: what was recorded, with the given values.
         recording: what came of it.
         swallowed: an error of the recorder that the function caught: the likely reason of a difference.
+        captured: what the function held before it was recorded: what has changed since may be the reason, too.
 
     Returns:
         Whether there was something to compare for every entry of the results.
@@ -250,13 +256,14 @@ def verify(
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
-                    f"{_written(function, point, shapes)}: {error}{_reason(swallowed)}"
+                    f"{_written(function, point, shapes)}: {error}{_reason(swallowed, _changed_by(function, captured))}"
                 ) from error
             continue
         if not outcome.is_real or (outcome.structure, outcome.shapes) != (recording.structure, recording.result_shapes):
             raise MismatchError(
                 f"{described(function)} was recorded as a function that returns {_form(recording.result_shapes)}, but "
-                f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}.{_reason(swallowed)}"
+                f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}."
+                f"{_reason(swallowed, _changed_by(function, captured))}"
             )
         tried.append((point, outcome))
     if not tried:
@@ -280,25 +287,48 @@ def verify(
         if differs.any():
             entry = int(np.flatnonzero(differs)[0])
             one, other = agreement.values[entry, position], agreement.expected[entry, position]
+            changed = _changed_by(function, captured, arguments)
             raise MismatchError(
                 f"The recording of {described(function)} gives {one:.17g} for f(…){recording.entry_name(entry)}, and "
                 f"the function itself {other:.17g}, at {_written(function, arguments, shapes)}."
-                f"{_reason(swallowed, repeats)}"
+                f"{_reason(swallowed, changed, repeats)}"
             )
     return agreement.is_complete
 
 
-def _reason(swallowed: TraceError | None, repeats: bool = True) -> str:
+def _changed_by(
+    function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
+) -> list[str]:
+    """What the function has changed since it was recorded, or changes in a call with these arguments."""
+    found = [] if captured is None else captured.changes()
+    if not found and arguments is not None:
+        before = Captured(holder_of(function))
+        with suppress(Exception):
+            run(function, arguments)
+        found = before.changes()
+    return found
+
+
+def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True) -> str:
     """Why a recording may differ, and what to do."""
     if swallowed is not None:
         return (
             " While it was recorded, it caught this error, which numbers do not raise, and went on another way:\n"
             f"{swallowed}"
         )
+    if changed:
+        again = "" if repeats else "called again, it returns something else; "
+        more = f" and {len(changed) - MOST_TOLD} more" if len(changed) > MOST_TOLD else ""
+        return (
+            f" The likely reason: {again}it changes {', '.join(changed[:MOST_TOLD])}{more} when it runs, which "
+            "compiled code does not. Pass what changes as an argument, and return what it becomes. check=False records "
+            "the function as it runs once."
+        )
     if not repeats:
         return (
-            " Called again, it returns something else: it draws random numbers, or changes what it reads (a global, an "
-            "attribute, an argument). Pass what changes as an argument. check=False records it as it runs once."
+            " Called again, it returns something else: it draws random numbers, or changes what it reads where that is "
+            "not seen (a file, an iterator, an argument). Pass what changes as an argument. check=False records it as "
+            "it runs once."
         )
     return (
         " Usual reasons: an exception that it catches, a test of types (isinstance, type(x) is …), a global or an "

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
+from accumulus.frontends.captured import Captured
 from accumulus.frontends.decisions import Decisions, Guard, as_number
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_entries, user_line, user_traceback
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.frontends.recorder import Recorder, References, recorder_of
+from accumulus.frontends.recorder import Recorder, References, holder_of, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of, tell
 from accumulus.repetition.roll import rolled
@@ -110,6 +111,7 @@ def record(
     arrays: bool = False,
     at_once: bool = False,
     decides: bool = False,
+    captured: Captured | None = None,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
@@ -126,6 +128,7 @@ def record(
         at_once: whether they are, however few there are.
         decides: whether decisions on traced values are answered as at the given arguments, and kept as guards; else
             they are refused.
+        captured: what the function holds, as it is now, if somebody watches it already.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -150,6 +153,8 @@ def record(
     shapes = tuple(
         None if k in static else shape_of(argument, argument_name(function, k)) for k, argument in enumerate(arguments)
     )
+    if check and captured is None:
+        captured = Captured(holder_of(function))
     slices, count = [], 0
     for shape in shapes:
         size = 0 if shape is None else int(np.prod(shape))
@@ -185,7 +190,7 @@ def record(
             recording = replace(recording, tape=blocks, written_out=recording.tape)
     is_long = arrays and is_long_tape(recording.tape)
     with BusiestLine(is_long and check and refused is None) as busiest:
-        agrees = check and verify(function, arguments, recording, refusal)
+        agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
             f"{described(function)} caught this error while it was recorded, and went on. On numbers there is none, so "

@@ -398,11 +398,13 @@ class Derivative:
     def report(self) -> Report:
         """Report on the program that was last compiled or called: what it costs, why, and how long each stage took.
 
-        It names what `f` holds of which changes may be missed, and, where `f` decides on values, all cases with their
-        conditions, and how often each ran.
+        It names what `f` changes outside of itself, what it holds of which changes may be missed, and, where `f`
+        decides on values, all cases with their conditions, and how often each ran.
         """
         captured = self._last_form._captured
-        found = replace(self._program().report(), unwatched=() if captured is None else tuple(captured.unwatched))
+        found = self._program().report()
+        if captured is not None:
+            found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
         last = self._last_form._last
         if last is None or not last[0].is_guarded:
             return found
@@ -447,7 +449,14 @@ class Derivative:
         arrays = arrays and options.takes_arrays
         function, decides = settled(self.__wrapped__, examples, check=options.check), options.guards == "cases"
         recording = record(
-            function, examples, static, check=options.check, arrays=arrays, at_once=at_once, decides=decides
+            function,
+            examples,
+            static,
+            check=options.check,
+            arrays=arrays,
+            at_once=at_once,
+            decides=decides,
+            captured=captured,
         )
         captured.settle()
         self._captured, self._objects = captured, tuple(objects.values())

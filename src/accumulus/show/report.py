@@ -126,6 +126,7 @@ class Report:
         from_cache: the stages whose results were taken from the cache.
         function: what was recorded and compiled; None for a graph from a file.
         unwatched: what the function holds of which changes may be missed, in words.
+        changed: what the function changed when it was recorded, and compiled code does not.
         differentiates: whether derivatives are computed, and not the function alone.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
     """
@@ -147,6 +148,7 @@ class Report:
     from_cache: tuple[str, ...] = ()
     function: FunctionFacts | None = None
     unwatched: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     differentiates: bool = True
     cases: tuple[CaseFacts, ...] = ()
 
@@ -255,7 +257,8 @@ class Report:
             for stage, seconds in self.seconds.items()
         )
         rows.append(("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"))
-        return [*rows, *(("not watched", what) for what in self.unwatched)]
+        rows += [("not watched", what) for what in self.unwatched]
+        return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
 
 
 def _emitted(program: Program) -> int:

@@ -96,6 +96,7 @@ class StructureReport:
         target: of the compiled code.
         seconds: time of each stage of the preparation.
         unwatched: what the function holds of which changes may be missed, in words.
+        changed: what the function changed when it was recorded, and compiled code does not.
         differentiates, cases: as `Report` has them.
     """
 
@@ -113,6 +114,7 @@ class StructureReport:
     target: str
     seconds: dict[str, float]
     unwatched: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     differentiates: bool = True
     cases: tuple[CaseFacts, ...] = ()
 
@@ -188,6 +190,7 @@ class StructureReport:
             ("code", f"{self.target}, float64, a loop for each body"),
             ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
             *(("not watched", what) for what in self.unwatched),
+            *(("not done by code", f"changes of {what}") for what in self.changed),
         ]
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
         cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
