@@ -42,6 +42,14 @@ METHODS: Final[dict[str, Entry]] = {
         "accumulus.search.vertex_annealing",
         ("forward", "reverse", "markowitz"),
     ),
+    "edge-pushing": Entry(
+        "eliminates values from the last to the first, each with its adjoint", "accumulus.search.symmetric"
+    ),
+    "symmetric": Entry(
+        "anneals the order in which values are eliminated, each with its adjoint",
+        "accumulus.search.symmetric",
+        ("vertex", "edge-pushing"),
+    ),
     "edge": Entry(
         "eliminates edges, beginning with the best vertex order",
         "accumulus.theory.sequences.edges_and_faces",
@@ -111,7 +119,8 @@ def methods() -> dict[str, str]:
     """The methods, simplest first: name → what it does.
 
     >>> print(*methods())
-    forward reverse markowitz vertex edge face relative-markowitz lowest-fill-in lmmd momr markowitz-edge
+    forward reverse markowitz vertex edge-pushing symmetric edge face relative-markowitz lowest-fill-in lmmd momr
+    markowitz-edge
     relative-markowitz-edge lowest-fill-in-edge lmmd-edge momr-edge markowitz-face momr-face forward-factorization
     backward-factorization both-sides-factorization
     middle-factorization dstar local-jacobians pages exact-vertex exact-edge exact-face auto

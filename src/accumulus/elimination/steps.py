@@ -26,6 +26,12 @@ class Steps:
     left: array[int] = field(default_factory=lambda: array("i"))
     right: array[int] = field(default_factory=lambda: array("i"))
 
+    @classmethod
+    def of(cls, edges: int, is_product: NDArray[np.bool_], left: Integers, right: Integers) -> Steps:
+        """Steps from their columns."""
+        columns = (array("i", ends.astype("i").tobytes()) for ends in (left, right))
+        return cls(edges, bytearray(is_product.astype(np.uint8).tobytes()), *columns)
+
     def product(self, left: int, right: int) -> int:
         """Append left · right and return its reference."""
         return self._append(1, left, right)

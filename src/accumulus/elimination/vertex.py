@@ -365,7 +365,7 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
     for ends in (graph.roots, graph.terminals):  # no vertex is both
         place[list(ends)] = np.arange(len(ends))
     sources, targets, references = state.left()
-    return Accumulation(graph, steps, Entries(place[sources], place[targets], references))
+    return Accumulation(graph, steps, Entries(place[sources], place[targets], references)).wanted()
 
 
 def check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:

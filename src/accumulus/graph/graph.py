@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import GraphError
+from accumulus.graph.chosen import check_mirror, on_wanted_paths, sorted_places
 from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
@@ -158,8 +159,18 @@ class DifferentiationGraph:
         sources: Sequence[int] | NDArray[Any],
         targets: Sequence[int] | NDArray[Any],
         name: str = "",
+        *,
+        mirror: Sequence[int] | NDArray[Any] | None = None,
+        wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
     ) -> DifferentiationGraph:
-        """Graph whose edge k carries the value at reference ``labels[k]`` of `tape`; vertices by number."""
+        """Graph whose edge k carries the value at reference ``labels[k]`` of `tape`; vertices by number.
+
+        Args:
+            mirror, wanted: as the attributes.
+
+        Raises:
+            GraphError: if `mirror` is no symmetry of the graph, or `wanted` names an entry that it does not have.
+        """
         references = np.array(labels, np.int64)
         known = np.flatnonzero(references < 0)
         values = np.array(tape.constants)[-1 - references[known]]
@@ -171,6 +182,11 @@ class DifferentiationGraph:
         symbols = (None,) * len(labels)
         graph._set(vertices, roots, terminals, sources, targets, kinds, symbols, constants, widths, name)
         graph.tape, graph.labels = tape, tuple(references.tolist())
+        if mirror is not None:
+            graph.mirror = _fixed(_whole("mirror", mirror, len(vertices), 0, len(vertices) - 1), np.int32)
+            check_mirror(graph)
+        if wanted is not None:
+            graph.wanted = _fixed(sorted_places(wanted, len(graph.roots), len(graph.terminals)), np.int64)
         return graph
 
     @classmethod
@@ -250,6 +266,12 @@ class DifferentiationGraph:
         #: Where the labels come from, for graphs of traced functions: edge e carries reference labels[e] of the tape.
         self.tape: Tape | None = None
         self.labels: tuple[int, ...] = ()
+        #: Of a symmetric Jacobian, by vertex: the vertex that stands in its place when all edges are reversed. Root and
+        #: terminal at the same position mirror each other, and the mirror of an edge has the same label. Only entries
+        #: on and below the diagonal are wanted then. None where no symmetry is known (`accumulus.graph.chosen`).
+        self.mirror: NDArray[np.int32] | None = None
+        #: Entries that are wanted, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
+        self.wanted: NDArray[np.int64] | None = None
         self._check()
 
     def _check(self) -> None:
@@ -330,14 +352,21 @@ class DifferentiationGraph:
 
     @cached_property
     def live_edges(self) -> NDArray[np.bool_]:
-        """Edges on a path from a root to a terminal; all others do not matter to the Jacobian."""
+        """Edges on a path from a root to a terminal whose entry is wanted; all others do not matter."""
         sources, targets = self.edges_in_order
         below, above = np.zeros((2, len(self.vertices)), bool)
         below[list(self.terminals)] = True
         above[list(self.roots)] = True
         below, above = spread(below, targets, sources), spread(above, sources[::-1], targets[::-1])
         live: NDArray[np.bool_] = above[self.sources] & below[self.targets]
+        if self.wanted is not None:
+            live[live] = on_wanted_paths(self, np.flatnonzero(live))
         return live
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
+        return self.mirror is None and self.wanted is None
 
     def __repr__(self) -> str:
         return (

@@ -10,7 +10,8 @@ symbol. ``about`` says whatever else there is to say.
 
 *By numbers*, in the file of a plan, which speaks of vertices, edges and labels by number and needs its graph as it
 was: ``vertices`` is the list of names, ``sizes`` the list of sizes, and ``labels`` a list besides the edges, in which a
-symbol is an object {"symbol": text}. With ``tape``, the operations of the function, labels are references of that.
+symbol is an object {"symbol": text}. With ``tape``, the operations of the function, labels are references of that; with
+it there may be a ``mirror``, a list of vertices, and ``wanted``, a list of [root, terminal] by position.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -36,7 +37,8 @@ __all__ = ["NUMBERED_KEYS", "graph_as_data", "graph_from_data", "read_json", "wr
 
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
-NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", "tape")
+_CHOSEN: Final = ("mirror", "wanted")
+NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_CHOSEN, "tape")
 _TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
 #: Inputs of a tape, at most: they need memory, though nothing in the file says more of them than their number.
 _MOST_INPUTS: Final = 1 << 24
@@ -161,6 +163,10 @@ def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
         ]
     if (graph.sizes != 1).any():
         data["sizes"] = graph.sizes.tolist()
+    if graph.mirror is not None:
+        data["mirror"] = graph.mirror.tolist()
+    if graph.wanted is not None:
+        data["wanted"] = graph.wanted.tolist()
     if tape is not None:
         data["tape"] = {
             "inputs": tape.inputs,
@@ -204,7 +210,10 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
         parts = [label_parts(_read_label(label, e), pairs[e]) for e, label in enumerate(labels)]
     try:
         if "tape" in data:
-            graph = DifferentiationGraph.from_tape(tape, labels, names, roots, terminals, sources, targets, name=name)
+            chosen = _read_chosen(data, count)
+            graph = DifferentiationGraph.from_tape(
+                tape, labels, names, roots, terminals, sources, targets, name=name, **chosen
+            )
             graph.sizes = np.array(sizes, np.int64)
         else:
             graph = DifferentiationGraph.from_arrays(
@@ -225,6 +234,20 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
     if len(set(ends)) < len(ends) or set(roots) & set(targets):
         raise GraphError("a root is named twice, is a terminal, or has an edge to it; expected none of that")
     return graph
+
+
+def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """The mirror of a graph and the entries that are wanted, if they are given."""
+    found: dict[str, Any] = {}
+    if "mirror" in data:
+        found["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
+    if "wanted" in data:
+        if not isinstance(data["wanted"], list):
+            raise GraphError(f"'wanted' is {shortened(data['wanted'])}; expected a list of [root, terminal]")
+        found["wanted"] = [
+            whole_numbers(place, f"wanted[{k}]", count, GraphError, length=2) for k, place in enumerate(data["wanted"])
+        ]
+    return found
 
 
 def _read_label(label: Any, edge: int) -> Kind | str | float:

@@ -23,7 +23,7 @@ from accumulus.tape.partials import partial
 from accumulus.tape.passes import Integers, commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
-__all__ = ["Linearization", "linearize"]
+__all__ = ["Edges", "Linearization", "linearize", "local_partials", "partial_of"]
 
 #: Of what is no vertex, or depends on no input.
 _NONE: Final = -1
@@ -62,7 +62,7 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     outputs = np.array(tape.outputs, np.int64)
     differentiated = np.array(columns, np.int64)
-    recorded, edges = _local_partials(tape, differentiated)
+    recorded, edges = local_partials(tape, differentiated)
 
     # columns are the first vertices, then come operations between them and an output, in the order of the tape
     active = np.zeros(len(tape), bool)
@@ -103,7 +103,7 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
     return Linearization(graph, tuple(root_of[rows].tolist()), columns)
 
 
-class _Edges(NamedTuple):
+class Edges(NamedTuple):
     """Operations and their arguments, by reference, with the derivatives of the ones by the others."""
 
     operations: Integers
@@ -111,7 +111,7 @@ class _Edges(NamedTuple):
     labels: Integers
 
 
-def _local_partials(tape: Tape, columns: Integers) -> tuple[Tape, _Edges]:
+def local_partials(tape: Tape, columns: Integers) -> tuple[Tape, Edges]:
     """The tape with the partial derivatives of all operations that depend on the columns; those that are not 0."""
     rows = rows_of(tape, tape.inputs)
     arguments = rows[:, 1:]
@@ -129,7 +129,7 @@ def _local_partials(tape: Tape, columns: Integers) -> tuple[Tape, _Edges]:
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
-            return result, _Edges(*(column[~zero] for column in edges))
+            return result, Edges(*(column[~zero] for column in edges))
         # what depends on a column through such an argument only does not depend on it
         counting[operations] &= ~cancelled
 
@@ -144,7 +144,7 @@ def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
     return zero
 
 
-def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, _Edges]:
+def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, Edges]:
     """The tape with the partial derivatives by the arguments that are chosen, (operations, 3)."""
     operations, positions = np.nonzero(chosen)
     arguments = rows[operations, 1 + positions]
@@ -153,7 +153,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
     again[1:] = (operations[1:] == operations[:-1]) & (arguments[1:] == arguments[:-1])
     kinds, kind = np.unique(np.stack([rows[operations, 0], positions], axis=1), axis=0, return_inverse=True)
     kind = kind.reshape(-1)
-    templates = [_template(*row) for row in kinds.tolist()]
+    templates = [partial_of(*row) for row in kinds.tolist()]
     sizes = np.array([template.operations for template, _ in templates], np.int64) - 1
     ends = len(tape) + np.cumsum(sizes[kind] + again)
 
@@ -179,11 +179,11 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
     labels[twice] = ends[twice] - 1
     last = np.append(~again[1:], True)[: len(again)]
     result, values = extended(base, recorded)
-    return result, _Edges(operations[last] + tape.inputs, arguments[last], moved(labels[last], values))
+    return result, Edges(operations[last] + tape.inputs, arguments[last], moved(labels[last], values))
 
 
 @cache
-def _template(code: int, position: int) -> tuple[Tape, int]:
+def partial_of(code: int, position: int) -> tuple[Tape, int]:
     """A tape of one operation on inputs and its partial derivative by one of them, and the reference of that."""
     tape = Tape(OPERATIONS[code].arity)
     value = tape.apply_code(code, range(tape.inputs))

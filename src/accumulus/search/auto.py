@@ -1,5 +1,7 @@
 """The best of all methods: a portfolio under one time limit.
 
+Of a graph with a mirror, which is that of a gradient, `symmetric` makes the plan.
+
 Under "fast", and where the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
 rewriter saves more operations than other methods would. Else `face` runs first: it begins with `edge`, that with
 `vertex`, and none is worse than the method that it begins with. Then come the deterministic methods, those first that
@@ -55,6 +57,8 @@ _TAPE: Final = 15e-6
 @register("auto")
 def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for face eliminations, then try the deterministic methods and the proofs in the time that is left."""
+    if graph.mirror is not None:
+        return get("symmetric").find(graph, options, deadline)
     if options.effort == "fast" or options.counts_rewritten:
         return get("vertex").find(graph, options, deadline)
     if not options.objective.on_tape and options.searches:
@@ -79,7 +83,7 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> S
             options.tell(deadline, "plan", best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)
-    if len(graph.sources) > _LARGEST or deadline.passed:
+    if len(graph.sources) > _LARGEST or deadline.passed or not graph.wants_all:
         return best
     proven: SearchResult = import_module(PROOFS).proven(
         graph, options, deadline, best, "face", brief=options.effort != "thorough"

@@ -135,7 +135,8 @@ def find_plan(
             options.objective,
             cost,
             found.order,
-            found.lower_bound,
+            # bounds are for whole Jacobians, whose products are told apart
+            found.lower_bound if graph.wants_all else None,
             seed=options.seed,
             effort=options.effort,
             time_limit=options.time_limit,

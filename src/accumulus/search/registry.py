@@ -52,9 +52,9 @@ class SearchResult:
 
     @cached_property
     def accumulation(self) -> Accumulation:
-        """The accumulation itself, computed on first access."""
+        """The accumulation itself, computed on first access; without what only entries need that are not wanted."""
         if self._accumulation is not None:
-            return self._accumulation
+            return self._accumulation.wanted()
         assert self.order is not None, "a method returns an order or an accumulation"
         return eliminate_vertices(self.graph, self.order)
 

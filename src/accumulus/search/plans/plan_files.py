@@ -20,6 +20,8 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 
+from numpy.typing import NDArray
+
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.cost import count
 from accumulus.elimination.vertex import eliminate_vertices
@@ -209,6 +211,8 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
         ("edges", mine.targets.tolist(), graph.targets.tolist()),
         ("kinds of the labels", mine.kinds.tolist(), graph.kinds.tolist()),
         ("sizes", mine.sizes.tolist(), graph.sizes.tolist()),
+        ("mirrors", _listed(mine.mirror), _listed(graph.mirror)),
+        ("wanted entries", _listed(mine.wanted), _listed(graph.wanted)),
     ):
         if a != b:
             raise PlanError(
@@ -221,6 +225,10 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     # the bound was found for other operations if these differ
     bound = plan.lower_bound if cost == plan.cost else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)
+
+
+def _listed(numbers: NDArray[Any] | None) -> list[Any] | None:
+    return None if numbers is None else numbers.tolist()
 
 
 def _text(data: Mapping[str, Any]) -> str:

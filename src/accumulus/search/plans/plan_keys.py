@@ -1,10 +1,11 @@
 """What decides a plan, as one hash: the graph without its names, and the version of everything that searches.
 
 Two graphs have one hash if they have the same numbered vertices and edges: the same ends of each edge, kinds and
-known values of the labels, sizes, and order of roots and terminals; where the labels come from a tape, the same tape,
-since the operations of a plan are counted with those of the function. Names of vertices and of the graph do not
-count, and of symbols only which ones are equal. So the same function traced again has the same hash, in every process,
-and whatever is said of one such graph by numbers, an order say, holds for the other as it stands.
+known values of the labels, sizes, order of roots and terminals, mirror, and entries that are wanted; where the labels
+come from a tape, the same tape, since the operations of a plan are counted with those of the function. Names of
+vertices and of the graph do not count, and of symbols only which ones are equal. So the same function traced again has
+the same hash, in every process, and whatever is said of one such graph by numbers, an order say, holds for the other as
+it stands.
 
 Not recognised: the same graph with its vertices or edges numbered in another way. Finding that out is the isomorphism
 of graphs, and it would not do: searches break ties by number, so that they may find another plan for it.
@@ -55,6 +56,9 @@ def graph_hash(graph: DifferentiationGraph) -> str:
     ]
     if graph.tape is not None:
         parts += [array("q", graph.labels), to_bytes(graph.tape)]
+    if not graph.wants_all:
+        for chosen in (graph.mirror, graph.wanted):
+            parts += [b"all"] if chosen is None else [b"chosen", np.ascontiguousarray(chosen, "<i8")]
     return digest(map(bytes, parts))
 
 

@@ -1,0 +1,205 @@
+"""The differentiation graph of a gradient, with its mirror: what second derivatives are planned on.
+
+The gradient of a function of one result is what reverse mode computes: the values v, then their adjoints v̄. Its graph
+has three kinds of edges (Gower and Mello 2012):
+
+* from an operation v_k to its argument v_i, with the label ∂φ_k/∂v_i of the function's own graph;
+* from the adjoint v̄_i to the adjoint v̄_k, with the same label;
+* from the adjoint v̄_i to the value v_m, with the label Σ_k v̄_k ∂²φ_k/∂v_i∂v_m, which is that from v̄_m to v_i, too.
+
+So reversing all edges and exchanging values with adjoints leaves the graph as it is. Paths from the gradient's entries
+to the inputs are the terms of the Hessian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations_with_replacement
+from typing import Final
+
+import numpy as np
+
+from accumulus.elimination.emit import emit
+from accumulus.elimination.guards import Guarded, closed, guarded, guarded_labels, product, total
+from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.errors import ArgumentError
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.linearize import Edges, Linearization, linearize, local_partials, partial_of
+from accumulus.rewriting.canonical import canonical
+from accumulus.tape.live import needed
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["is_mirrored", "linearize_gradient"]
+
+_ATTACH: Final = BY_NAME["attach"].code
+
+
+def linearize_gradient(
+    tape: Tape,
+    inputs: Sequence[int] | None = None,
+    name: str = "",
+    wanted: Sequence[Sequence[int]] | None = None,
+) -> Linearization:
+    """Graph of the gradient of a tape's first output with respect to `inputs` (by default all), with its mirror.
+
+    The graph's tape returns all outputs of `tape`, then the entries of the gradient, one for each of `inputs`. Only
+    these have roots: position k is the derivative by ``inputs[k]``, whether it depends on anything or not.
+
+    Args:
+        wanted: positions (row, column) of the Hessian's entries that are wanted, on or below the diagonal; all of
+            these, if not given.
+
+    Raises:
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; if there is no output, or
+            not `is_mirrored`.
+
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.multiply(tape.apply("sin", 0), 1)]
+    >>> graph = linearize_gradient(tape).graph
+    >>> [f"{graph.vertices[j]} by {graph.vertices[i]}" for j, i in zip(graph.sources, graph.targets)]
+    ['v2 by x0', 'g0 by x0', 'g0 by a2', 'g1 by v2', 'a2 by x1']
+    """
+    columns = tuple(range(tape.inputs) if inputs is None else inputs)
+    if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
+        raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
+    if not tape.outputs:
+        raise ArgumentError("the tape has no output; expected one to differentiate")
+    if not is_mirrored(tape):
+        raise ArgumentError(
+            "the function has values with derivatives of their own, which say nothing of second ones; expected it "
+            "without (`unattached`), or the Jacobian of its gradient"
+        )
+    recorded, edges = local_partials(tape, np.array(columns, np.int64))
+    pairs = zip(edges.operations.tolist(), edges.arguments.tolist(), strict=True)
+    labels = dict(zip(pairs, edges.labels.tolist(), strict=True))
+    adjoints = _adjoints(recorded, edges, tape.outputs[0])
+    cross = _cross_labels(recorded, tape, labels, adjoints)
+
+    # what no path from the gradient to an input goes through is left out, with its mirror
+    live = {v for pair in cross for v in pair}
+    for k, i in reversed(labels):
+        if k in live and k in adjoints:
+            live.add(i)
+    inner = sorted(k for k in live if k >= tape.inputs)
+    order = [*columns, *inner]
+    number = {v: k for k, v in enumerate(order)}
+    count = len(order)
+
+    def adjoint(v: int) -> int:
+        return count + number[v]
+
+    forward = [(number[k], number[i], label) for (k, i), label in labels.items() if k in live and k in adjoints]
+    mirrored = [(i + count, k + count, label) for k, i, label in forward]
+    crossing = [(adjoint(u), number[w], label) for (u, w), label in cross.items()]
+    crossing += [(adjoint(w), number[u], label) for (u, w), label in cross.items() if u != w]
+    sources, targets, references = np.array(sorted([*forward, *mirrored, *crossing]), np.int64).reshape(-1, 3).T
+
+    zero = recorded.constant(0.0)
+    recorded.outputs = [*tape.outputs, *(closed(recorded, adjoints.get(k, zero)) for k in columns)]
+    kept = len(tape.outputs)
+    graph = DifferentiationGraph.from_tape(
+        recorded,
+        references,
+        [f"{kind[v >= tape.inputs]}{v}" for kind in ("xv", "ga") for v in order],
+        [adjoint(k) for k in columns],
+        range(len(columns)),
+        sources,
+        targets,
+        name=name,
+        mirror=[*range(count, 2 * count), *range(count)],
+        wanted=wanted,
+    )
+    return Linearization(graph, (*(-1,) * kept, *range(len(columns))), columns)
+
+
+def is_mirrored(tape: Tape) -> bool:
+    """Whether the second derivatives of what the tape's outputs need follow from its operations.
+
+    They do not where a value is attached to a derivative that is right to first order only (`attach`).
+    """
+    codes = np.frombuffer(tape.codes, np.uint8)[tape.inputs :]
+    return not (codes[np.frombuffer(needed(tape), bool)[tape.inputs :]] == _ATTACH).any()
+
+
+#: What each value's adjoint is, by its reference on the tape.
+_Adjoints = dict[int, int | Guarded]
+
+
+def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
+    """Adjoints of the output and of what it depends on, written onto the tape, as reverse mode does."""
+    found: _Adjoints = {output: tape.constant(1.0)} if output >= 0 else {}
+    guards = guarded_labels(tape, edges.labels.tolist())
+    columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
+    for e, (k, i, label) in reversed([*enumerate(zip(*columns, strict=True))]):
+        if k in found:
+            term = _times(tape, found[k], guards.get(e, label))
+            found[i] = _plus(tape, found[i], term) if i in found else term
+    return found
+
+
+def _cross_labels(
+    recorded: Tape, tape: Tape, labels: dict[tuple[int, int], int], adjoints: _Adjoints
+) -> dict[tuple[int, int], int]:
+    """Labels that are not 0 of the edges between adjoints and values, by pairs of values, the earlier one first."""
+    found: dict[tuple[int, int], int | Guarded] = {}
+    for k in dict.fromkeys(k for k, _ in labels):
+        if k not in adjoints:
+            continue
+        arguments = tape.arguments(k)
+        smooth = tape.operation(k).partials
+        positions = [p for p, i in enumerate(arguments) if (k, i) in labels and smooth[p] is not None]
+        for p, q in combinations_with_replacement(positions, 2):
+            template = _second_partial(tape.codes[k], p, q)
+            value = None if template is None else _written(recorded, template, arguments)
+            if value is None or _is_zero(recorded, value):
+                continue
+            u, w = sorted((arguments[p], arguments[q]))
+            label = _times(recorded, adjoints[k], guarded(recorded, value))
+            # by two arguments that are one value it is derived twice, in either order
+            if p < q and u == w:
+                label = _plus(recorded, label, label)
+            found[u, w] = _plus(recorded, found[u, w], label) if (u, w) in found else label
+    ends = {pair: closed(recorded, label) for pair, label in found.items()}
+    return {pair: label for pair, label in ends.items() if not _is_zero(recorded, label)}
+
+
+@cache
+def _second_partial(code: int, first: int, second: int) -> Tape | None:
+    """A tape of the arguments of an operation whose one output is its second derivative; None where that is 0."""
+    template, label = partial_of(code, first)
+    template = template.copy()
+    template.outputs = [label]
+    found = linearize(template, [second])
+    if found.rows[0] < 0:
+        return None
+    graph = found.graph
+    reverse = [v for v in reversed(graph.topological_order) if v in set(graph.intermediates)]
+    made = emit(eliminate_vertices(graph, reverse))
+    del made.outputs[0]
+    return canonical(made)
+
+
+def _written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
+    """The output of a template, recorded with these arguments."""
+    values = list(arguments)
+
+    def reference(k: int) -> int:
+        return tape.constant(template.value_of(k)) if k < 0 else values[k]
+
+    for k in range(template.inputs, len(template)):
+        values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
+    return reference(template.outputs[0])
+
+
+def _times(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
+    return tape.multiply(a, b) if isinstance(a, int) and isinstance(b, int) else product(tape, a, b)
+
+
+def _plus(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
+    return tape.add(a, b) if isinstance(a, int) and isinstance(b, int) else total(tape, a, b)
+
+
+def _is_zero(tape: Tape, reference: int) -> bool:
+    return reference < 0 and tape.value_of(reference) == 0.0
