@@ -168,6 +168,7 @@ PACKAGES = {
     "checking": "acc.check",
     "api": "acc.jacobian",
     "theory": "the rest of the notes",
+    "shipping": "files",
     "programs": "arguments and results",
     "show": "reports",
     "arrays": "long arrays",

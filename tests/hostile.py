@@ -7,6 +7,10 @@ nothing may take long or much memory.
 from __future__ import annotations
 
 import json
+import random
+import struct
+from collections.abc import Iterator
+from typing import Any
 
 HUGE = "1" + "0" * 400
 DIGITS = "9" * 5000
@@ -233,3 +237,60 @@ def plan_files(plan: str) -> dict[str, bytes]:
         "tape a text": graph(tape="tape"),
     }
     return {name: text if isinstance(text, bytes) else text.encode() for name, text in files.items()}
+
+
+def derivative_files(content: bytes, seed: int, count: int) -> dict[str, bytes]:
+    """Files of a saved derivative that were changed: as they stand, and so that their hash is right."""
+    from accumulus.shipping.data_files import _HEAD, MAGIC, _digest
+
+    generator = random.Random(seed)
+    start = len(MAGIC) + _HEAD.size
+    (version, _, length) = _HEAD.unpack_from(content, len(MAGIC))
+    right, arrays = json.loads(content[start : start + length]), content[start + length :]
+
+    def signed(data: object, rest: bytes = arrays, version: int = version) -> bytes:
+        text = json.dumps(data).encode()
+        body = text + rest
+        return MAGIC + _HEAD.pack(version, _digest(len(text), body), len(text)) + body
+
+    def flipped(body: bytes, at: int) -> bytes:
+        return body[:at] + bytes([body[at] ^ 1 << generator.randrange(8)]) + body[at + 1 :]
+
+    files = {
+        "nothing": b"",
+        "magic alone": MAGIC,
+        "a pickle": b"\x80\x04cos\nsystem\n(S'touch was-run'\ntR.",
+        "another version": content[: len(MAGIC)] + struct.pack("<I", 2) + content[len(MAGIC) + 4 :],
+        "half": content[: len(content) // 2],
+        "one byte less": content[:-1],
+        "one byte more": content + b"\0",
+        "length beyond": MAGIC + _HEAD.pack(version, bytes(32), 1 << 60) + content[start:],
+        "a list": signed([]),
+        "deep": MAGIC + _HEAD.pack(version, _digest(len(DEEP), DEEP.encode()), len(DEEP)) + DEEP.encode(),
+        "no arrays": signed(right, b""),
+        "no forms": signed(right | {"forms": []}),
+        "huge array": signed(right | {"arrays": [["<f8", [1 << 40, 1 << 40], 0]]}),
+        "objects": signed(right | {"arrays": [["|O", [1], 0]] * len(right["arrays"])}),
+        "a class that runs": signed(
+            right
+            | {"signature": [{"name": "x", "kind": 1, "has_default": True, "default": {"class": ["os", "system"]}}]}
+        ),
+    }
+    for k in range(count):
+        files[f"flip {k}"] = flipped(content, generator.randrange(len(content)))
+        changed = json.loads(json.dumps(right))
+        place = generator.choice([each for each in _places(changed) if each[1] != "arrays"])
+        place[0][place[1]] = generator.choice(
+            [None, True, -1, 0, 1, 7, 10**30, "x", [], {}, [1, 2], {"class": ["os", "system"]}]
+        )
+        files[f"changed {k}: {str(place[1])[:20]} to {str(place[0][place[1]])[:20]}"] = signed(changed)
+        files[f"numbers {k}"] = signed(right, flipped(arrays, generator.randrange(len(arrays))))
+    return files
+
+
+def _places(data: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of plain data: a container and a key or position in it."""
+    for key in list(data) if isinstance(data, dict) else range(len(data)):
+        yield data, key
+        if isinstance(data[key], dict | list):
+            yield from _places(data[key])

@@ -60,7 +60,8 @@ LINES = "".join(blocks(TEXTS["README.md"], "console")).splitlines()
 COMMANDS = [line.split("#")[0].split()[1:] for line in LINES if line.startswith("accumulus ")]
 
 
-def test_examples_of_the_readme_run(capsys):
+def test_examples_of_the_readme_run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # they write files
     scope = {}
     examples = blocks(TEXTS["README.md"], "python")
     assert len(examples) >= 2

@@ -44,6 +44,7 @@ if _TYPE_CHECKING:
     from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
     from accumulus.graph import generators as graphs
+    from accumulus.shipping.derivatives import load, save
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
     from accumulus.theory.graphs.line import LineGraph
@@ -72,6 +73,7 @@ __all__ = [
     "graphs",
     "jacobian",
     "jax",
+    "load",
     "load_graph",
     "load_plan",
     "map",
@@ -79,6 +81,7 @@ __all__ = [
     "optimise",
     "plan",
     "register",
+    "save",
     "save_graph",
     "save_plan",
     "scan",
@@ -100,7 +103,9 @@ _LATER = {
     "expressions": "accumulus.theory.algebra.sets",
     "graphs": "accumulus.graph.generators",
     "jax": "accumulus.jax",
+    "load": "accumulus.shipping.derivatives",
     "map": "accumulus.frontends.numpy.mapping",
+    "save": "accumulus.shipping.derivatives",
     "scan": "accumulus.frontends.numpy.scanning",
     "sympy": "accumulus.sympy",
 }

@@ -18,6 +18,7 @@ __all__ = [
     "EndlessRecordingError",
     "ExecutorWarning",
     "ExpressionError",
+    "FileError",
     "GraphError",
     "LongProgramWarning",
     "MismatchError",
@@ -76,6 +77,10 @@ class OrderError(AccumulusError, ValueError):
 
 class PlanError(AccumulusError, ValueError):
     """A plan file is malformed, is for another graph, or holds a plan that is wrong."""
+
+
+class FileError(AccumulusError, ValueError):
+    """A file of a saved derivative is malformed, of another version, was changed, or holds what cannot be."""
 
 
 class UnknownNameError(AccumulusError, ValueError, KeyError):

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from accumulus.errors import AccumulusError
 
-__all__ = ["LARGEST_FILE", "LARGEST_NUMBER", "check_keys", "parsed_json", "read_bytes", "whole_numbers"]
+__all__ = ["LARGEST_FILE", "LARGEST_NUMBER", "check_keys", "json_of", "parsed_json", "read_bytes", "whole_numbers"]
 
 #: Bytes of a file; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28
@@ -42,6 +42,11 @@ def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infin
         error: if it is not JSON; the message names the file and the place.
         OSError: if it cannot be read.
     """
+    return json_of(read_bytes(path, error), path, error, infinite=infinite)
+
+
+def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
+    """What JSON in a file holds; arguments and errors are those of `parsed_json`."""
 
     def constant(word: str) -> float:
         if not infinite:
@@ -49,7 +54,7 @@ def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infin
         return float(word)
 
     try:
-        text = read_bytes(path, error).decode("utf-8")
+        text = content.decode("utf-8")
         return json.loads(text, object_pairs_hook=_object, parse_float=_finite, parse_constant=constant)
     except _OddError as odd:
         raise error(f"{path}: {odd}") from None

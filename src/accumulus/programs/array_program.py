@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from accumulus.arrays.jacobian import differentiate
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
+from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
 from accumulus.programs.guarded import Ran
@@ -30,7 +32,7 @@ from accumulus.targets.target import target_of
 if TYPE_CHECKING:
     from accumulus.show.structure import StructureReport
 
-__all__ = ["ArrayProgram"]
+__all__ = ["ArrayProgram", "compiled_loops"]
 
 
 class _LongResults(Results):
@@ -109,14 +111,29 @@ class ArrayProgram(Program):
             self.kernel = self._compile("point", ())
 
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> BlockKernel:
-        options, start = self.options, time.perf_counter()
         segments: Any = self._segments()
-        loops = target_of(options.target).loops(self.tape, self.maps, segments, options.cache and is_enabled())
-        seconds = time.perf_counter() - start
-        return BlockKernel(loops, segments, self._arguments.numeric_shapes, options.threads, seconds)
+        return compiled_loops(self.tape, self.maps, segments, self._arguments.numeric_shapes, self.options)
 
     def report(self) -> StructureReport:  # type: ignore[override]
         """Which bodies there are, how often they run, and what they cost. Printable."""
         from accumulus.show.structure import StructureReport
 
         return StructureReport.of(self)
+
+
+def compiled_loops(
+    tape: BlockTape,
+    maps: Sequence[Map],
+    segments: Sequence[LongSegment],
+    arguments: Sequence[tuple[int, ...]],
+    options: Options,
+) -> BlockKernel:
+    """The kernel of a program over arrays.
+
+    Args:
+        maps: its bodies, as they are compiled.
+        arguments: shapes of the arrays that the inputs are the entries of.
+    """
+    start = time.perf_counter()
+    loops = target_of(options.target).loops(tape, maps, segments, options.cache and is_enabled())
+    return BlockKernel(loops, segments, arguments, options.threads, time.perf_counter() - start)

@@ -56,9 +56,12 @@ class Forms:
             *static,
             *positions_of(function, _as_names(static_argnames, "static_argnames"), "static_argnames"),
         )
+
+    @property
+    def _needed(self) -> list[int | str]:
+        """What must be given even where it has a default."""
         given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
-        #: What must be given even where it has a default.
-        self._needed = [place for place in given if not isinstance(place, int) or place > 0]
+        return [place for place in given if not isinstance(place, int) or place > 0]
 
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:

@@ -1,0 +1,1 @@
+"""What leaves the process: derivatives in files, and as libraries and packages."""

@@ -1,0 +1,207 @@
+"""A file of plain data and arrays: a head that says what it is, JSON, and the numbers behind it.
+
+The head has the name of the format, its version, a hash of all that follows, and the length of the JSON. The hash finds
+what was cut off or flipped; whoever writes a file on purpose can compute it, too, so that nothing that is read is
+believed before it was checked (`Record`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import FileError
+from accumulus.graph.parsed import json_of, read_bytes
+
+__all__ = ["VERSION", "Arrays", "Record", "read", "write"]
+
+MAGIC: Final = b"accumulus derivative\n"
+#: Of the form. A change that an older version would misread raises it.
+VERSION: Final = 1
+#: Version, hash, length of the JSON.
+_HEAD: Final = struct.Struct("<I32sQ")
+#: Arrays begin at a multiple of this.
+_ALIGNMENT: Final = 8
+#: Kinds of the types of numbers that arrays may have.
+_KINDS: Final = "biufc"
+_MOST_AXES: Final = 32
+
+
+class Arrays:
+    """The arrays of a file that is written: data name them by their position."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.table: list[list[Any]] = []
+        self._size = 0
+
+    def add(self, array: Any, dtype: Any = None) -> int:
+        """The position of a new array."""
+        kept = np.ascontiguousarray(array, dtype)
+        self.table.append([kept.dtype.newbyteorder("<").str, list(np.shape(array)), self._size])
+        content = kept.astype(kept.dtype.newbyteorder("<"), copy=False).tobytes()
+        content += bytes(-len(content) % _ALIGNMENT)
+        self._parts.append(content)
+        self._size += len(content)
+        return len(self.table) - 1
+
+    def bytes(self) -> bytes:
+        """All of them, one behind the other."""
+        return b"".join(self._parts)
+
+
+class Record:
+    """An object of the JSON that was read: what is asked of it is there and of the right kind, or a `FileError`.
+
+    Args:
+        data: the object.
+        what: it is, for messages.
+        arrays: of the file.
+    """
+
+    def __init__(self, data: Any, what: str, arrays: Sequence[NDArray[Any]]) -> None:
+        if not isinstance(data, dict):
+            raise FileError(f"{what} is {shortened(data)}; expected an object")
+        self.data, self.what, self.arrays = data, what, arrays
+
+    def _wrong(self, name: str, expected: str) -> FileError:
+        return FileError(f"'{name}' of {self.what} is {shortened(self.data.get(name))}; expected {expected}")
+
+    def text(self, name: str) -> str:
+        """Text."""
+        value = self.data.get(name)
+        if not isinstance(value, str):
+            raise self._wrong(name, "text")
+        return value
+
+    def number(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
+        """A whole number in a range."""
+        value = self.data.get(name)
+        if type(value) is not int or not least <= value <= most:
+            raise self._wrong(name, f"a whole number from {least} to {most}")
+        return value
+
+    def truth(self, name: str) -> bool:
+        """True or false."""
+        value = self.data.get(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def items(self, name: str) -> list[Any]:
+        """A list."""
+        value = self.data.get(name)
+        if not isinstance(value, list):
+            raise self._wrong(name, "a list")
+        return value
+
+    def record(self, name: str) -> Record:
+        """An object in it."""
+        return Record(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
+
+    def records(self, name: str) -> list[Record]:
+        """A list of objects."""
+        return [Record(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
+
+    def array(self, name: str, kinds: str = "i") -> NDArray[Any]:
+        """An array of numbers of certain kinds, with one axis."""
+        position = self.data.get(name)
+        if type(position) is not int or not 0 <= position < len(self.arrays):
+            raise self._wrong(name, f"the position of one of {len(self.arrays)} arrays")
+        found = self.arrays[position]
+        if found.ndim != 1 or found.dtype.kind not in kinds:
+            raise FileError(f"'{name}' of {self.what} is an array of {found.dtype} {found.shape}; expected a row")
+        return found
+
+    def shape(self, value: Any) -> tuple[int, ...]:
+        """A shape, as it was written."""
+        if not isinstance(value, list) or len(value) > _MOST_AXES or any(type(n) is not int or n < 0 for n in value):
+            raise FileError(f"{self.what} has the shape {shortened(value)}; expected whole numbers")
+        return tuple(value)
+
+
+def write(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a file as a whole, or not at all.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    import json
+
+    text = json.dumps({**data, "arrays": arrays.table}, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * (-(len(MAGIC) + _HEAD.size + len(text)) % _ALIGNMENT)
+    body = text + arrays.bytes()
+    content = MAGIC + _HEAD.pack(VERSION, _digest(len(text), body), len(text)) + body
+    target = Path(path)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def read(path: str | PathLike[str]) -> Record:
+    """What a file holds.
+
+    Raises:
+        FileError: if it is none that `write` has written, or was changed since.
+        OSError: if it cannot be read.
+    """
+    content = read_bytes(path, FileError)
+    start = len(MAGIC) + _HEAD.size
+    if not content.startswith(MAGIC) or len(content) < start:
+        raise FileError(f"{path} is no file of accumulus.save; expected one")
+    version, digest, length = _HEAD.unpack_from(content, len(MAGIC))
+    if version != VERSION:
+        raise FileError(
+            f"{path}: its form has version {version}, this accumulus reads {VERSION}; save the derivative again with "
+            "this version"
+        )
+    body = content[start:]
+    if digest != _digest(length, body) or length > len(body):
+        raise FileError(f"{path} was changed since it was written, or is not whole; save the derivative again")
+    data = json_of(body[:length], path, FileError, infinite=False)
+    whole = Record(data, "the file", ())
+    rest = memoryview(body)[length:]
+    whole.arrays = tuple([_array(entry, rest) for entry in whole.items("arrays")])
+    return whole
+
+
+def _digest(length: int, body: bytes) -> bytes:
+    return hashlib.sha256(struct.pack("<IQ", VERSION, length) + body).digest()
+
+
+def _array(entry: Any, content: memoryview) -> NDArray[Any]:
+    """An array of the table, read-only."""
+    if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
+        raise FileError(f"an array is told by {shortened(entry)}; expected its type, shape and place")
+    name, sizes, at = entry
+    try:
+        dtype = np.dtype(name)
+    except (TypeError, ValueError):
+        raise FileError(f"an array has the type {shortened(name)}; expected numbers") from None
+    shape = Record({}, "an array", ()).shape(sizes)
+    count = 1
+    for size in shape:
+        count *= size
+    if dtype.kind not in _KINDS or dtype.str[0] == ">" or dtype.fields is not None:
+        raise FileError(f"an array has the type {shortened(name)}; expected numbers")
+    if type(at) is not int or not 0 <= at <= len(content) or count * dtype.itemsize > len(content) - at:
+        raise FileError("an array reaches beyond the end of the file")
+    found = np.frombuffer(content, dtype, count, at).reshape(shape)
+    found.flags.writeable = False
+    return found

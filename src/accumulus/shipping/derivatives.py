@@ -1,0 +1,307 @@
+"""Derivatives in files: ``acc.save`` and ``acc.load``.
+
+A file holds every program that a derivative has compiled: tapes, layouts of results, structures, guards; neither the
+function nor anything that is run when the file is read. What is loaded is called as the derivative was, and has no more
+programs than were saved: the function that others would be made of is not there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from reprlib import repr as shortened
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.errors import AccumulusError, ArgumentError, CaseError, FileError
+from accumulus.frontends.agreement import where_it_holds
+from accumulus.frontends.calls import Restructured
+from accumulus.frontends.points import as_inputs, as_reals
+from accumulus.programs.argnums import Selection
+from accumulus.programs.cases import Cases
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.forms import Forms
+from accumulus.programs.kinds import Kind
+from accumulus.programs.program import Program
+from accumulus.shipping.data_files import Arrays, Record, read, write
+from accumulus.shipping.loaded_report import LoadedReport
+from accumulus.shipping.program_data import LoadedProgram, options_as_data, options_from_data, program_as_data
+from accumulus.shipping.structures import structure_as_data, structure_from_data
+from accumulus.shipping.values import Classes, Constants, written
+from accumulus.targets import Call
+from accumulus.versions import version_of
+
+__all__ = ["LoadedDerivative", "load", "save"]
+
+_EMPTY: Final = inspect.Parameter.empty
+
+
+def save(derivative: Derivative, path: str | PathLike[str]) -> None:
+    """Write a derivative to a file that `load` reads: its programs, without its function.
+
+    What is saved is what the derivative has compiled: a program for each shape of its arguments, and for each case of a
+    function that decides on values. The file is the same for every machine.
+
+    Args:
+        derivative: what `accumulus.jacobian`, or another function that makes derivatives, has returned.
+        path: of the file, which is written as a whole or not at all.
+
+    Raises:
+        ArgumentError: if the derivative has not been compiled, or arguments or results hold what no file can: objects
+            that are neither numbers nor text, containers that are none of Python's own, named tuples, data classes and
+            attrs classes.
+        OSError: if the file cannot be written.
+
+    >>> import numpy as np, tempfile, accumulus as acc
+    >>> jac = acc.jacobian(lambda x: np.sin(x[0]) * x)
+    >>> x = np.array([0.0, 2.0])
+    >>> expected = jac(x)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     acc.save(jac, f"{folder}/jac.accumulus")
+    ...     loaded = acc.load(f"{folder}/jac.accumulus")
+    >>> np.array_equal(loaded(x), expected), loaded.batch(np.ones((100, 2))).shape
+    (True, (100, 2, 2))
+    """
+    if not isinstance(derivative, Derivative):
+        raise ArgumentError(
+            f"save takes a derivative, such as acc.jacobian(f); a {type(derivative).__name__} was given (acc.save_plan "
+            "takes a plan)"
+        )
+    forms = [each for each in (derivative, *derivative._inner.values()) if each._programs]
+    if not forms:
+        raise ArgumentError(
+            f"{derivative.__name__} has no program yet; call it, or its compile(), with arguments of each shape that "
+            "the file is to have a program for"
+        )
+    arrays, name = Arrays(), derivative._name
+    data = {
+        "accumulus": version_of("accumulus"),
+        "name": name,
+        "kind": derivative._kind.name,
+        "title": derivative._kind.title,
+        "signature": _signature_as_data(derivative.__wrapped__, arrays),
+        **_asked_as_data(derivative),
+        "options": options_as_data(derivative._options),
+        "forms": [_form_as_data(form, name, arrays) for form in forms],
+    }
+    write(path, data, arrays)
+
+
+def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDerivative:
+    """Read a derivative from a file that `save` wrote.
+
+    Nothing in the file is executed, and nothing is imported. Programs are compiled for this processor when they are
+    called first, or taken from the cache.
+
+    Args:
+        path: of the file.
+        classes: data classes, named tuples and enumerations that its arguments and results need, of modules that are
+            not imported, or of ``__main__``.
+
+    Returns:
+        What is called as the derivative was. Arguments of a shape, or a structure, that was not saved are an
+        `ArgumentError`, points of another case a `CaseError`.
+
+    Raises:
+        FileError: if it is no such file, was changed, is of another version, or needs a class that is not there.
+        CompileError: if its target cannot work on this machine.
+        OSError: if it cannot be read.
+    """
+    try:
+        return _derivative(read(path), Constants(Classes(classes)))
+    except FileError as error:
+        raise error if str(path) in str(error) else FileError(f"{path}: {error}") from None
+    except OSError:
+        raise
+    except (AccumulusError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise FileError(f"{path} holds what cannot be ({type(error).__name__}: {error}); save it again") from None
+
+
+class SavedFunction:
+    """What stands for the function of a derivative that was loaded: its name and its signature.
+
+    Args:
+        name: of the function.
+        signature: None where it has none.
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature | None) -> None:
+        self.__name__ = name
+        if signature is not None:
+            self.__signature__ = signature
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Refused: the function was not saved."""
+        raise FileError(f"{self.__name__} itself was not saved, only programs of its derivatives")
+
+
+class LoadedDerivative(Derivative):
+    """A derivative from a file: called as the one that was saved, for what that had compiled."""
+
+    def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
+        if self._forms is None:
+            return self, tuple(arguments)
+        call, numbers = self._forms.of(arguments, keywords)
+        form = self if call is None else self._inner.get(call.key)
+        if form is None:
+            raise ArgumentError(
+                f"the file of {self.__name__} has no program for arguments of this structure; save it again after a "
+                "call with such arguments"
+            )
+        self._last_form = form
+        return form, tuple(numbers)
+
+    def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> Program:
+        """The program for arguments for which compiled guards say that there is none."""
+        shapes = [np.shape(x) for x in examples]
+        alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
+        if not alike:
+            known = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
+            raise ArgumentError(
+                f"the file of {self.__name__} has no program for arguments of the shapes {shapes}, or for these "
+                f"constants; it has one for {known or 'other structures'}. Save it again after a call with such "
+                "arguments"
+            )
+        for program in alike[0].programs:  # at the very border of two cases guards that are compiled may all fail
+            recording = program.recording
+            inputs = as_inputs(as_reals(examples, recording.argument_shapes), recording.argument_shapes)
+            if where_it_holds(recording, inputs[np.newaxis])[0]:
+                return program
+        raise CaseError(
+            f"the file of {self.__name__} has no program for the case of this point: the function decides otherwise at "
+            f"it than at all points that it was called with before it was saved ({len(alike[0].programs)} cases). "
+            "Save it again after a call at this point"
+        )
+
+    def report(self) -> LoadedReport:  # type: ignore[override]
+        """What is known of the program that was called last."""
+        program, last = self._program(), self._last_form._last
+        assert isinstance(program, LoadedProgram)
+        return replace(program.report(), cases=1 if last is None else len(last[0].programs))
+
+
+def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
+    shapes = cases.argument_shapes
+    return len(shapes) == len(examples) and all(
+        shape is None or np.shape(x) == shape for shape, x in zip(shapes, examples, strict=True)
+    )
+
+
+def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    listed = []
+    for each in parameters:
+        data: dict[str, Any] = {"name": each.name, "kind": int(each.kind), "has_default": each.default is not _EMPTY}
+        if each.default is not _EMPTY:
+            try:
+                data["default"] = written(each.default, each.name, arrays)
+            except ArgumentError:
+                data["default"] = {"class": [SavedFunction.__module__, "_NotSaved"]}
+        listed.append(data)
+    return listed
+
+
+class _NotSaved:
+    """A default that no file can hold."""
+
+
+def _signature(record: Record, constants: Constants) -> inspect.Signature | None:
+    if record.data.get("signature") is None:
+        return None
+    parameters = []
+    for each in record.records("signature"):
+        default = constants.read(each.data.get("default"), each) if each.truth("has_default") else _EMPTY
+        kind = list(inspect._ParameterKind)[each.number("kind", most=4)]
+        parameters.append(inspect.Parameter(each.text("name"), kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def _asked_as_data(derivative: Derivative) -> dict[str, Any]:
+    """What is differentiated by, and which arguments are constants."""
+    forms = derivative._forms
+    assert forms is not None  # users have none without
+    alone = isinstance(forms.asked, int | str)
+    return {"alone": alone, "asked": [forms.asked] if alone else list(forms.asked), "static": list(forms.static)}  # type: ignore[arg-type]
+
+
+def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]:
+    call: Any = form.__wrapped__
+    data: dict[str, Any] = {"call": None}
+    if isinstance(call, Restructured):
+        structures = [
+            structure_as_data(part, f"an argument of {name}", arrays)
+            for part in (*call.positional, *call.keywords.values())
+        ]
+        data["call"] = {"arguments": structures, "keywords": list(call.keywords), "names": list(call.names)}
+    data["shapes"] = [
+        {
+            "key": written(key, f"a constant argument of {name}", arrays),
+            "programs": [program_as_data(program, arrays) for program in cases.programs],
+        }
+        for key, cases in form._programs.items()
+    ]
+    return data
+
+
+def _derivative(record: Record, constants: Constants) -> LoadedDerivative:
+    """The derivative that a file describes."""
+    name, options = record.text("name"), options_from_data(record.record("options"))
+    function = SavedFunction(name, _signature(record, constants))
+    asked, static = (_places(record, key) for key in ("asked", "static"))
+    if record.truth("alone") and len(asked) != 1:
+        raise FileError("the file has several arguments to differentiate by where there was one")
+    forms = Forms(function, name, None, None, (), ())
+    forms.asked, forms.static = asked[0] if record.truth("alone") else asked, static
+    kind = Kind(record.text("kind"), record.text("title"))
+    whole = LoadedDerivative(function, kind, forms, options)
+    for each in record.records("forms"):
+        form = whole
+        if each.data.get("call") is not None:
+            call = _call(each.record("call"), function, constants)
+            # what is differentiated by is in the programs already
+            form = LoadedDerivative(call, kind, Selection((), call.parts[0]), options)
+            whole._inner[call.key] = form
+        for entry in each.records("shapes"):
+            _add_programs(form, entry, constants)
+        whole._last_form = form
+    if not any(form._programs for form in (whole, *whole._inner.values())):
+        raise FileError("there is no program in it; expected one")
+    return whole
+
+
+def _add_programs(form: LoadedDerivative, record: Record, constants: Constants) -> None:
+    """The programs for arguments of one shape."""
+    programs = tuple(
+        [LoadedProgram(each, form._name, form._kind, form._options, constants) for each in record.records("programs")]
+    )
+    if not programs or len({program.recording.argument_shapes for program in programs}) != 1:
+        raise FileError(f"{record.what} has no programs, or some for other arguments")
+    if len(programs) > 1 and not all(program.is_guarded for program in programs):
+        raise FileError(f"{record.what} has several programs for one case")
+    cases = Cases(programs[0])
+    cases.programs = cases.recent = programs
+    form._programs[constants.read(record.data.get("key"), record)] = cases
+    form._last = cases, programs[-1]
+
+
+def _places(record: Record, name: str) -> tuple[int | str, ...]:
+    places = record.items(name)
+    if any(type(place) not in (int, str) for place in places):
+        raise FileError(f"'{name}' is {shortened(places)}; expected positions and names of arguments")
+    return tuple(places)
+
+
+def _call(record: Record, function: SavedFunction, constants: Constants) -> Restructured:
+    arguments = [structure_from_data(each, record, constants) for each in record.items("arguments")]
+    keywords, names = record.items("keywords"), record.items("names")
+    if not all(isinstance(each, str) for each in (*keywords, *names)) or not len(keywords) <= len(arguments):
+        raise FileError(f"{record.what} has keywords or names that are no text")
+    by_position = len(arguments) - len(keywords)
+    named = dict(zip(keywords, arguments[by_position:], strict=True))
+    return Restructured(function, tuple(arguments[:by_position]), named, names)

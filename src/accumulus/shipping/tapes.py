@@ -1,0 +1,220 @@
+"""Tapes as arrays and back, checked: code that is compiled from them reads and writes memory by what they say.
+
+References exist and come before their use, operations get what they take, and loops neither reach beyond their
+operands nor need more memory than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, FileError, SizeError
+from accumulus.memory import check_fits
+from accumulus.shipping.data_files import Arrays, Record
+from accumulus.tape.blocks import MATMUL, MOST_BLOCKS, SCAN, SUM, Block, BlockTape
+from accumulus.tape.bytes import from_bytes, to_bytes
+from accumulus.tape.columns import Column, Range, references_in
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["tape_as_data", "tape_from_data"]
+
+_BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
+_TAKES: Final = tuple(
+    np.array([(operation.arguments + (None,) * 3)[k] == kind for operation in OPERATIONS])
+    for kind in ("boolean", "order")
+    for k in range(3)
+)
+_ARITY: Final = [operation.arity for operation in OPERATIONS]
+#: No order of a function is larger.
+_LARGEST_ORDER: Final = 1e6
+#: Bytes of an entry.
+_SIZE: Final = 8
+
+
+def tape_as_data(tape: Tape | BlockTape, arrays: Arrays) -> dict[str, Any]:
+    """A tape as data."""
+    if isinstance(tape, Tape):
+        return {"tape": arrays.add(np.frombuffer(to_bytes(tape), np.uint8))}
+    return {
+        "inputs": tape.inputs,
+        "signed_zeros": tape.signed_zeros,
+        "constants": arrays.add(tape.constants),
+        "outputs": arrays.add(tape.outputs, np.int64),
+        "blocks": [_block_as_data(block, arrays) for block in tape.blocks],
+    }
+
+
+def _add_constants(tape: BlockTape, values: NDArray[np.float64]) -> None:
+    """Constants, the last of which gets the least reference, each one of its own."""
+    if len(values) > 1 and len(np.unique(values.view(np.int64))) > 1:
+        tape.constant_array(values[::-1])
+    else:
+        for value in values.tolist():
+            tape.constant_apart(value)
+
+
+def _block_as_data(block: Block, arrays: Arrays) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "code": block.code,
+        "count": block.count,
+        "operands": [
+            [each.start, each.step, each.count] if isinstance(each, Range) else {"row": arrays.add(each, np.int64)}
+            for each in block.operands
+        ],
+    }
+    if block.offsets is not None:
+        data["offsets"] = arrays.add(block.offsets, np.int64)
+    if block.body is not None:
+        data["body"] = tape_as_data(block.body, arrays)
+        data["steps"] = arrays.add(block.steps, np.int64)
+    if block.shape is not None:
+        data["shape"] = list(block.shape)
+    return data
+
+
+def tape_from_data(record: Record) -> Tape | BlockTape:
+    """The tape that data describe.
+
+    Raises:
+        FileError: if they describe none that can be computed.
+    """
+    if "tape" in record.data:
+        return scalars_from_data(record)
+    tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"))
+    _add_constants(tape, record.array("constants", "f").astype(np.float64))
+    blocks = record.records("blocks")
+    if len(blocks) > MOST_BLOCKS:
+        raise FileError(f"{record.what} has {len(blocks)} blocks; expected at most {MOST_BLOCKS}")
+    for each in blocks:
+        _append(tape, each)
+    outputs = record.array("outputs").astype(np.int64)
+    _check_references([outputs], tape, record.what)
+    tape.outputs = outputs
+    return tape
+
+
+def scalars_from_data(record: Record) -> Tape:
+    """The tape without blocks that data describe.
+
+    Raises:
+        FileError: if they describe none that can be computed.
+    """
+    content = record.array("tape", "u")
+    try:
+        tape = from_bytes(content.tobytes())
+    except ValueError as error:
+        raise FileError(f"{record.what}: {error}") from None
+    _check_kinds(tape, record.what)
+    return tape
+
+
+def _check_kinds(tape: Tape, what: str) -> None:
+    """Refuse truth values where numbers are expected, numbers for truth values, and orders that are not constant."""
+    codes = np.frombuffer(bytes(tape.codes), np.uint8)
+    # constants, of which the last has the least reference, are numbers
+    boolean = np.concatenate([_BOOLEAN[codes], np.zeros(len(tape.constants), bool)])
+    third = np.zeros(len(tape), np.int64)
+    third[list(tape.third)] = list(tape.third.values())
+    arity = np.array(_ARITY)[codes]
+    for k, column in enumerate((np.asarray(tape.first), np.asarray(tape.second), third)):
+        takes = arity > k
+        references, chosen = column[takes], codes[takes]
+        if (boolean[references] != _TAKES[k][chosen]).any():
+            raise FileError(f"{what} has an operation that is given a truth value for a number, or a number for one")
+        orders = references[_TAKES[3 + k][chosen]]
+        if (orders >= 0).any():
+            raise FileError(f"{what} has a function whose order is no constant")
+        for order in set(orders.tolist()):
+            _check_order(tape.value_of(order), what)
+    if boolean[np.array(tape.outputs, np.int64)].any():
+        raise FileError(f"{what} has an output that is a truth value")
+
+
+def _append(tape: BlockTape, record: Record) -> None:
+    """One more block of a tape."""
+    code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
+    operands = tuple([_column(each, record) for each in record.items("operands")])
+    _check_fits(tape, count + sum(map(len, operands)), record.what)
+    if code == SUM:
+        offsets = record.array("offsets").astype(np.int64)
+        _check_lengths(operands, [len(each) for each in operands[:1]] or [0], record.what)
+        _check_increasing(offsets, len(operands[0]), record.what)
+        _check_references(operands, tape, record.what)
+        tape.sums(references_in(operands[0]), offsets)
+    elif code == SCAN:
+        body, steps = scalars_from_data(record.record("body")), record.array("steps").astype(np.int64)
+        _check_fits(tape, count * len(body.outputs), record.what)
+        _check_increasing(steps, count, record.what)
+        _check_lengths(operands, [count] * body.inputs, record.what)
+        try:
+            tape.scan(body, lambda _: operands, steps)
+        except ArgumentError as error:
+            raise FileError(f"{record.what}: {error}") from None
+    elif code == MATMUL:
+        sizes = record.shape(record.data.get("shape"))
+        if len(sizes) != 3 or 0 in sizes or sizes[0] * sizes[2] != count:
+            raise FileError(f"{record.what} is a product of matrices of {sizes}; expected {count} entries")
+        m, k, n = sizes
+        _check_lengths(operands, [m * k, k * n], record.what)
+        _check_references(operands, tape, record.what)
+        left, right = map(references_in, operands)
+        tape.matmul(left.reshape(m, k), right.reshape(k, n))
+    elif 1 <= code < len(OPERATIONS):
+        _check_lengths(operands, [count] * _ARITY[code], record.what)
+        _check_references(operands, tape, record.what)
+        for each, kind in zip(operands, OPERATIONS[code].arguments, strict=True):
+            if kind == "order":
+                _check_order(tape.uniform(each), record.what)
+        tape.apply_code(code, operands)
+    else:
+        raise FileError(f"{record.what} has the code {code}, which does not exist")
+
+
+def _check_lengths(operands: Sequence[Column], expected: list[int], what: str) -> None:
+    if [len(each) for each in operands] != expected:
+        raise FileError(f"{what} has operands of {[len(each) for each in operands]} entries; expected {expected}")
+
+
+def _check_order(value: float | None, what: str) -> None:
+    """Refuse what is no order of a function."""
+    if value is None or not abs(value) <= _LARGEST_ORDER or value != int(value):
+        raise FileError(f"{what} has a function of the order {value}; expected a constant whole number")
+
+
+def _check_references(columns: Iterable[Column], tape: BlockTape, what: str) -> None:
+    for each in columns:
+        if isinstance(each, Range):
+            ends = each.start, each.start + each.step * (each.count - 1)
+        else:
+            ends = (int(each.min(initial=0)), int(each.max(initial=0)))
+        if len(each) and (min(ends) < -len(tape.constants) or max(ends) >= len(tape)):
+            raise FileError(f"{what} has references from {min(ends)} to {max(ends)}, which are not there")
+
+
+def _check_increasing(offsets: NDArray[np.int64], last: int, what: str) -> None:
+    """Offsets begin at 0, grow, and end at the last."""
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < 1).any():
+        raise FileError(f"{what} has segments that do not follow each other from 0 to {last}")
+
+
+def _check_fits(tape: BlockTape, entries: int, what: str) -> None:
+    try:
+        check_fits(_SIZE * (len(tape) + entries), what, "expected a smaller program")
+    except SizeError as error:
+        raise FileError(str(error)) from None
+
+
+def _column(data: Any, record: Record) -> Column:
+    """A column of references."""
+    if isinstance(data, list) and len(data) == 3 and all(type(n) is int and abs(n) < 1 << 48 for n in data):
+        start, step, count = data
+        if step in (-1, 0, 1) and count >= 0:
+            return Range(start, step, count)
+    elif isinstance(data, dict):
+        return references_in(Record(data, f"an operand of {record.what}", record.arrays).array("row").astype(np.int64))
+    raise FileError(f"{record.what} has an operand that is no row of references")

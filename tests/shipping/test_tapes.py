@@ -1,0 +1,96 @@
+"""Tapes in files: the same tape comes back, and one that was changed is refused or computes something."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from accumulus.errors import FileError
+from accumulus.shipping.data_files import Arrays, Record
+from accumulus.shipping.tapes import tape_as_data, tape_from_data
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.columns import Range, column
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+
+def blocks():
+    tape = BlockTape(inputs=6)
+    x = np.arange(6)
+    tape.constant_array(np.array([0.5, 2.0, -3.0]))
+    y = tape.apply("multiply", np.roll(x, 1), x)
+    z = tape.apply("add", y, tape.constant_array(np.linspace(0.0, 1.0, 6)))
+    sums = tape.sums(z, [0, 2, 6])
+    product = tape.matmul(z.reshape(2, 3), x.reshape(3, 2)).ravel()
+    body = Tape(2)
+    body.outputs = [body.add(body.apply("sin", 0), 1)]
+    start = tape.constant(0.0)
+    (totals,) = tape.scan(
+        body, lambda r: [column(np.append(start, r[0].references[:-1])), Range(int(z[0]), 1, 6)], range(7)
+    )
+    tape.outputs = np.concatenate([sums, product, totals.references])
+    return tape
+
+
+def scalars():
+    tape = Tape(2)
+    chosen = tape.select(tape.apply("less", 0, 1), tape.apply("sin", 0), tape.multiply(0, 1))
+    tape.outputs = [chosen, tape.add(chosen, tape.constant(-0.0)), 1]
+    return tape
+
+
+def arrays_of(arrays):
+    return [
+        np.frombuffer(arrays.bytes(), dtype, int(np.prod(shape)), at).reshape(shape)
+        for dtype, shape, at in arrays.table
+    ]
+
+
+@pytest.mark.parametrize("tape", [blocks(), scalars()], ids=["blocks", "scalars"])
+def test_there_and_back(tape):
+    arrays = Arrays()
+    data = tape_as_data(tape, arrays)
+    found = tape_from_data(Record(data, "the tape", arrays_of(arrays)))
+    x = np.linspace(0.1, 0.8, tape.inputs)
+    run = (lambda t: t.evaluate(x)) if isinstance(tape, BlockTape) else (lambda t: evaluate(t, list(x)))
+    np.testing.assert_array_equal(run(found), run(tape))
+    assert tape_as_data(found, Arrays()) == data
+
+
+@pytest.mark.parametrize("tape", [blocks(), scalars()], ids=["blocks", "scalars"])
+def test_changed_numbers(tape):
+    """References stay inside: what is not refused can be computed."""
+    arrays = Arrays()
+    data = tape_as_data(tape, arrays)
+    generator = random.Random(0)
+    refused = 0
+    for _ in range(150):
+        given = [array.copy() for array in arrays_of(arrays)]
+        chosen = generator.choice([array for array in given if array.size])
+        place = generator.randrange(chosen.size)
+        chosen.flat[place] = generator.choice([0, 1, 2, 3, 5, 200, -1, -3]) % (
+            256 if chosen.dtype.kind == "u" else 1000
+        )
+        try:
+            found = tape_from_data(Record(data, "the tape", given))
+        except FileError:
+            refused += 1
+            continue
+        x = np.linspace(0.1, 0.8, found.inputs)
+        if isinstance(found, BlockTape):
+            assert len(found.evaluate(x)) == len(found.outputs)
+        else:
+            assert len(evaluate(found, list(x))) == len(found.outputs)
+    assert refused > 20
+
+
+def test_kinds_are_checked():
+    tape = scalars()
+    truth = next(r for r in range(len(tape)) if tape.is_boolean(r))
+    tape.outputs[0] = truth
+    arrays = Arrays()
+    data = tape_as_data(tape, arrays)
+    with pytest.raises(FileError, match="truth value"):
+        tape_from_data(Record(data, "the tape", arrays_of(arrays)))
