@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import EndlessRecordingError
 from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.choices import Choices
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.blocks import BlockTape
@@ -97,6 +98,7 @@ class Decisions:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
+        self._choices = Choices(tape, self._is_true) if isinstance(tape, Tape) else None
         #: Values of references, of a `Tape`; the same of a `BlockTape`, and how many of its blocks they are of.
         self._values: list[Any] = list(np.asarray(point, np.float64))
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
@@ -133,6 +135,26 @@ class Decisions:
         tape.run(values, self._blocks)
         self._long, self._blocks = values[count:], len(tape.blocks)
         return values
+
+    def _is_true(self, reference: int) -> bool:
+        return bool(self.values(np.array(reference)))
+
+    def is_chosen(self, reference: int, answer: str) -> bool:
+        """Whether a number is made of constants by choices alone; then the conditions of these are kept as a guard.
+
+        Args:
+            reference: of the number.
+            answer: in words, what is answered of it.
+
+        Raises:
+            EndlessRecordingError: if there are too many guards.
+        """
+        conditions = None if self._choices is None else self._choices.conditions(reference)
+        if conditions is None:
+            return False
+        holds = [c if self._is_true(c) else self.tape.logical_not(c) for c in conditions]
+        self.keep(conjunction(self.tape, np.array([c for c in holds if c not in self.guards], np.int64)), answer)
+        return True
 
     def keep(self, holds: int, answer: str) -> None:
         """Keep a guard.
@@ -211,7 +233,8 @@ def truth(tape: Any, reference: int) -> bool:
     if decisions is None:
         raise no_decision()
     answer = bool(decisions.values(np.array(reference)))
-    decisions.keep(reference if answer else tape.logical_not(reference), str(answer))
+    if not decisions.is_chosen(reference, str(answer)):
+        decisions.keep(reference if answer else tape.logical_not(reference), str(answer))
     return answer
 
 
@@ -240,7 +263,7 @@ def whole(tape: Any, reference: int, kind: str = "int") -> int:
     answer = int(number)
     if kind == "index" and answer != number:
         raise TypeError(f"the number {number} cannot be an index: it is not an integer")
-    if decisions is not None:
+    if decisions is not None and not decisions.is_chosen(reference, str(answer)):
         decisions.keep(_still(tape, reference, answer, kind), str(answer))
     return answer
 

@@ -63,6 +63,48 @@ def test_whole_numbers_hold_between_their_neighbours(given, holds, fails):
     assert not where_it_holds(recording, np.array([fails]).T).any()
 
 
+KNOTS = [0.0, 1.0, 2.5, 4.0, 6.0, 8.0, 10.0, 13.0]
+
+
+def interpolated(x):
+    low, high = 0, len(KNOTS) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if x < KNOTS[middle]:
+            high = middle
+        else:
+            low = middle
+    share = (x - KNOTS[low]) / (KNOTS[high] - KNOTS[low])
+    return (1.0 - share) * low**2 + share * high**2
+
+
+def test_whole_numbers_that_conditions_choose_are_kept_by_the_conditions():
+    recording = recorded(interpolated, 3.0)
+    names = [recording.tape.operation(t).name for t in range(recording.tape.inputs, len(recording.tape))]
+    assert names.count("floor") == names.count("fmod") == 0
+    assert names.count("less") == 3  # than KNOTS[3], KNOTS[1], KNOTS[2]
+    x = np.array([2.5, 3.9, 2.4, 4.0, np.nan])
+    assert where_it_holds(recording, x[:, np.newaxis]).tolist() == [True, True, False, False, False]
+    x = np.linspace(-1.0, 14.0, 61)
+    assert acc.value_and_jacobian(interpolated).batch(x)[0].tolist() == [interpolated(number) for number in x]
+
+
+def test_conditions_of_a_choice_that_conditions_choose():
+    def f(x, y):
+        n = 1 if x > 0 else 2
+        if n == 1:
+            n = 3 if y > x else 4
+        return x**n * y if n < 4 else y**n
+
+    jac = acc.value_and_jacobian(f, (0, 1))
+    points = [(1.0, 2.0), (2.0, 1.0), (-1.0, 2.0), (-1.0, -2.0)]
+    for x, y in points:
+        value, slopes = jac(x, y)
+        assert value == f(x, y)
+        n = 2 if x <= 0 else 3 if y > x else 4
+        assert tuple(map(float, slopes)) == ((0, 4 * y**3) if n == 4 else (n * x ** (n - 1) * y, x**n))
+
+
 def test_an_index_has_to_be_whole():
     recording = recorded(table, np.array([2.5, 3.0]), 2)
     assert [guard.answer for guard in recording.guards] == ["2", "2"]
