@@ -226,9 +226,7 @@ def test_no_entries_have_no_results():
         (lambda x: acc.map(lambda: 1.0), "expected at least one array"),
         (lambda x: acc.map(lambda a, b: a, x, x[1:]), "one length for all"),
         (lambda x: acc.map(lambda a, b: a, x, 2.0), "argument 1 of .* is one number"),
-        (lambda x: acc.map(lambda a, b: a, x, {"k": "text"}), r"\['k'\] is str"),
         (lambda x: acc.map(lambda a: None, x), "returned NoneType None"),
-        (lambda x: acc.map(lambda a: {"b": "text"}, x), r"at \['b'\]"),
     ],
 )
 @pytest.mark.parametrize("recorded", [True, False])
@@ -236,6 +234,16 @@ def test_what_cannot_be_mapped_over_is_an_error(call, message, recorded):
     x = np.ones(100)
     with pytest.raises(ArgumentError, match=message):
         acc.jacobian(call)(x) if recorded else call(x)
+
+
+def test_text_beside_numbers_is_handed_on():
+    def f(x):
+        found = acc.map(lambda a, b: {"square": a * a, "of": b["name"]}, x, {"name": "side"})
+        assert found["of"] == "side"
+        return found["square"]
+
+    np.testing.assert_array_equal(acc.jacobian(f)(P), np.diag(2 * P))
+    np.testing.assert_array_equal(f(P), P * P)
 
 
 def test_results_that_change_their_shape_are_an_error():
@@ -268,7 +276,7 @@ def test_values_of_one_entry_do_not_leave_it():
 
 
 def test_an_entry_is_no_index():
-    with pytest.raises(TraceError, match="index depends on the arguments"):
+    with pytest.raises(TraceError, match="In the place of an index, hand on what it chooses"):
         acc.jacobian(lambda x: acc.map(lambda k: x[k], np.arange(3)))(P)
 
 
@@ -276,13 +284,13 @@ def test_what_a_mapped_function_catches_is_not_lost():
     def f(x):
         def g(a):
             try:
-                return np.sort(np.array([a, 1.0]))[0]
+                return int(a) * a
             except TraceError:
                 return a
 
         return acc.map(g, x)
 
-    with pytest.raises(TraceError, match="sort"):
+    with pytest.raises(TraceError, match="runs for many instances"):
         acc.jacobian(f)(2.0 * np.ones(3))
 
 

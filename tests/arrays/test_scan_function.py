@@ -316,8 +316,18 @@ def test_results_that_change_their_shape_are_refused():
     kinds = iter([0.0, (0.0,)] * 20)
     with pytest.raises(acc.errors.ArgumentError, match="different structures"):
         acc.scan(lambda c, x: (c, next(kinds)), X[0], X)
-    with pytest.raises(acc.errors.ArgumentError, match="returned str"):
-        acc.scan(lambda c, x: (c, "no"), X[0], X)
+    with pytest.raises(acc.errors.ArgumentError, match="returned object"):
+        acc.scan(lambda c, x: (c, object()), X[0], X)
+
+
+def test_text_is_no_result_of_steps():
+    def f(x):
+        last, text = acc.scan(lambda c, x: (c * x, "text"), x[0], x)
+        assert text == "text"
+        return last
+
+    np.testing.assert_array_equal(acc.gradient(f)(np.array([2.0, 3.0])), [12.0, 4.0])
+    assert f(np.array([2.0, 3.0])) == 12.0
 
 
 def test_on_numbers_it_is_the_loop():
@@ -334,9 +344,9 @@ def test_on_numbers_it_is_the_loop():
 
 def test_decisions_are_refused_as_elsewhere():
     def f(x):
-        return acc.scan(lambda c, x: (c if c > 1 else x, None), x[0], x)[0]
+        return acc.scan(lambda c, x: (c * int(x), None), x[0], x)[0]
 
-    assert f(X) == X[-1]
+    assert f(X) == 0
     with unrolled(0), pytest.raises(acc.errors.TraceError, match="where"):
         acc.jacobian(f, cache=False)(X)
 

@@ -99,6 +99,8 @@ def _table() -> dict[str, Row]:
     rows = {}
     for name, value in EXACT.items():
         row = BY_NAME[name]
+        if row.special:  # tested one by one: their 50 digits do not converge wherever programs lead
+            continue
         rows[name] = Row(
             row.numpy,
             value,

@@ -2,23 +2,31 @@
 
 Where code merges ``low = middle`` under a condition, `low` becomes a choice between two constants, and what is computed
 of it takes finitely many values. If the function then asks for its truth, or uses it as an index, those conditions are
-what has to stay as it is: they are fewer than what was computed of the number, which then need not be computed.
+what has to stay as it is: they are fewer than what was computed of the number, which then need not be computed. And
+where conditions stay as they are, choices by them are no choices any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
+import numpy as np
+
+from accumulus.tape.compiled.passes_state import SIGNED
+from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, INPUT
+from accumulus.tape.passes import Integers, extended, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Choices"]
+__all__ = ["Choices", "decided"]
 
 #: Conditions of one number, at most: of more, the number itself is as good a guard.
 MOST_CONDITIONS: Final = 64
 
 _SELECT: Final = BY_NAME["select"].code
+_AND: Final = BY_NAME["logical_and"].code
+_NOT: Final = BY_NAME["logical_not"].code
 
 
 class Choices:
@@ -31,7 +39,7 @@ class Choices:
 
     def __init__(self, tape: Tape, is_true: Callable[[int], bool]) -> None:
         self._tape, self._is_true = tape, is_true
-        #: By reference: the conditions, in the order in which they are met; None of what depends on the inputs otherwise.
+        #: By reference: conditions, in the order in which they are met; None of what depends on inputs otherwise.
         self._found: dict[int, tuple[int, ...] | None] = {}
 
     def conditions(self, reference: int) -> tuple[int, ...] | None:
@@ -76,3 +84,38 @@ class Choices:
 
     def _truth(self, condition: int) -> bool:
         return bool(self._tape.value_of(condition)) if condition < 0 else self._is_true(condition)
+
+
+def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
+    """A tape without the choices that guards have decided; None if there are none.
+
+    Args:
+        tape: as it was recorded.
+        holds: references of truth values that are true wherever the recording is used.
+
+    Returns:
+        The tape, without outputs, and where each reference of the old one is.
+    """
+    known: dict[int, bool] = {}
+    waiting = list(holds)
+    while waiting:
+        condition = waiting.pop()
+        if condition < 0 or condition in known:
+            continue
+        known[condition] = True
+        if tape.codes[condition] == _AND:
+            waiting += tape.arguments(condition)
+        elif tape.codes[condition] == _NOT:
+            known[tape.first[condition]] = False
+    rows = rows_of(tape, tape.inputs)
+    chosen = np.flatnonzero((rows[:, 0] == _SELECT) & np.isin(rows[:, 1], np.fromiter(known, np.int64)))
+    if not len(chosen):
+        return None
+    rows[chosen, 1] = [tape.constant(float(known[condition])) for condition in rows[chosen, 1].tolist()]
+    if tape.signed_zeros:
+        rows[:, 0] += SIGNED
+    result, values = extended(tape.emptied(), rows)
+    result.signed_zeros = tape.signed_zeros
+    # what sees the sign of a zero that has become a constant may have been folded
+    result.folded_zero_signs = tape.folded_zero_signs or bool(len(seeing_zero_signs(tape)))
+    return result, values

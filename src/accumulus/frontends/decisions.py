@@ -72,12 +72,14 @@ class Guard:
     Attributes:
         file, line, source: where in the user's code.
         answer: what was answered, in words: "True", "3", "an order".
+        ways: which of the conditions hold that the answer is made of by choices among constants, if it is.
     """
 
     file: str
     line: int
     source: str
     answer: str
+    ways: tuple[bool, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.source} → {self.answer}"
@@ -152,16 +154,18 @@ class Decisions:
         conditions = None if self._choices is None else self._choices.conditions(reference)
         if conditions is None:
             return False
-        holds = [c if self._is_true(c) else self.tape.logical_not(c) for c in conditions]
-        self.keep(conjunction(self.tape, np.array([c for c in holds if c not in self.guards], np.int64)), answer)
+        ways = tuple(map(self._is_true, conditions))
+        holds = [c if way else self.tape.logical_not(c) for c, way in zip(conditions, ways, strict=True)]
+        self.keep(conjunction(self.tape, np.array([c for c in holds if c not in self.guards], np.int64)), answer, ways)
         return True
 
-    def keep(self, holds: int, answer: str) -> None:
+    def keep(self, holds: int, answer: str, ways: tuple[bool, ...] = ()) -> None:
         """Keep a guard.
 
         Args:
             holds: reference of a truth value: whether the answer is still this one.
             answer: in words.
+            ways: see `Guard`.
 
         Raises:
             EndlessRecordingError: if there are too many.
@@ -172,7 +176,7 @@ class Decisions:
         place = ACTIVE.place()
         source = "" if place is None else place.source[:MOST_SOURCE]
         self.guards[holds] = Guard(
-            "" if place is None else place.file, 0 if place is None else place.line, source, answer
+            "" if place is None else place.file, 0 if place is None else place.line, source, answer, ways
         )
 
     def count(self) -> None:
@@ -207,7 +211,8 @@ def decisions_on(tape: Any) -> Decisions | None:
         raise refuse(
             "Which way to go here depends on the arguments of a function that is recorded once and runs for many "
             "instances (acc.map, acc.scan), which may go different ways. Write np.where(condition, a, b), np.maximum "
-            "or np.minimum; conditions are joined by & and |, negated by ~."
+            "or np.minimum; conditions are joined by & and |, negated by ~. In the place of an index, hand on what it "
+            "chooses: acc.map(f, x[indices])."
         )
     if found.tape is not tape:
         return None

@@ -26,6 +26,7 @@ from accumulus.errors import ArgumentError, EndlessRecordingError, SizeError, Tr
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import verify
 from accumulus.frontends.captured import Captured
+from accumulus.frontends.choices import decided
 from accumulus.frontends.decisions import Decisions, Guard, as_number
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import argument_name, described, name_of, user_entries, user_line, user_traceback
@@ -36,6 +37,7 @@ from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of,
 from accumulus.repetition.roll import rolled
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.live import seeing_zero_signs, settled
+from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 
 __all__ = ["Recording", "record"]
@@ -252,12 +254,18 @@ def _recorded(
                 raise
         _check_not_abandoned(tape)
         unrolled = 0 if isinstance(tape, BlockTape) else ACTIVE.unrolled
-    if refusal is not None:
-        raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
-    structure, leaves = flatten(result)
-    outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]
+        if refusal is not None:
+            raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
+        structure, leaves = flatten(result)
+        outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]  # may take decisions
     result_shapes = tuple(references.shape for references in outputs)
     guards = {} if decisions is None else decisions.guards
+    simpler = decided(tape, guards) if guards and isinstance(tape, Tape) else None
+    if simpler is not None:
+        tape, to = simpler
+        outputs = [moved(references, to) for references in outputs]
+        places = moved(list(guards), to).tolist()
+        guards = {place: guard for place, guard in zip(places, guards.values(), strict=True) if place >= 0}
     outputs += [np.array([as_number(tape, holds)]) for holds in guards]
     if isinstance(tape, BlockTape):
         tape.locate = None

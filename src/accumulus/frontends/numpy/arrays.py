@@ -270,10 +270,9 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
             return concrete(index)
         if ACTIVE.decisions is None:
             raise self._refused_index(index)
-        entries, boolean = entries_of(self.tape, index)
-        answers = (truths if boolean else functools.partial(wholes, kind="index"))(
-            self.tape, np.asarray(entries, np.int64)
-        )
+        tape = getattr(index, "tape", self.tape)  # of one instance of what is repeated, maybe
+        entries, boolean = entries_of(tape, index)
+        answers = (truths if boolean else functools.partial(wholes, kind="index"))(tape, np.asarray(entries, np.int64))
         return answers if answers.ndim else answers[()]
 
     def _refused_index(self, index: Any) -> Exception:

@@ -19,7 +19,7 @@ from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body, wr
 from accumulus.frontends.numpy.operands import depends, entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, paths, unflatten
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, paths, unflatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape
@@ -187,6 +187,8 @@ class _Steps:
         assert shape is not None
         if isinstance(shape.parts[1], Leaf):
             return carry, _stacked(tape, found)
+        if isinstance(shape.parts[1], Constant):
+            return carry, shape.parts[1].value
         rows = [[leaf for _, leaf in flatten(each)[1]] for each in found] if found[0] is not None else []
         stacked = [_stacked(tape, each) for each in zip(*rows, strict=True)]
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
