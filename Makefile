@@ -7,6 +7,7 @@
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make fuzz     100,000 random programs against independent oracles; threads, forks, kills; half an hour
 #   make fuzz-tests    the property tests, with many more examples
+#   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures of the documentation; needs Graphviz
 #   make format   rewrite the sources as the formatter wants them
 #   make clean    remove .venv and everything that tools have left behind
@@ -20,7 +21,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test check bench bench-search fuzz fuzz-tests figures format clean
+.PHONY: demo test check bench bench-search fuzz fuzz-tests docs figures format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -46,6 +47,11 @@ fuzz: $(STAMPS)/test $(STAMPS)/kernels
 
 fuzz-tests: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python -m pytest tests --numprocesses $(JOBS) --hypothesis-profile fuzz
+
+docs: $(STAMPS)/docs
+	$(BIN)/python docs/site_pages.py
+	$(BIN)/zensical build --clean --strict
+	@echo "the site is build/site/index.html"
 
 figures: $(STAMPS)/test
 	$(BIN)/python docs/figures.py

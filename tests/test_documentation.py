@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import yaml
 from figures import figure, isomorphic, line_figure
 from typer.testing import CliRunner
 
@@ -17,8 +18,12 @@ import accumulus as acc
 from accumulus.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+DOCS = ROOT / "docs"
+#: By what they are called in docs/, the README by its name.
+PAGES = {"README.md": ROOT / "README.md"} | {
+    page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))
+}
+TEXTS = {name: page.read_text(encoding="utf-8") for name, page in PAGES.items()}
 
 
 def blocks(text, language):
@@ -53,30 +58,31 @@ DRAWN_IN_THE_NOTES = {
 
 @cache
 def run(name):
-    return DRAWING.run(next(page for page in PAGES if page.name == name))
+    return DRAWING.run(PAGES[name])
 
 
-LINES = "".join(blocks(TEXTS["README.md"], "console")).splitlines()
-COMMANDS = [line.split("#")[0].split()[1:] for line in LINES if line.startswith("accumulus ")]
+LINES = "".join("".join(blocks(text, "console")) for text in TEXTS.values()).splitlines()
+COMMANDS = sorted({tuple(line.split("#")[0].split()[1:]) for line in LINES if line.startswith("accumulus ")})
 
 
 def test_examples_of_the_readme_run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # they write files
     scope = {}
     examples = blocks(TEXTS["README.md"], "python")
-    assert len(examples) >= 2
+    assert len(examples) == 4
     for example in examples:
         exec(example, scope)
     assert "Jacobian of pendulum" in capsys.readouterr().out
-    np.testing.assert_allclose(scope["program"](np.zeros(2), 0.2)[0][:, 0], [0.0, -9.81])
+    np.testing.assert_allclose(scope["jac"](np.zeros(2), 0.2)[:, 0], [0.0, -9.81])
+    assert scope["matrix"].shape == (350_000, 350_000)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_commands_of_the_readme_run(arguments, monkeypatch, tmp_path):
+def test_commands_of_the_pages_run(arguments, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     if "--output" in arguments:
         arguments = [*arguments[: arguments.index("--output") + 1], str(tmp_path / "output")]
-    result = CliRunner().invoke(app, arguments)
+    result = CliRunner().invoke(app, list(arguments))
     assert result.exit_code == 0, result.output
 
 
@@ -92,9 +98,42 @@ def test_graph_files_on_the_command_line(end, tmp_path):
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_somewhere(page):
-    folder = ROOT if page == "README.md" else ROOT / "docs"
+    folder = PAGES[page].parent
     for target in re.findall(r"\]\(([^)#]+)", TEXTS[page]):
         assert target.startswith("https://") or (folder / target).exists(), target
+
+
+def sections(text):
+    """What the page's headings are linked by: their words in lower case, joined by hyphens."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_links_to_sections_lead_somewhere(page):
+    for target, section in re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", TEXTS[page]):
+        other = (PAGES[page].parent / target).resolve() if target else PAGES[page]
+        assert section in sections(other.read_text(encoding="utf-8")), f"{target}#{section}"
+
+
+def pages_of(navigation):
+    """The pages of a part of the site's navigation."""
+    for entry in navigation:
+        (_, content), *_ = entry.items()
+        yield from [content] if isinstance(content, str) else pages_of(content)
+
+
+def test_the_site_leads_to_every_page_once():
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    listed = sorted(pages_of(site["nav"]))
+    assert listed == sorted({"index.md"} | PAGES.keys() - {"README.md"}), "nav in mkdocs.yml lists other pages"
+
+
+def test_the_reference_has_every_public_name():
+    """Each name once, in docs/reference/, and nothing that is not there."""
+    reference = "".join(text for page, text in TEXTS.items() if page.startswith("reference/"))
+    named = re.findall(r"^::: accumulus\.(\w+)$", reference, re.MULTILINE)
+    assert sorted(named) == sorted(acc.__all__), "docs/reference/ and accumulus.__all__ differ"
 
 
 @pytest.mark.parametrize("page", TEXTS)
