@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, GraphError
+from accumulus.graph.chosen import sorted_places
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -51,16 +52,34 @@ class Linearization:
         return self.graph.tape
 
 
-def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -> Linearization:
+def linearize(
+    tape: Tape,
+    inputs: Sequence[int] | None = None,
+    name: str = "",
+    wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
+) -> Linearization:
     """Differentiation graph of the outputs of `tape` with respect to `inputs` (by default all).
 
+    Args:
+        wanted: positions (in ``tape.outputs``, in `inputs`) of the derivatives that are wanted, if not all: outputs of
+            which none is have no root, and plans of the graph make no product that only others need. Equal outputs
+            share what is wanted of them.
+
     Raises:
-        ArgumentError: if `inputs` names an input twice, or one that the tape does not have.
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `wanted` names an
+            output or an input that is not there.
     """
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
     if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     outputs = np.array(tape.outputs, np.int64)
+    if wanted is not None:
+        try:
+            wanted = sorted_places(wanted, len(outputs), len(columns))
+        except GraphError as error:
+            raise ArgumentError(str(error)) from None
+        # what nobody wants the derivatives of is as good as constant
+        outputs[~np.isin(np.arange(len(outputs)), wanted[:, 0])] = _NONE
     differentiated = np.array(columns, np.int64)
     recorded, edges = local_partials(tape, differentiated)
 
@@ -97,10 +116,22 @@ def linearize(tape: Tape, inputs: Sequence[int] | None = None, name: str = "") -
     names = [f"x{k}" for k in columns] + [f"v{k}" for k in inner.tolist()] + [f"y{k}" for k in shared.tolist()]
 
     recorded, references = unattached(recorded)
+    root_by_output = root_of[rows]
+    if wanted is not None:
+        wanted = np.stack([root_by_output[wanted[:, 0]], wanted[:, 1]], axis=1)
+        wanted = wanted[wanted[:, 0] >= 0]
     graph = DifferentiationGraph.from_tape(
-        recorded, moved(labels, references), names, roots.tolist(), range(len(columns)), sources, targets, name=name
+        recorded,
+        moved(labels, references),
+        names,
+        roots.tolist(),
+        range(len(columns)),
+        sources,
+        targets,
+        name=name,
+        wanted=wanted,
     )
-    return Linearization(graph, tuple(root_of[rows].tolist()), columns)
+    return Linearization(graph, tuple(root_by_output.tolist()), columns)
 
 
 class Edges(NamedTuple):

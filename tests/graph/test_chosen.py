@@ -1,0 +1,94 @@
+"""Entries that are wanted: the edges on their paths, the plans that make no more, and their verification."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from exact import exact_jacobian, exact_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import programs
+
+import accumulus as acc
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.emit import emit
+from accumulus.errors import ArgumentError, VerificationError
+from accumulus.graph.linearize import linearize
+from accumulus.search.plans.plan_files import load_plan, save_plan
+from accumulus.search.plans.plan_keys import graph_hash
+
+RATIONAL = ("add", "subtract", "multiply", "negative")
+
+
+def dense(n):
+    """All results of a function whose Jacobian is dense, of two layers."""
+
+    def f(x):
+        return np.sin(np.cos(x * np.sum(x)) @ np.arange(1.0, 1.0 + n * n).reshape(n, n))
+
+    return acc.trace(f, np.linspace(0.1, 0.9, n)).tape
+
+
+@pytest.mark.parametrize(
+    "method", ["forward", "reverse", "markowitz", "vertex", "auto", "face", "dstar", "exact-vertex"]
+)
+def test_plans_make_what_is_wanted_only(method):
+    tape = dense(4)
+    whole = acc.plan(linearize(tape).graph, method, cache=False)
+    for wanted in ([(1, 2)], [(0, 0), (1, 1), (2, 2), (3, 3)], list(itertools.product(range(4), [0, 3]))):
+        found = linearize(tape, wanted=wanted)
+        plan = acc.plan(found.graph, method, cache=False)
+        plan.verify()
+        rows = [k for k, row in enumerate(found.rows) if row >= 0]
+        assert [(rows[row], column) for row, column in plan.accumulation.entries] == wanted
+        assert plan.cost < whole.cost
+        assert plan.lower_bound is None
+
+
+@given(programs(RATIONAL, inputs=3, steps=12), st.data())
+@settings(max_examples=25)
+def test_chosen_entries_are_those_of_the_whole_jacobian(program, data):
+    tape = program.tape()
+    places = list(itertools.product(range(len(tape.outputs)), range(3)))
+    wanted = data.draw(st.lists(st.sampled_from(places), unique=True))
+    found = linearize(tape, wanted=wanted)
+    plan = acc.plan(found.graph, "vertex", iterations=50, cache=False)
+    values = exact_values(emit(plan.accumulation), [0.5, -1.25, 3.0])[len(tape.outputs) :]
+    expected = exact_jacobian(tape, [0.5, -1.25, 3.0])
+    computed = dict(zip(plan.accumulation.entries, values, strict=True))
+    assert all(computed.get((found.rows[k], column), 0) == expected[k][column] for k, column in wanted)
+
+
+def test_wrong_and_unwanted_entries_are_noticed():
+    graph = linearize(dense(3), wanted=[(0, 0), (1, 2), (2, 2)]).graph
+    made = acc.plan(graph, "reverse", cache=False).accumulation
+    entries = dict(made.entries)
+    first, second, third = entries
+    with pytest.raises(VerificationError, match="does not compute the derivatives"):
+        Accumulation(
+            graph, made.steps, {first: entries[second], second: entries[first], third: entries[third]}
+        ).verify()
+    del entries[second]
+    with pytest.raises(VerificationError, match="does not compute the derivatives"):
+        Accumulation(graph, made.steps, entries).verify()
+    with pytest.raises(VerificationError, match="entries that are wanted only"):
+        Accumulation(graph, made.steps, {**made.entries, (0, 1): 0}).verify()
+
+
+def test_plans_of_chosen_entries_are_files_of_their_own(tmp_path):
+    tape = dense(3)
+    graph, other = (linearize(tape, wanted=[(0, 0), (1, column)]).graph for column in (0, 1))
+    assert graph_hash(graph) != graph_hash(other)
+    plan = acc.plan(graph, cache=False)
+    save_plan(plan, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json", graph).accumulation.entries == plan.accumulation.entries
+    with pytest.raises(acc.errors.PlanError, match="wanted entries differ"):
+        load_plan(tmp_path / "plan.json", other)
+
+
+def test_entries_that_are_not_there_are_refused():
+    for wanted in ([(3, 0)], [(0, -1)], [(0, 0, 0)]):
+        with pytest.raises(ArgumentError, match="wanted"):
+            linearize(dense(3), wanted=wanted)
