@@ -15,7 +15,6 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, GraphError, TraceError, VerificationError
-from accumulus.targets import targets
 
 
 def value(f, *arguments, **options):
@@ -63,7 +62,7 @@ def test_quotients_are_exact_where_they_jump(f, options):
 )
 def test_remainders_are_those_of_the_true_quotient(f, x, y, expected):
     assert f(x, y) == expected
-    for target in targets():
+    for target in ("llvm", "numpy"):
         assert float(value(lambda z: f(z[0], z[1]), np.array([x, y]), target=target)) == expected
         assert float(value(lambda z: f(z, y), x, target=target)) == expected
 

@@ -80,7 +80,7 @@ def jacobian(
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed, same plan.
         threads: how many threads share the points of a batch, or the work of one point where arrays are long.
-        target: "llvm" or "numpy".
+        target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: raise `ArgumentError` for NaN or infinite arguments. Without, they propagate as IEEE 754 says.
         check: compare what was recorded with `f` on numbers, at the arguments of the first call and at two points
@@ -306,7 +306,7 @@ class Trace:
 
         Args:
             plan: of a graph that `linearize` returned, or of an equal one.
-            target: "llvm" or "numpy".
+            target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
             output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
             values: whether the function's values are returned, too, before the Jacobian.
             options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes
 from strategies import EXACT, points, programs, tapes
@@ -24,6 +25,9 @@ from accumulus.targets.target import TARGETS, Target
 
 DTYPES = ("float64", "float32")
 every_target = pytest.mark.parametrize("target", targets())
+#: The random tests compile a program for each example; a few are enough where that starts a compiler.
+FEW_EXAMPLES = {"c": 4}
+quick_target = pytest.mark.parametrize("target", [name for name in targets() if name not in FEW_EXAMPLES])
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
@@ -32,7 +36,7 @@ def sizes(dtype):
     return st.sampled_from([0, 1, width - 1, width, width + 1, 2 * width + 3, 100])
 
 
-@every_target
+@quick_target
 @every_dtype
 @given(data=st.data())
 def test_agrees_with_the_interpreter_to_the_last_bit_where_arithmetic_is_exact(target, dtype, data):
@@ -47,7 +51,7 @@ def test_agrees_with_the_interpreter_to_the_last_bit_where_arithmetic_is_exact(t
         assert_same(found.T if transposed else found, result)
 
 
-@every_target
+@quick_target
 @every_dtype
 @given(data=st.data())
 def test_one_point_is_a_batch_of_one(target, dtype, data):
@@ -61,7 +65,7 @@ def test_one_point_is_a_batch_of_one(target, dtype, data):
             assert_same(one, many[k], ulps=0 if target == "llvm" else 64)
 
 
-@every_target
+@quick_target
 @every_dtype
 @given(data=st.data())
 def test_writes_to_given_arrays_and_nowhere_else(target, dtype, data):
@@ -99,7 +103,7 @@ def test_threads_are_used_as_the_work_is_worth_it():
         assert kernel.threads_for(0, 50) == 1
 
 
-@every_target
+@quick_target
 @given(data=st.data())
 def test_threads_share_a_batch(target, data):
     program = data.draw(programs(max_operations=10))
@@ -118,7 +122,7 @@ def test_threads_share_a_batch(target, data):
                 assert_same(found, result, ulps=0 if target == "llvm" else 64)
 
 
-@every_target
+@quick_target
 @given(data=st.data())
 def test_structural_zeros_in_place_are_kept(target, data):
     program = data.draw(programs(max_operations=10))
@@ -134,11 +138,34 @@ def test_structural_zeros_in_place_are_kept(target, data):
         assert_same(found, result)
 
 
-@every_target
+@quick_target
 @given(tape=tapes())
 def test_the_same_program_gives_the_same_source(target, tape):
     segments = (Segment(len(tape.outputs), tuple(range(len(tape.outputs))), tuple(range(len(tape.outputs)))),)
     assert emit_source(tape, segments, target) == emit_source(tape.copy(), segments, target)
+
+
+@pytest.mark.parametrize("target", FEW_EXAMPLES)
+@pytest.mark.parametrize(
+    "test",
+    [
+        test_agrees_with_the_interpreter_to_the_last_bit_where_arithmetic_is_exact,
+        test_one_point_is_a_batch_of_one,
+        test_writes_to_given_arrays_and_nowhere_else,
+        test_structural_zeros_in_place_are_kept,
+    ],
+    ids=lambda test: test.__name__,
+)
+def test_targets_with_a_compiler(target, test):
+    inner = test.hypothesis.inner_test
+
+    @settings(max_examples=FEW_EXAMPLES[target])
+    @given(data=st.data(), dtype=st.sampled_from(DTYPES))
+    def drawn(data, dtype):
+        given_too = {"dtype": dtype} if "dtype" in signature(inner).parameters else {}
+        inner(target=target, data=data, **given_too)
+
+    drawn()
 
 
 def product():

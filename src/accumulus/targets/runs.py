@@ -22,7 +22,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["ARITY", "PRODUCT_MINUS", "PRODUCT_PLUS", "WITHOUT_PRODUCT", "Runs", "runs", "width"]
+__all__ = ["ARITY", "PRODUCT_MINUS", "PRODUCT_PLUS", "WITHOUT_PRODUCT", "Runs", "fuse_products", "runs", "width"]
 
 #: Codes of products fused with the sum or difference that alone needs them: a·b + c, a·b − c, c − a·b.
 PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT = range(len(OPERATIONS), len(OPERATIONS) + 3)
@@ -74,7 +74,7 @@ def runs(
     order, wanted = np.array(steps, np.int64), np.array(sorted(outputs), np.int64)
     rows = rows_of(tape)
     if fuse:
-        order = order[~_fused(rows, order, wanted, exact)[order]]
+        order = order[~fuse_products(rows, order, wanted, exact)[order]]
     depth = _depths(rows, order)
     constant = (rows[order, 1:] < 0) & (np.arange(3) < ARITY[rows[order, 0]][:, None])
     kind = rows[order, 0] * 8 + constant @ np.array([4, 2, 1])
@@ -108,7 +108,7 @@ def width(tape: Tape, samples: int = 3) -> float:
     return samples * stretch / float(sum(depths))
 
 
-def _fused(rows: Integers, order: Integers, wanted: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
+def fuse_products(rows: Integers, order: Integers, wanted: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
     """Fuse products with sums, in the rows themselves; which operations that makes superfluous."""
     count = len(rows)
     uses = np.bincount(wanted[wanted >= 0], minlength=count)

@@ -65,6 +65,7 @@ class Target:
 TARGETS: Final[dict[str, str]] = {
     "llvm": "accumulus.targets.llvm.llvm_target",
     "numpy": "accumulus.targets.numpy_source",
+    "c": "accumulus.targets.c.c_target",
 }
 
 
@@ -72,7 +73,7 @@ def targets() -> tuple[str, ...]:
     """Names of all targets.
 
     >>> targets()
-    ('llvm', 'numpy')
+    ('llvm', 'numpy', 'c')
     """
     return tuple(TARGETS)
 

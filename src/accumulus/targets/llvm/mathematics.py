@@ -75,6 +75,9 @@ Results = tuple[tuple[str, ...], str | None]
 class Writer:
     """Instructions of one function on vectors of `lanes` doubles; each method returns the name of its result."""
 
+    #: What the function's arguments are called.
+    arguments: tuple[str, str] = ("%x", "%y")
+
     def __init__(self, lanes: int, table: str) -> None:
         self.lanes = lanes
         self.reals = f"<{lanes} x double>"
@@ -106,9 +109,22 @@ class Writer:
         self.lines.append(f"  {name} = {text}")
         return name
 
-    def binary(self, operation: str, a: str, b: str | float) -> str:
+    def operand(self, value: str | float) -> str:
+        """A value, or a constant in all lanes."""
+        return value if isinstance(value, str) else self.real(value)
+
+    def binary(self, operation: str, a: str | float, b: str | float) -> str:
         """An instruction with two operands."""
-        return self.let(f"{operation} {self.reals} {a}, {b if isinstance(b, str) else self.real(b)}")
+        return self.let(f"{operation} {self.reals} {self.operand(a)}, {self.operand(b)}")
+
+    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
+        """Mask of where it holds."""
+        return self.let(f"fcmp {predicate} {self.reals} {self.operand(a)}, {self.operand(b)}")
+
+    def function(self, name: str, *arguments: str) -> str:
+        """An elementary function of this module."""
+        given = ", ".join(f"{self.reals} {argument}" for argument in arguments)
+        return self.let(f"call {self.reals} @accumulus_{name}({given})")
 
     def add(self, a: str, b: str | float) -> str:
         """a + b."""
@@ -136,7 +152,7 @@ class Writer:
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
         """One of LLVM's own functions."""
-        given = ", ".join(f"{self.reals} {a if isinstance(a, str) else self.real(a)}" for a in arguments)
+        given = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
         return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({given})")
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
@@ -145,11 +161,11 @@ class Writer:
 
     def less(self, a: str, b: str | float) -> str:
         """Mask of a < b."""
-        return self.let(f"fcmp olt {self.reals} {a}, {b if isinstance(b, str) else self.real(b)}")
+        return self.comparison("olt", a, b)
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
         """a where the mask holds, else b."""
-        given = [f"{self.reals} {x if isinstance(x, str) else self.real(x)}" for x in (a, b)]
+        given = [f"{self.reals} {self.operand(x)}" for x in (a, b)]
         return self.let(f"select <{self.lanes} x i1> {mask}, {given[0]}, {given[1]}")
 
     def bits(self, a: str) -> str:

@@ -264,7 +264,7 @@ def k1e(x: Term) -> Term:
 
 def _row(name: str, formula: Callable[..., Term], arity: int, *calls: str) -> VectorFunction:
     def write(w: Writer) -> Any:
-        return (formula(*(Term(w, argument) for argument in ("%x", "%y")[:arity])).name,), None
+        return (formula(*(Term(w, argument) for argument in w.arguments[:arity])).name,), None
 
     return VectorFunction(f"accumulus_{name}", arity, (name,), write, tuple(VECTOR_FUNCTIONS[c][0] for c in calls))
 

@@ -99,30 +99,25 @@ class Term:
         return self._function("pow", exponent)
 
     def _binary(self, instruction: str, a: Term | float, b: Term | float) -> Term:
-        w = self.writer
-        return Term(w, w.let(f"{instruction} {w.reals} {_operand(w, a)}, {_operand(w, b)}"))
+        return Term(self.writer, self.writer.binary(instruction, _operand(a), _operand(b)))
 
     def _comparison(self, predicate: str, other: Term | float) -> Mask:
-        w = self.writer
-        return Mask(w, w.let(f"fcmp {predicate} {w.reals} {self.name}, {_operand(w, other)}"))
+        return Mask(self.writer, self.writer.comparison(predicate, self.name, _operand(other)))
 
     def _intrinsic(self, name: str) -> Term:
         return Term(self.writer, self.writer.call(name, self.name))
 
     def _function(self, name: str, *others: Term) -> Term:
-        w = self.writer
-        given = ", ".join(f"{w.reals} {term.name}" for term in (self, *others))
-        return Term(w, w.let(f"call {w.reals} @accumulus_{name}({given})"))
+        return Term(self.writer, self.writer.function(name, self.name, *(term.name for term in others)))
 
 
-def _operand(w: Writer, value: Term | float) -> str:
-    return value.name if isinstance(value, Term) else w.real(value)
+def _operand(value: Term | float) -> str | float:
+    return value.name if isinstance(value, Term) else value
 
 
 def where(mask: Mask, a: Term | float, b: Term | float) -> Term:
     """a where the mask holds, else b."""
-    w = mask.writer
-    return Term(w, w.select(mask.name, _operand(w, a), _operand(w, b)))
+    return Term(mask.writer, mask.writer.select(mask.name, _operand(a), _operand(b)))
 
 
 def fused(a: Term, b: Term, c: Term) -> Term:

@@ -1,0 +1,203 @@
+"""The header of a C program: what it computes, what its functions take, and how much stack they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from accumulus.targets.kernel import Segment, Shape
+
+__all__ = ["BYTES", "FLAGS", "REALS", "Argument", "Array", "Functions", "Result"]
+
+REALS: Final = {"float64": "double", "float32": "float"}
+BYTES: Final = {"float64": 8, "float32": 4}
+#: What users compile with.
+FLAGS: Final = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math"
+#: Result arrays are computed with their structural zeros if at least one of so many entries is none.
+SPARSE: Final = 8
+
+
+class Array:
+    """A parameter of the program's functions.
+
+    Attributes:
+        name: of the parameter.
+        length: entries a point.
+    """
+
+    def __init__(self, name: str, length: int) -> None:
+        self.name, self.length = name, length
+
+    @property
+    def rows(self) -> int:
+        """Numbers of a point in a tile."""
+        return self.length
+
+
+class Argument(Array):
+    """An array that is given, of a shape at one point."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        super().__init__(name, prod(shape))
+        self.shape = shape
+
+
+class Result(Array):
+    """An array that is written.
+
+    Attributes:
+        outputs: positions in the tape's outputs of the stored entries, as they follow each other in the array.
+        positions: where they are there; all other entries are structural zeros.
+        whole: whether the zeros are in tiles, too.
+    """
+
+    def __init__(self, name: str, segment: Segment) -> None:
+        pairs = sorted(zip(segment.positions, segment.outputs, strict=True))
+        super().__init__(name, segment.length)
+        self.positions, self.outputs = [place for place, _ in pairs], [output for _, output in pairs]
+        self.whole = len(pairs) * SPARSE >= segment.length
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether there are no structural zeros."""
+        return len(self.positions) == self.length
+
+    @property
+    def rows(self) -> int:
+        """Numbers of a point in a tile."""
+        return self.length if self.whole else len(self.positions)
+
+    def row(self, stored: int) -> int:
+        """In which row of a tile the stored entry of that number is."""
+        return self.positions[stored] if self.whole else stored
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What the functions of a program are called and take.
+
+    Args:
+        name: of the program.
+        dtype: of its numbers.
+        arguments, results: its arrays.
+    """
+
+    name: str
+    dtype: str
+    arguments: Sequence[Argument]
+    results: Sequence[Result]
+
+    @property
+    def real(self) -> str:
+        """The type of numbers."""
+        return REALS[self.dtype]
+
+    @property
+    def point(self) -> str:
+        """The function of a point."""
+        return f"void {self.name}({', '.join(self._arrays()) or 'void'})"
+
+    @property
+    def batch(self) -> str:
+        """The function of points one behind the other."""
+        return f"void {self.name}_batch({', '.join(['size_t points', *self._arrays()])})"
+
+    @property
+    def strided(self) -> str:
+        """The function of points anywhere."""
+        names = [array.name for array in (*self.arguments, *self.results)]
+        given = [
+            f"{array}, ptrdiff_t {name}_point, ptrdiff_t {name}_entry"
+            for array, name in zip(self._arrays(), names, strict=True)
+        ]
+        return f"void {self.name}_strided({', '.join(['size_t points', *given])})"
+
+    def _arrays(self) -> list[str]:
+        given = [f"const {self.real} *{argument.name}" for argument in self.arguments]
+        return [*given, *(f"{self.real} *{result.name}" for result in self.results)]
+
+    def header(self, operations: int, stack: tuple[int, int], tile: int) -> str:
+        """The text of the header.
+
+        Args:
+            operations: of the program.
+            stack: bytes that one point takes, at most, and those of each point of a tile.
+            tile: most points of one.
+        """
+        macro, name = self.name.upper(), self.name
+        arrays, sizes, tables = [], [], []
+        for argument in self.arguments:
+            shape = " x ".join(map(str, argument.shape)) or "1"
+            arrays.append(f" *   {argument.name}: {shape} {'number' if argument.rows == 1 else 'numbers'}, given.")
+            sizes.append(f"#define {macro}_{argument.name.upper()}_SIZE {argument.rows}")
+        for result in self.results:
+            n, stored = result.name, len(result.positions)
+            what = f"{result.length} {'number' if result.length == 1 else 'numbers'}, written"
+            sizes.append(f"#define {macro}_{n.upper()}_SIZE {result.length}")
+            if not result.is_filled:
+                what += f"; zero at every point but for {stored} of them"
+                sizes.append(f"#define {macro}_{n.upper()}_NONZEROS {stored}")
+                if stored:
+                    what += f", those at {name}_{n}_positions"
+                    tables.append(f"extern const int {name}_{n}_positions[{stored}];")
+            arrays.append(f" *   {n}: {what}.")
+        lines = [
+            f"#ifndef {macro}_H",
+            f"#define {macro}_H",
+            "",
+            f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
+            " *",
+            f" * {name} computes one point, {name}_batch points that lie one behind the other.",
+            f" * {name}_strided takes them anywhere: after each array come the distances, in numbers, from one point",
+            " * to the next (0 if all points share it) and from one entry to the next. Results overlap no other array.",
+            *([" *", *arrays] if arrays else []),
+            " *",
+            f" * Compile with {FLAGS}",
+            " * -lm, or with what your compiler calls these. Results depend on -ffp-contract=off alone, which is",
+            " * gcc's default after -std=c99: products are fused with sums where the text says so.",
+            " *",
+            f" * A point takes at most {macro}_STACK_BYTES of the stack, roughly,",
+            f" * and a batch {macro}_BATCH_STACK_BYTES. */",
+            "",
+            "#include <stddef.h>",
+            "",
+            *sizes,
+            f"#ifndef {macro}_TILE",
+            "#ifdef __AVX512F__",
+            f"#define {macro}_TILE {tile}  /* points that are computed side by side */",
+            "#else",
+            f"#define {macro}_TILE {max(1, tile // 2)}",
+            "#endif",
+            "#endif",
+            f"#define {macro}_STACK_BYTES {stack[0]}",
+            f"#define {macro}_BATCH_STACK_BYTES ({stack[1]} * {macro}_TILE)",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            "",
+            *tables,
+            *_wrapped(f"{self.point};"),
+            *_wrapped(f"{self.batch};"),
+            *_wrapped(f"{self.strided};"),
+            "",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "",
+            f"#endif  /* {macro}_H */",
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def _wrapped(declaration: str, width: int = 120) -> list[str]:
+    """A declaration on several lines, if it is long."""
+    lines = [""]
+    for word in declaration.split(" "):
+        if len(lines[-1]) + len(word) > width:
+            lines.append("   ")
+        lines[-1] += f"{' ' * bool(lines[-1])}{word}"
+    return lines

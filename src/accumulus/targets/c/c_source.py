@@ -1,0 +1,317 @@
+"""C99 of a program: one function for a point, and functions for points that lie anywhere in memory.
+
+All points of a tile, a handful, are computed side by side: each value of the program is a row of numbers, one a point,
+and the program is the body of a loop over them, which compilers turn into vector instructions. Points are brought into
+a tile and results out of it as they lie in memory: row by row, column by column, or the same for all. For a single
+point the same text is a loop of one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from accumulus.tape.live import as_written
+from accumulus.tape.tape import Tape
+from accumulus.targets.c.c_expressions import Expressions, Fused, array_names, check_name, fusible, literal
+from accumulus.targets.c.c_header import BYTES, Argument, Array, Functions, Result
+from accumulus.targets.c.c_mathematics import Mathematics
+from accumulus.targets.c.c_moving import Kind, moving
+from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.parts import Part, parts
+from accumulus.targets.schedule import Group, groups, order
+
+__all__ = ["CSource", "source"]
+
+#: Operations and stores of a function. Compilers give up vectorising loops that load and store much more.
+LONGEST_PART: Final = 400
+#: Points of a tile, for vectors of 64 bytes.
+TILE: Final = {"float64": 8, "float32": 16}
+#: Tiles are smaller where their memory would be more than so many bytes of stack.
+MOST_STACK: Final = 256 << 10
+
+
+def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], name: str = "f") -> str:
+    """A C99 file that is complete in itself: what the header says, and the functions.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    return CSource(tape, segments, dtype, arguments, name).text
+
+
+class CSource:
+    """The program as C.
+
+    Args:
+        tape: the program.
+        segments: its result arrays.
+        dtype: of points and results.
+        arguments: shapes of the arrays that the tape's inputs are the entries of.
+        name: of the function; other names begin with it.
+        exact: operations that are rounded by themselves, beside those that have to be in any case.
+
+    Attributes:
+        functions: what they are called and take.
+        header: declarations, sizes, and what has to be known.
+        code: the functions, to be put behind the header or an ``#include`` of it.
+        tile: how many points are computed side by side, at most.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        segments: Sequence[Segment],
+        dtype: str,
+        arguments: Sequence[Shape],
+        name: str = "f",
+        exact: Collection[int] = (),
+    ) -> None:
+        self._tape, self._macro = tape, check_name(name).upper()
+        inputs = ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+        names = array_names(segments, inputs)
+        self._results = [Result(*pair) for pair in zip(names, segments, strict=True)]
+        self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
+        self.functions = Functions(name, dtype, self._arguments, self._results)
+        self._name, self._real, self._dtype = name, self.functions.real, dtype
+        self._mathematics = Mathematics(name, dtype)
+        self._arrays: list[Array] = [*self._arguments, *self._results]
+        self._inputs = [(array.name, k) for array in self._arguments for k in range(array.rows)]
+
+        marks = np.frombuffer(as_written(tape), np.uint8)
+        rounded = {tape.inputs + int(k) for k in np.flatnonzero(marks[tape.inputs :])}.union(exact)
+        # zeros are written by themselves, so here the stored entries of an array are all that it has
+        stored = [Segment(len(r.outputs), tuple(r.outputs), tuple(range(len(r.outputs)))) for r in self._results]
+        steps = list(order(tape, groups(tape, stored, 1)))
+        fused = fusible(tape, steps, rounded)
+        found, self._slots = parts(tape, steps, LONGEST_PART, 1)
+        #: Text of each part, and the arrays that it takes.
+        self._parts = [self._part(number, part, fused) for number, part in enumerate(found) if part.steps]
+        self.tile, stack = TILE[dtype], self._stack()
+        while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
+            self.tile //= 2
+        self.header = self.functions.header(tape.operations, stack, self.tile)
+        bodies = [*(text for text, _ in self._parts), self._point(), self._strided(), self._batch()]
+        self.code = "\n".join([*self._mathematics.prelude(), *self._tables(), self._moving(), *bodies]) + "\n"
+
+    @property
+    def text(self) -> str:
+        """Header and code in one."""
+        return f"{self.header}\n{self.code}"
+
+    def _stack(self) -> tuple[int, int]:
+        """Bytes that one point takes, and those of each point of a tile; compilers keep most values of a part there."""
+        size, own = BYTES[self._dtype], self._slots + LONGEST_PART
+        apart = sum(result.rows for result in self._results if not result.whole)
+        return size * (own + apart), size * (own + sum(each.rows for each in self._arrays))
+
+    # The program itself ------------------------------------------------------------------------------------------
+
+    def _part(self, number: int, part: Part, fused: Mapping[int, Fused]) -> tuple[str, list[str]]:
+        """One part as a function of a row of points, and the arrays that it takes."""
+        lines, used = _Statements(self._tape, self._inputs, self._results, self._mathematics, self._dtype).of(
+            part, fused
+        )
+        arrays = [array.name for array in self._arrays]
+        names = [name for name in (*arrays, "frame") if name in used]
+        given = {array.name for array in self._arguments}
+        parameters = [f"{'const ' * (each in given)}{self._real} *restrict {each}" for each in names]
+        head = f"{self._macro}_INLINE void {self._name}_part{number}"
+        text = [
+            f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])}) {{",
+            "    for (ptrdiff_t k = 0; k < S; k++) {",
+            *(f"        {line}" for line in lines),
+            "    }",
+            "}\n",
+        ]
+        # compiled by themselves, for a point and for a tile
+        for kind, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
+            text += [
+                f"{self._macro}_APART void {self._name}_{kind}{number}({', '.join(parameters)}) {{",
+                f"    {self._name}_part{number}({', '.join([*names, size])});",
+                "}\n",
+            ]
+        return "\n".join(text), names
+
+    def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
+        """Calls of all parts, arrays by the names under which they are stored."""
+        return [
+            f"{self._name}_{kind}{number}({', '.join(stored.get(name, name) for name in names)});"
+            for number, (_, names) in enumerate(self._parts)
+        ]
+
+    # The functions that are called -----------------------------------------------------------------------------------
+
+    def _point(self) -> str:
+        lines, before, after, stored = [], [], [], {}
+        for result in self._results:
+            n = result.name
+            if not result.length:
+                lines.append(f"(void){n};")
+            if not result.is_filled:
+                before.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {n}[i] = 0;")
+            if not result.whole and result.rows:
+                stored[n] = f"{n}_stored"
+                lines.append(f"{self._real} {n}_stored[{result.rows}];")
+                to = f"{n}[{self._name}_{n}_positions[i]]"
+                after.append(f"for (ptrdiff_t i = 0; i < {result.rows}; i++) {to} = {n}_stored[i];")
+        if self._slots:
+            lines.append(f"{self._real} frame[{self._slots}];")
+        used = {name for _, names in self._parts for name in names}
+        lines += [f"(void){argument.name};" for argument in self._arguments if argument.name not in used]
+        return _function(self.functions.point, [*lines, *before, *self._calls("point", stored), *after])
+
+    def _strided(self) -> str:
+        tile, name = f"{self._macro}_TILE", self._name
+        lines, inside, after, stored = [], [], [], {}
+        for array in self._arrays:
+            n = array.name
+            if array.rows:
+                stored[n] = f"{n}_tile"
+                lines.append(f"{self._real} {n}_tile[{array.rows} * {tile}];")
+            if not array.length:
+                lines.append(f"(void){n}; (void){n}_point; (void){n}_entry;")
+        for argument in self._arguments:
+            n = argument.name
+            if argument.rows:
+                where = f"{n}_tile, {n} + first * {n}_point, {argument.rows}, {n}_point, {n}_entry, count"
+                inside += [f"if (first == 0 || {n}_point != 0)", f"    {name}_take({where});"]
+        for result in self._results:
+            n = result.name
+            layout = f"{n}_point, {n}_entry, count"
+            if result.length and not result.is_filled and result.whole:  # the tile's zeros stay what they are
+                lines.append(f"for (ptrdiff_t i = 0; i < {result.rows} * {tile}; i++) {n}_tile[i] = 0;")
+            if result.length and not result.whole:
+                after.append(f"{name}_clear({n} + first * {n}_point, {result.length}, {layout});")
+            if result.rows:
+                table = "" if result.whole else f", {name}_{n}_positions"
+                function = "give" if result.whole else "scatter"
+                moved = f"{n} + first * {n}_point, {n}_tile, {result.rows}, {layout}{table}"
+                after.append(f"{name}_{function}({moved});")
+        if self._slots:
+            lines.append(f"{self._real} frame[{self._slots} * {tile}];")
+        if not (inside or after):
+            return _function(self.functions.strided, [*lines, "(void)points;"])
+        loop = [
+            f"for (ptrdiff_t first = 0; first < (ptrdiff_t)points; first += {tile}) {{",
+            f"    const ptrdiff_t count = (ptrdiff_t)points - first < {tile} ? (ptrdiff_t)points - first : {tile};",
+            *(f"    {line}" for line in (*inside, *self._calls("tile", stored), *after)),
+            "}",
+        ]
+        # declarations first, as C89 would have it
+        return _function(
+            self.functions.strided, [*sorted(lines, key=lambda line: line.startswith(("(", "for"))), *loop]
+        )
+
+    def _batch(self) -> str:
+        given = [f"{array.name}, {array.length}, 1" for array in self._arrays]
+        return _function(self.functions.batch, [f"{self._name}_strided({', '.join(['points', *given])});"])
+
+    def _tables(self) -> list[str]:
+        """Where the entries are that are not structural zeros."""
+        lines = []
+        for result in self._results:
+            if result.is_filled or not result.positions:
+                continue
+            places = result.positions
+            lines.append(f"const int {self._name}_{result.name}_positions[{len(places)}] = {{")
+            lines += [f"    {', '.join(map(str, places[k : k + 20]))}," for k in range(0, len(places), 20)]
+            lines.append("};\n")
+        return lines
+
+    def _moving(self) -> str:
+        kinds: set[Kind] = {"take"} if any(argument.rows for argument in self._arguments) else set()
+        for result in self._results:
+            if result.length and not result.whole:
+                kinds.add("clear")
+            if result.rows:
+                kinds.add("give" if result.whole else "scatter")
+        return moving(self._name, self._real, kinds)
+
+
+class _Statements:
+    """Writes one part, as the body of a loop over points.
+
+    Args:
+        inputs: array and entry of each input of the tape.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        inputs: Sequence[tuple[str, int]],
+        results: Sequence[Result],
+        mathematics: Mathematics,
+        dtype: str,
+    ) -> None:
+        self._tape, self._inputs, self._results, self._mathematics = tape, inputs, results, mathematics
+        self._dtype = dtype
+        self._lines: list[str] = []
+        self._known: set[int] = set()
+        self._used: set[str] = set()
+
+    def of(self, part: Part, fused: Mapping[int, Fused]) -> tuple[list[str], set[str]]:
+        """The statements, and the arrays that they need."""
+        tape, slots = self._tape, part.slots
+        here = {step for step in part.steps if not isinstance(step, Group)}
+        within = {s: f for s, f in fused.items() if s in here and f.product in here}
+        left_out = {f.product for f in within.values()}
+        names = self._mathematics.function, self._mathematics.multiply_add
+        write = Expressions(tape, self._dtype, within, *names)
+        for step in part.steps:
+            if isinstance(step, Group):
+                (reference,) = step.references
+                assert reference is not None
+                self._need(reference, slots)
+                result = self._results[step.segment]
+                self._used.add(result.name)
+                self._lines.append(f"{result.name}[{_at(result.row(step.start))}] = {write.value(reference)};")
+            elif step not in left_out:
+                arguments = tape.arguments(step)
+                if step in within:
+                    product = within[step].product
+                    arguments = (*(a for a in arguments if a != product), *tape.arguments(product))
+                for argument in arguments:
+                    self._need(argument, slots)
+                self._lines.append(f"const {self._kind(step)} t{step} = {write.operation(step)};")
+                self._known.add(step)
+                if step in slots:
+                    self._keep(step, slots[step])
+        return self._lines, self._used
+
+    def _kind(self, reference: int) -> str:
+        return self._mathematics.truth if self._tape.is_boolean(reference) else self._mathematics.real
+
+    def _need(self, reference: int, slots: Mapping[int, int]) -> None:
+        """Load an input, or a value of another part, when it is first needed."""
+        if reference < 0 or reference in self._known:
+            return
+        self._known.add(reference)
+        if reference < self._tape.inputs:
+            array, entry = self._inputs[reference]
+            name, text = f"x{reference}", f"{array}[{_at(entry)}]"
+        else:
+            array, name, text = "frame", f"t{reference}", f"frame[{_at(slots[reference])}]"
+            if self._tape.is_boolean(reference):
+                text = f"{text} != {literal(0.0, self._dtype)}"
+        self._used.add(array)
+        self._lines.append(f"const {self._kind(reference)} {name} = {text};")
+
+    def _keep(self, reference: int, slot: int) -> None:
+        """Store a value for another part; truth values as numbers."""
+        value = f"t{reference}"
+        if self._tape.is_boolean(reference):
+            value = f"{value} ? {literal(1.0, self._dtype)} : {literal(0.0, self._dtype)}"
+        self._used.add("frame")
+        self._lines.append(f"frame[{_at(slot)}] = {value};")
+
+
+def _function(head: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
+
+
+def _at(row: int) -> str:
+    """Where the number of the point is in that row."""
+    return "k" if not row else "S + k" if row == 1 else f"{row} * S + k"

@@ -1,0 +1,88 @@
+"""The `c` target: kernels of C99 that the machine's compiler makes, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.tape import Tape
+from accumulus.targets.c.c_compiler import Loaded
+from accumulus.targets.c.c_source import CSource, source
+from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.target import Target
+
+__all__ = ["TARGET", "CKernel"]
+
+_NAME: Final = "f"
+
+
+class CKernel(Kernel):
+    """Kernel of compiled C."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        segments: tuple[Segment, ...],
+        dtype: str,
+        arguments: tuple[Shape, ...],
+        exact: frozenset[int] = frozenset(),
+        cache: bool = False,
+    ) -> None:
+        del cache  # machine code is kept by the target llvm only
+        start = time.perf_counter()
+        self.arguments, self.segments, self.dtype = arguments, segments, np.dtype(dtype)
+        self._tape, self._exact = tape, exact
+        written = CSource(tape, segments, dtype, arguments, _NAME, exact)
+        self.source = written.text
+        self.lanes = written.tile
+        emitted = time.perf_counter()
+        self._library = Loaded(self.source)
+        arrays = len(arguments) + len(segments)
+        self._one = self._library.function(_NAME)
+        self._one.argtypes = [ctypes.c_void_p] * arrays
+        self._many = self._library.function(f"{_NAME}_strided")
+        self._many.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * arrays
+        self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CKernel, (self._tape, self.segments, str(self.dtype), self.arguments, self._exact)
+
+    def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Results at one point: an array of its shape for each argument → one of shape (length,) for each segment."""
+        given = self._point(x)
+        out = tuple(np.empty(segment.length, self.dtype) for segment in self.segments)
+        self._one(*map(_address, (*given, *out)))
+        return out
+
+    def run(
+        self,
+        X: Sequence[NDArray[Any]],
+        out: Sequence[NDArray[Any]],
+        first: int,
+        last: int,
+        transposed: bool = False,
+        zeroed: bool = False,
+        shared: tuple[bool, ...] = (),
+    ) -> None:
+        """Compute points first … last-1 of a batch."""
+        del zeroed  # zeros are written again
+        alike = (*(shared or (False,) * len(X)), *(False,) * len(out))
+        sizes = [int(np.prod(shape)) for shape in self.arguments] + [segment.length for segment in self.segments]
+        layout: list[int] = []
+        for array, size, same in zip((*X, *out), sizes, alike, strict=True):
+            point, entry = (0, 1) if same else (1, array.shape[-1]) if transposed else (size, 1)
+            layout += [_address(array) + first * point * array.itemsize, point, entry]
+        self._many(last - first, *layout)
+
+
+def _address(array: NDArray[Any]) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+TARGET: Final = Target(CKernel, source, comment="//")
