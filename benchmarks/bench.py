@@ -36,6 +36,7 @@ from groups import (
     decisions,
     first_result,
     first_use,
+    fits,
     function_alone,
     hand,
     inside_jax,
@@ -84,6 +85,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "call": call_overhead.table,
     "symbolic": symbolic.table,
     "solvers": solvers.table,
+    "fits": fits.table,
     "accuracy": accuracy.table,
     "rounding": accuracy.rounding,
 }

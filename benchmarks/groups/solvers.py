@@ -1,4 +1,6 @@
-"""Whole runs of SciPy's stiff solvers, with value and Jacobian from each system in turn; all end at the same result.
+"""Whole runs of stiff solvers, with value and Jacobian from each system in turn; all end at the same result.
+
+Radau, BDF and LSODA are SciPy's; CVODE is SUNDIALS' BDF, through scikit-sundae where that is installed.
 
 All systems are given the same right-hand side and are prepared before the clock runs. Without a system, SciPy takes
 differences of the NumPy function. The ring modulator's input is held, as in `examples/`.
@@ -9,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,14 +41,18 @@ PROBLEMS = {
 TURNS = 1
 #: How far results may be apart, in units of what the solvers' tolerances are.
 APART = 50.0
+METHODS = ("Radau", "BDF", "LSODA", "CVODE")
+#: Of CVODE, which takes shorter steps.
+MOST_STEPS = 1_000_000
 
 
 def table(settings: Settings) -> Table:
     """One row for each problem and solver."""
-    rows = [_row(example, method, *PROBLEMS[example]) for example in PROBLEMS for method in ("Radau", "BDF")]
-    title = "Whole solve_ivp runs, milliseconds: value and Jacobian from each system"
+    methods = METHODS if find_spec("sksundae") else METHODS[:-1]
+    rows = [_row(example, method, *PROBLEMS[example]) for example in PROBLEMS for method in methods]
+    title = "Whole runs of solvers, milliseconds: value and Jacobian from each system"
     note = (
-        "The shortest of several runs, in time of the processor, most of which is SciPy's own; the goal is ours over "
+        "The shortest of several runs, in time of the processor, most of which is the solver's; the goal is ours over "
         "the soonest peer's. All end at the same result."
     )
     return Table("solvers", title, rows, [note])
@@ -59,8 +67,8 @@ def _row(example: Example, method: str, end: float, rtol: float, atol: float) ->
         except NotInstalled as missing:
             cells[name] = str(missing)
             continue
-        arguments = {"method": method, "jac": jacobian, "rtol": rtol, "atol": atol}
-        runs[name] = partial(solve_ivp, value, (0.0, end), example.point, **arguments)
+        run = _cvode if method == "CVODE" else partial(solve_ivp, method=method)
+        runs[name] = partial(run, value, (0.0, end), example.point, jac=jacobian, rtol=rtol, atol=atol)
     results = {name: run() for name, run in runs.items()}
     for name, result in results.items():
         apart = np.abs(result.y[:, -1] - results["accumulus"].y[:, -1])
@@ -85,16 +93,29 @@ def _seconds(run: Callable[[], Any]) -> float:
     return time.thread_time() - start
 
 
+def _cvode(
+    value: Callable[..., Any], span: tuple[float, float], start: NDArray[np.float64], *, jac: Any, **tolerances: float
+) -> Any:
+    """As `solve_ivp`, by CVODE: functions that fill what they are given, and points as rows."""
+    cvode = require("sksundae.cvode")
+    filled = None if jac is None else lambda t, y, rates, J: np.copyto(J, jac(t, y))
+    solver = cvode.CVODE(
+        lambda t, y, rates: np.copyto(rates, value(t, y)), jacfn=filled, max_num_steps=MOST_STEPS, **tolerances
+    )
+    found = solver.solve(np.array(span), start)
+    return SimpleNamespace(y=np.transpose(found.y), t=found.t, success=found.success)
+
+
 def _ours(example: Example) -> Pair:
     f = example.function
 
     def rates(t: Any, y: Any) -> Any:
         return f(y)
 
-    both, jacobian = acc.value_and_jacobian(rates, 0), acc.jacobian(rates, 1)
-    both(0.0, example.point)
+    value, jacobian = acc.compile(rates), acc.jacobian(rates, 1)
+    value(0.0, example.point)
     jacobian(0.0, example.point)
-    return lambda t, y: both(t, y)[0], jacobian
+    return value, jacobian
 
 
 def _differences(example: Example) -> Pair:

@@ -127,5 +127,10 @@ class CheckReport:
                 parts += ["", Text(f"{finding.name}: {finding.where}\n  {finding.reason}")]
         return Group(*parts)
 
+    def _repr_html_(self) -> str:
+        from accumulus.show.notebook import as_html
+
+        return as_html(self.__rich__())
+
     def __str__(self) -> str:
         return plain_text(self.__rich__())

@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -367,6 +368,11 @@ class DifferentiationGraph:
     def wants_all(self) -> bool:
         """Whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
         return self.mirror is None and self.wanted is None
+
+    def _repr_svg_(self) -> str | None:
+        # by name: pictures are made of graphs, and no two modules import each other
+        picture: str | None = import_module("accumulus.graph.svg").to_svg(self)
+        return picture
 
     def __repr__(self) -> str:
         return (

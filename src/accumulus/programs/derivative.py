@@ -485,9 +485,16 @@ class Derivative:
             self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
 
     def __repr__(self) -> str:
+        return f"<{self.__name__}, {len(self._compiled_programs())} compiled>"
+
+    def _repr_html_(self) -> str:
+        from accumulus.show.notebook import programs_as_html
+
+        return programs_as_html(self.__name__, self._compiled_programs())
+
+    def _compiled_programs(self) -> list[Program]:
         forms = [self, *self._inner.values()]
-        compiled = sum(len(cases.programs) for form in forms for cases in form._programs.values())
-        return f"<{self.__name__}, {compiled} compiled>"
+        return [program for form in forms for cases in form._programs.values() for program in cases.programs]
 
 
 def _signature(argument: Any, name: str, is_static: bool) -> Hashable:

@@ -432,6 +432,11 @@ class Program:
         arrays: Any = lazy_batch(self, self if travels is None else travels, axes, arguments)
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
+    def _repr_html_(self) -> str:
+        from accumulus.show.notebook import programs_as_html
+
+        return programs_as_html(f"Program of {self.name}", [self])
+
     def report(self) -> Report:
         """What was won and why: counts by method, operations by kind, time of each stage. Printable."""
         from accumulus.show.report import Report

@@ -220,6 +220,11 @@ class Report:
             parts += ["", cases_table(self.cases)]
         return Group(*parts)
 
+    def _repr_html_(self) -> str:
+        from accumulus.show.notebook import as_html
+
+        return as_html(self.__rich__())
+
     def __str__(self) -> str:
         return plain_text(self.__rich__())
 

@@ -199,5 +199,10 @@ class StructureReport:
             key_values(program), *cases,
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from accumulus.show.notebook import as_html
+
+        return as_html(self.__rich__())
+
     def __str__(self) -> str:
         return plain_text(self.__rich__())

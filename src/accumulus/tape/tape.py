@@ -183,6 +183,11 @@ class Tape:
         ]
         return "\n".join([*lines, f"return {', '.join(map(self.name, self.outputs))}"])
 
+    def _repr_latex_(self) -> str | None:
+        from accumulus.tape.latex import to_latex
+
+        return to_latex(self)
+
     def name(self, reference: int) -> str:
         """How `reference` is printed: x for inputs, t for operations, the number for constants."""
         if reference < 0:

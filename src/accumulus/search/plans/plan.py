@@ -110,5 +110,18 @@ class Plan:
         name = f" of {self.graph.name}" if self.graph.name else ""
         return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
 
+    def _repr_html_(self) -> str:
+        from accumulus.markup import block, facts, paragraph
+
+        bound = "proven optimal" if self.is_optimal else f"{self.lower_bound:,}" if self.lower_bound else "not known"
+        costs = ", ".join(f"{cost:,} {objective}" for objective, cost in self.costs.items())
+        graph = f"{len(self.graph.vertices):,} vertices, {len(self.graph.sources):,} edges"
+        pairs = [
+            ("method", self.method), ("minimised", f"{self.cost:,} {self.objective}"), ("lower bound", bound),
+            ("costs", costs), ("graph", graph), ("steps", f"{len(self.accumulation.steps):,}"),
+        ]  # fmt: skip
+        title = f"Plan of {self.graph.name}" if self.graph.name else "Plan"
+        return block(paragraph(title, bold=True), facts(pairs))
+
     def __repr__(self) -> str:
         return f"<{self}>"

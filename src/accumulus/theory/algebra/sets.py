@@ -45,6 +45,8 @@ __all__ = ["Entry", "ExpressionSet", "expressions"]
 #: Names of a root and a terminal.
 Entry = tuple[Hashable, Hashable]
 
+#: References and entries of the largest set that a notebook shows as formulas.
+LONGEST_SHOWN = 60
 #: Inlined sets larger than this are refused.
 _LARGEST = 10_000_000
 
@@ -263,6 +265,13 @@ class ExpressionSet:
             derivative = f"\\frac{{\\partial {latex_name(str(root))}}}{{\\partial {latex_name(str(terminal))}}}"
             lines.append(f"{derivative} &= {expression.latex()}")
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+    def _repr_latex_(self) -> str | None:
+        if len(self.references) + len(self.entries) > LONGEST_SHOWN:
+            return None
+        return (
+            self.latex().replace("\\begin{align*}", "$$\\begin{aligned}").replace("\\end{align*}", "\\end{aligned}$$")
+        )
 
     def sympy(self) -> tuple[list[tuple[sympy.Symbol, sympy.Expr]], dict[Entry, sympy.Expr]]:
         """The set in SymPy: replacements in the form of ``sympy.cse``, and the entries; needs SymPy."""
