@@ -29,7 +29,9 @@ from accumulus.elimination.accumulation import Accumulation
 from accumulus.frontends.containers import register
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
 from accumulus.methods import methods
+from accumulus.products import hvp, jvp, vjp
 from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
 from accumulus.rewriting.optimise import optimise
@@ -71,8 +73,12 @@ __all__ = [
     "expressions",
     "gradient",
     "graphs",
+    "hessian",
+    "hessian_of_lagrangian",
+    "hvp",
     "jacobian",
     "jax",
+    "jvp",
     "load",
     "load_graph",
     "load_plan",
@@ -89,6 +95,8 @@ __all__ = [
     "trace",
     "value_and_gradient",
     "value_and_jacobian",
+    "value_gradient_hessian",
+    "vjp",
 ]
 
 __version__ = _version("accumulus")

@@ -31,7 +31,8 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms, settled, together
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_GRADIENT, VALUE_AND_JACOBIAN, Kind
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program, linearize_arguments
+from accumulus.programs.program import Program
+from accumulus.programs.seeds import linearize_arguments
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_keys import graph_hash
 
@@ -39,6 +40,7 @@ __all__ = [
     "Derivative",
     "Trace",
     "compile",
+    "dense",
     "gradient",
     "jacobian",
     "trace",
@@ -214,10 +216,10 @@ def compile(  # noqa: A001  # what it does
     (100, 2)
     """
     forms = Forms(f, name_of(f), (), None, static_argnums, static_argnames)
-    return Derivative(f, COMPILED, forms, _dense(COMPILED, options))
+    return Derivative(f, COMPILED, forms, dense(COMPILED, options))
 
 
-def _dense(kind: Kind, given: Given) -> Options:
+def dense(kind: Kind, given: Given) -> Options:
     """The options of a kind whose results are no matrices."""
     options = Options.of(**given)
     if options.sparse is not None:

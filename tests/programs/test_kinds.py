@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,3 +96,157 @@ def test_value_and_gradient():
     agree(acc.value_and_gradient(f, (0, 1), **QUICK)(POINT, 2.0), jax.value_and_grad(f, (0, 1))(jnp.array(POINT), 2.0))
     with pytest.raises(ArgumentError, match="value_and_gradient needs a function that returns one number"):
         acc.value_and_gradient(swirl)(POINT, 2.0)
+
+
+def curved(library):
+    return lambda x, p: library.sum(library.sin(x) * x**2) * p["k"] + x[0] * x[1] ** 3 * p["m"][0]
+
+
+ARGUMENTS = (POINT, {"k": 2.0, "m": np.array([1.5, 3.0])})
+DIRECTIONS = (np.array([1.0, 2.0, 3.0]), {"k": 1.0, "m": np.array([0.5, 0.1])})
+
+
+class TestJvp:
+    def test_as_jax_has_it(self):
+        expected = jax.jit(lambda x, t: jax.jvp(by_jax, (x, 2.0), (t, 0.5)))(POINT, DIRECTIONS[0])
+        pushed = acc.jvp(swirl, **QUICK)
+        agree(pushed((POINT, 2.0), (DIRECTIONS[0], 0.5)), expected)
+        agree(pushed(primals=(POINT, 2.0), tangents=(DIRECTIONS[0], 0.5)), expected)
+
+    def test_none_several_and_batches(self):
+        pushed = acc.jvp(swirl, **QUICK)
+        expected = acc.jacobian(swirl, **QUICK)(POINT, 2.0)
+        found = pushed((POINT, 2.0), (np.eye(3), None))[1]
+        agree(found, {"a": expected["a"], "b": expected["b"].T})
+        X = np.stack([POINT, 2.0 * POINT, 3.0 * POINT], axis=1)
+        found = pushed.batch((X, 2.0), (POINT, None), in_axes=((1, None), (None, None)))
+        for k in range(3):
+            agree(jax.tree.map(lambda a, k=k: a[k], found), pushed((X[:, k], 2.0), (POINT, None)))
+        out = [np.empty_like(leaf) for leaf in jax.tree.leaves(found)]
+        pushed.batch((X, 2.0), (POINT, None), in_axes=((1, None), (None, None)), out=out)
+        agree(out, jax.tree.leaves(found))
+
+    def test_the_jacobian_is_not_formed(self):
+        def chain(x):
+            for _ in range(5):
+                x = np.sin(x) * np.roll(x, 1) + np.sum(x)
+            return x
+
+        x = np.linspace(0.1, 1.0, 8)
+        program = acc.jvp(chain, **QUICK).compile((x,), (x,))
+        assert program.operations < acc.jacobian(chain, **QUICK).compile(x).operations / 3
+        assert program.linearization.graph.terminals == (0,)
+
+    @pytest.mark.parametrize(
+        ("tangents", "message"),
+        [
+            ((POINT[:2], None), r"has shape \(2,\), and its primal shape \(3,\)"),
+            ((np.ones((0, 3)), None), "no directions"),
+            ((None, None), "all tangents of jvp"),
+            (POINT, "expected the same structure"),
+            (({"a": POINT}, None), "expected the same structure"),
+            ((np.ones((2, 3)), 1.0), "first axes of different lengths"),
+        ],
+    )
+    def test_wrong_tangents(self, tangents, message):
+        with pytest.raises(ArgumentError, match=message):
+            acc.jvp(swirl, **QUICK)((POINT, 2.0), tangents)
+
+    def test_wrong_calls(self):
+        with pytest.raises(ArgumentError, match="expected a tuple of all arguments"):
+            acc.jvp(np.sin)(POINT, POINT)
+        with pytest.raises(ArgumentError, match="expected primals and tangents"):
+            acc.jvp(np.sin)((POINT,))
+        with pytest.raises(ArgumentError, match="no numbers in the primals"):
+            acc.vjp(swirl)(("a",), 1.0)
+        with pytest.raises(ArgumentError, match="sparse is 'csr' for hvp"):
+            acc.hvp(np.sin, sparse="csr")
+
+
+class TestVjp:
+    def test_as_jax_has_it(self):
+        weights = {"a": 2.0, "b": np.array([1.0, -1.0])}
+        expected = jax.jit(lambda x, s, w: jax.vjp(by_jax, x, s)[1](w))(POINT, 2.0, weights)
+        value, found = acc.vjp(swirl, **QUICK)((POINT, 2.0), weights)
+        agree(value, by_jax(POINT, 2.0))
+        agree(found, expected)
+        several = jax.tree.map(lambda w: np.stack([w, 2.0 * w]), weights)
+        agree(acc.vjp(swirl, **QUICK)((POINT, 2.0), several)[1][0], np.stack([expected[0], 2.0 * expected[0]]))
+
+    def test_equal_results_and_constants(self):
+        _, (by_x, by_name) = acc.vjp(lambda x, name: (x, x, 1.0), **QUICK)((3.0, "name"), (2.0, 5.0, 7.0))
+        assert (by_x, by_name) == (7.0, None)
+
+    def test_wrong_cotangents(self):
+        with pytest.raises(ArgumentError, match="expected the structure of what it returns"):
+            acc.vjp(swirl, **QUICK)((POINT, 2.0), (1.0, POINT))
+        with pytest.raises(ArgumentError, match="and its result shape"):
+            acc.vjp(swirl, **QUICK)((POINT, 2.0), {"a": 1.0, "b": POINT})
+
+
+class TestSecondDerivatives:
+    def test_hvp(self):
+        f = curved(jnp)
+        expected = jax.jit(lambda a, t: jax.jvp(jax.grad(f, (0, 1)), a, t)[1])(ARGUMENTS, DIRECTIONS)
+        agree(acc.hvp(curved(np), **QUICK)(ARGUMENTS, DIRECTIONS), expected)
+        by_one = acc.hvp(curved(np), **QUICK)(ARGUMENTS, (DIRECTIONS[0], None))
+        assert by_one[1] is None
+        agree(by_one[0], acc.hessian(curved(np), **QUICK)(*ARGUMENTS) @ DIRECTIONS[0])
+
+    def test_hessians(self):
+        expected = jax.jit(jax.hessian(curved(jnp), (0, 1)))(*ARGUMENTS)
+        agree(acc.hessian(curved(np), (0, 1), **QUICK)(*ARGUMENTS), expected)
+        derivative = acc.value_gradient_hessian(curved(np), **QUICK)
+        value, gradient, hessian = derivative(*ARGUMENTS)
+        assert value == pytest.approx(curved(np)(*ARGUMENTS))
+        agree(gradient, acc.gradient(curved(np), **QUICK)(*ARGUMENTS))
+        agree(hessian, expected[0][0])
+        assert "Value, gradient and Hessian of" in str(derivative.report())
+        X = np.stack([POINT, 2.0 * POINT])
+        for k, each in enumerate(derivative.batch(X, ARGUMENTS[1], in_axes=(0, None))[2]):
+            agree(each, derivative(X[k], ARGUMENTS[1])[2])
+
+    def test_sparse_and_one_triangle(self):
+        def f(x):
+            return np.sum(x[1:] ** 3 * np.sin(x[:-1]))
+
+        x = np.linspace(0.1, 1.0, 12)
+        dense, sparse = acc.hessian(f, **QUICK), acc.hessian(f, sparse="csr", **QUICK)
+        agree(sparse(x).toarray(), dense(x))
+        np.testing.assert_array_equal(dense(x), dense(x).T)
+        assert sparse(x).nnz == 3 * 12 - 2
+        # one output for both places of a pair
+        assert len(dense.compile(x).tape.outputs) == 2 * 12 - 1
+        full = acc.jacobian(acc.gradient(f, **QUICK), **QUICK)
+        assert dense.operations <= full.compile(x).operations
+
+    def test_lagrangian(self):
+        def constraints(x, p):
+            return np.array([x[0] * x[1], x[2] ** 3 * p["k"]])
+
+        curvature = acc.hessian_of_lagrangian(curved(np), constraints, **QUICK)
+        x, p = ARGUMENTS
+        found = curvature(x, 2.0, np.array([1.0, 3.0]), p)
+        by_g = np.zeros((3, 3))
+        by_g[0, 1] = by_g[1, 0] = 1.0
+        by_g[2, 2] = 18.0 * x[2] * p["k"]
+        agree(found, 2.0 * acc.hessian(curved(np), **QUICK)(x, p) + by_g)
+        with pytest.raises(ArgumentError, match="expected a multiplier for each constraint"):
+            curvature(x, 2.0, 1.0, p)
+
+    def test_more_than_one_number(self):
+        with pytest.raises(ArgumentError, match="weight its entries, by hessian_of_lagrangian"):
+            acc.hessian(np.sin)(POINT)
+
+    def test_derivatives_travel(self):
+        x = ARGUMENTS[0]
+        for derivative, arguments in (
+            (acc.hvp(travelling, **QUICK), ((x,), (x,))),
+            (acc.hessian(travelling, **QUICK), (x,)),
+        ):
+            expected = derivative(*arguments)
+            agree(pickle.loads(pickle.dumps(derivative))(*arguments), expected)
+
+
+def travelling(x):
+    return np.sum(x**3)

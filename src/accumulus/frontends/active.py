@@ -76,6 +76,7 @@ def recording_on(
     *,
     unrolls: bool = True,
     in_body: bool = False,
+    nested: bool = False,
     decisions: Any = None,
 ) -> Iterator[None]:
     """Let this thread record on `tape`, or not record if it is None.
@@ -84,13 +85,14 @@ def recording_on(
         place: says where the recorded code stands.
         unrolls: whether arrays of any length are written out entry by entry; else `TooLongError` ends the recording.
         in_body: whether it is one instance of what is repeated, which `TooLongError` ends if its arrays are long.
-        decisions: what decisions on values are answered by, if they are; in a body, as around it.
+        nested: whether it is a function whose derivatives are recorded, which is part of the code around it.
+        decisions: what decisions on values are answered by, if they are; in a body, or nested, as around it.
     """
     before = vars(ACTIVE).copy()
-    vars(ACTIVE).update(
-        tape=tape, place=place, refusal=None, unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body
-    )
-    if not in_body:
+    vars(ACTIVE).update(tape=tape, place=place, refusal=None)
+    if not nested:
+        vars(ACTIVE).update(unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body)
+    if not (in_body or nested):
         vars(ACTIVE).update(decisions=decisions, merging=0, trying=0)
     try:
         yield

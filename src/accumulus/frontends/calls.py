@@ -45,6 +45,11 @@ class Restructured:
         self.names = tuple(names)
 
     @property
+    def as_given(self) -> Restructured:
+        """The same with the arguments as users give them."""
+        return self
+
+    @property
     def key(self) -> Hashable:
         """What tells the structure apart from others."""
         return self.positional, tuple(self.keywords.items())

@@ -225,6 +225,8 @@ class Captured:
             if not is_foreign(value.__name__):
                 self._watch_named(vars(value), self._names, label)
         else:
+            if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
+                self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from accumulus.errors import EndlessRecordingError
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.choices import Choices
-from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.inner import InnerTape, NestedTape
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.operations import OPERATIONS
@@ -197,6 +197,13 @@ class Decisions:
         )
 
 
+def _around(tape: Any, references: Any) -> tuple[Any, Any]:
+    """Values as those of the recording that takes decisions: a function whose derivatives it takes is part of it."""
+    while isinstance(tape, NestedTape):
+        tape, references = tape.outer, tape.lowered(references)
+    return tape, references
+
+
 def decisions_on(tape: Any) -> Decisions | None:
     """The decisions of the recording on a tape; None if whatever asks is refused.
 
@@ -232,6 +239,7 @@ def truth(tape: Any, reference: int) -> bool:
         TraceError: if decisions are refused.
         EndlessRecordingError: if there are too many.
     """
+    tape, reference = _around(tape, reference)
     if reference < 0:
         return bool(tape.value_of(reference))
     decisions = decisions_on(tape)
@@ -257,6 +265,7 @@ def whole(tape: Any, reference: int, kind: str = "int") -> int:
         ValueError, OverflowError: for NaN and infinities, as Python has it.
         EndlessRecordingError: if there are too many decisions.
     """
+    tape, reference = _around(tape, reference)
     decisions: Decisions | None = None
     if reference < 0:
         number = float(tape.value_of(reference))
@@ -295,6 +304,7 @@ def truths(tape: Any, references: References) -> NDArray[np.bool_]:
         TraceError: if decisions are refused.
         EndlessRecordingError: if there are too many.
     """
+    tape, references = _around(tape, references)
     answers: NDArray[np.bool_] = np.asarray(values_of(tape, references) != 0)
     flat, unknown = references.ravel(), references.ravel() >= 0
     yes, no = flat[unknown & answers.ravel()], np.unique(flat[unknown & ~answers.ravel()])
@@ -311,6 +321,7 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
         ValueError: for NaN and infinities.
         EndlessRecordingError: if there are too many decisions.
     """
+    tape, references = _around(tape, references)
     numbers = values_of(tape, references)
     if not np.isfinite(numbers).all():
         raise ValueError(f"cannot convert {numbers[~np.isfinite(numbers)][0]} to a whole number")
@@ -334,7 +345,7 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
         TraceError: if decisions are refused.
         EndlessRecordingError: if there are too many.
     """
-    given = np.asarray(references, np.int64)
+    tape, given = _around(tape, np.asarray(references, np.int64))
     numbers = values_of(tape, given)
     places = np.argsort(numbers, kind="stable")
     known = places[~np.isnan(numbers[places])]
@@ -375,6 +386,7 @@ def values_of(tape: Any, references: References) -> NDArray[np.float64]:
     Raises:
         TraceError: if decisions are refused.
     """
+    tape, references = _around(tape, references)
     decisions = decisions_on(tape)
     if decisions is None:
         raise no_decision()
@@ -392,6 +404,7 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
     Raises:
         EndlessRecordingError: if there are too many decisions.
     """
+    tape, conditions = _around(tape, conditions)
     decisions = decisions_on(tape)
     assert decisions is not None
     decisions.keep(conjunction(tape, conditions), answer)

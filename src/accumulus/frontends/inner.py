@@ -1,21 +1,29 @@
-"""A tape for one instance of what is repeated, which takes what it uses of the tape around it as further inputs."""
+"""Tapes within others, which take what they use of the tape around them as further inputs.
+
+One is for an instance of what is repeated, the other for a function whose derivatives are taken while something else is
+recorded: what it is differentiated by are inputs of its own, even where the same values are used from around it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
-from accumulus.tape.operations import INPUT, OPERATIONS
+from accumulus.tape.live import needed
+from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
 from accumulus.tape.passes import moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["InnerTape"]
+__all__ = ["InnerTape", "NestedTape", "applied", "replayed"]
 
 #: Which arguments operations have, by code.
 _ARGUMENTS: Final = np.array([[k < row.arity for k in range(3)] for row in OPERATIONS])
+
+_NOT_EQUAL: Final = BY_NAME["not_equal"].code
 
 
 class InnerTape(Tape):
@@ -80,3 +88,69 @@ class InnerTape(Tape):
         placed[inputs:, 1:] = np.where(_ARGUMENTS[placed[inputs:, 0]], moved(placed[inputs:, 1:], new), 0)
         tape = Tape.of_rows(inputs, placed, self.constants, moved(self.outputs, new).tolist())
         return tape, np.fromiter(self._taken, np.int64)
+
+
+class NestedTape(InnerTape):
+    """The tape of a function whose derivatives are recorded: of its inputs, values on the tape around it are known.
+
+    Args:
+        given: reference there of each input.
+        outer: the tape around it.
+    """
+
+    __slots__ = ("_lowered",)
+
+    def __init__(self, given: Sequence[int], outer: Any) -> None:
+        super().__init__(len(given), outer)
+        #: References on the outer tape, as far as they were asked for.
+        self._lowered: dict[int, int] = dict(enumerate(given))
+
+    def lowered(self, references: Any) -> Any:
+        """The same values on the tape around, written there: one reference, or an array."""
+        if isinstance(references, int):
+            return self._lower(references)
+        distinct, where = np.unique(references, return_inverse=True)
+        found = [self._lower(reference) for reference in distinct.tolist()]
+        return np.array(found, np.int64)[where].reshape(np.shape(references))
+
+    def _lower(self, reference: int) -> int:
+        known, outer = self._lowered, self.outer
+        known.update({place: taken for taken, place in self._taken.items() if place not in known})
+        waiting = [reference] if reference >= 0 else []
+        while waiting:
+            at = waiting[-1]
+            missing = [a for a in self.arguments(at) if a >= 0 and a not in known] if at not in known else []
+            if not missing:
+                waiting.pop()
+                if at not in known:
+                    operands = [known[a] if a >= 0 else outer.constant(self.value_of(a)) for a in self.arguments(at)]
+                    known[at] = applied(outer, self.codes[at], operands)
+            waiting += missing
+        return known[reference] if reference >= 0 else int(outer.constant(self.value_of(reference)))
+
+
+def applied(tape: Any, code: int, references: Sequence[int]) -> int:
+    """An operation of an inner tape on the tape around it, where truth values are no numbers any more."""
+    if code == _NOT_EQUAL:
+        truth, zero = max(references), min(references)
+        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
+            return truth
+    return int(tape.apply_code(code, references))
+
+
+def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
+    """The outputs of a program, whose operations are written onto another tape.
+
+    Args:
+        given: references there of the program's inputs.
+    """
+    values: list[int] = [*given, *[0] * program.operations]
+    live, constants = needed(program), program.constants
+
+    def at(reference: int) -> int:
+        return values[reference] if reference >= 0 else int(tape.constant(constants[-1 - reference]))
+
+    for reference in range(program.inputs, len(program)):
+        if live[reference]:
+            values[reference] = applied(tape, program.codes[reference], [*map(at, program.arguments(reference))])
+    return [*map(at, program.outputs)]

@@ -40,7 +40,7 @@ from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 
-__all__ = ["Recording", "record"]
+__all__ = ["Recording", "outputs_of", "record"]
 
 T = TypeVar("T")
 
@@ -257,7 +257,7 @@ def _recorded(
         if refusal is not None:
             raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
         structure, leaves = flatten(result)
-        outputs = [_outputs(recorder, function, tape, path, leaf) for path, leaf in leaves]  # may take decisions
+        outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]  # may take decisions
     result_shapes = tuple(references.shape for references in outputs)
     guards = {} if decisions is None else decisions.guards
     simpler = decided(tape, guards) if guards and isinstance(tape, Tape) else None
@@ -290,7 +290,7 @@ def _inputs(place: slice, shape: tuple[int, ...]) -> References:
     return references
 
 
-def _outputs(recorder: Recorder, function: Any, tape: Tape, path: str, leaf: Any) -> References:
+def outputs_of(recorder: Recorder, function: Any, tape: Tape, path: str, leaf: Any) -> References:
     """References of one leaf of the result."""
     references = recorder.references(tape, leaf)
     if references is not None:

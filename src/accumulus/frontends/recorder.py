@@ -59,6 +59,10 @@ class Recorder(ABC):
             Exception: what the function itself raises.
         """
 
+    def run_nested(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+        """As `run`, of a function whose derivatives are asked for by one that is being recorded."""
+        return self.run(function, tape, arguments, inputs)
+
     @abstractmethod
     def references(self, tape: Tape, leaf: Any) -> References | None:
         """References of one leaf of a result of `run`; None if it does not stand for real numbers."""

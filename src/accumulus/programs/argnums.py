@@ -19,10 +19,19 @@ class Selection:
     Attributes:
         positions: of numbers and arrays among the arguments.
         structure: with a leaf for each of them.
+        seeds: positions of the arguments that are directions, one for each of these, or weights of the results.
+        several: how many directions or weights there are, along the first axis of each; None for one, without an axis.
     """
 
     positions: tuple[int, ...]
     structure: Structure
+    seeds: tuple[int, ...] = ()
+    several: int | None = None
+
+    @property
+    def seed_count(self) -> int:
+        """How many directions or weights there are."""
+        return 1 if self.several is None else self.several
 
     @classmethod
     def of(cls, positions: int | Sequence[int]) -> Selection:

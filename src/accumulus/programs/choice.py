@@ -6,12 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
 from accumulus.programs.argnums import Selection
+from accumulus.programs.derived import derived
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.program import Program, linearize_arguments
+from accumulus.programs.program import Program
+from accumulus.programs.seeds import linearize_arguments
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.tape import Tape
@@ -32,11 +37,13 @@ def program_of(
     first: Call,
     shared: tuple[bool, ...],
     again: Callable[..., Recording],
+    points: NDArray[np.float64],
 ) -> Program:
     """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
 
     Args:
         again: records the function once more, with ``arrays`` and ``at_once`` as `record` has them.
+        points: at which the recording holds, (points, inputs).
 
     Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
     What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
@@ -45,7 +52,16 @@ def program_of(
         SizeError: if they are, and arrays were recorded as such.
     """
     given = None
-    if kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
+    if kind.first is not None or kind.has_seeds:  # recordings of derivatives are of what is written out
+        if isinstance(recording.tape, BlockTape):
+            recording = (
+                again(arrays=False)
+                if recording.written_out is None
+                else replace(recording, tape=recording.written_out, written_out=None)
+            )
+        if kind.first is not None:
+            recording = derived(recording, kind.first, selection, preparation, points)
+    elif kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection.positions, preparation.name)
             counted, _ = sweep_counts(linearization.graph)

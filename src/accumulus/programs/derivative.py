@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from accumulus.errors import ArgumentError, CaseError
+from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Restructured, constant_key
 from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
+from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.readers import Reader
 from accumulus.frontends.record import Recording, record
 from accumulus.frontends.recorder import holder_of
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import Selection, checked_argnums, static_positions
-from accumulus.programs.axes import Axes, InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.cases import Cases, GrownError
+from accumulus.programs.axes import InAxes
+from accumulus.programs.batches import batch_of, like
+from accumulus.programs.cases import Cases
 from accumulus.programs.choice import program_of
-from accumulus.programs.dask_batches import first_point, is_lazy, stand_in
+from accumulus.programs.derived import check_number, points_around
+from accumulus.programs.directions import Directed, settled_seeds
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.formed_program import FormedProgram
 from accumulus.programs.forms import Forms, axes_of_numbers, settled
@@ -66,7 +66,7 @@ class Derivative:
         self.__doc__ = f"{kind.title} of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
         #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
-        self._holder = holder_of(f)
+        self.holder = holder_of(f)
         self._objects: tuple[Any, ...] = ()
         self._kind = kind
         #: What is between users' arguments and numbers by position; None where it is these that are passed.
@@ -109,7 +109,7 @@ class Derivative:
         self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
-        self._captured = None if held is None else Captured((self._holder, *self._objects))
+        self._captured = None if held is None else Captured((self.holder, *self._objects))
         if self._captured is not None and self._captured.summary() != held:
             self._forget()
 
@@ -134,6 +134,8 @@ class Derivative:
 
     def _call(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The slow path of a call."""
+        if ACTIVE.tape is not None:
+            return self._nested(given, keywords)
         form, arguments = self._form_of(given, keywords)
         if form is not self or keywords:
             self._add_reader(form, given, keywords)
@@ -143,6 +145,25 @@ class Derivative:
         result = program.at(arguments)
         self._fast = self._preferred(self._fast, cases, cases.fast(), arguments)
         return result
+
+    def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A call while a function is recorded: the derivative is part of that."""
+        from accumulus.programs.nesting import written
+
+        last = self._last_form
+        form, numbers = self._form_of(given, keywords)
+        self._last_form = last
+        static = static_positions(form._static, len(numbers))
+        return written(form.__wrapped__, numbers, static, form._kind, form._selected, form._name, self._options)
+
+    def _selected(self, recording: Recording) -> Selection:
+        """What is differentiated by, and which arguments are directions or weights, checked."""
+        selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
+        check_number(recording, self._kind, self._name)
+        if not self._kind.has_seeds:
+            return selection
+        assert isinstance(self.__wrapped__, Directed)
+        return settled_seeds(recording, self.__wrapped__, selection, self._kind, self._name)
 
     def batch(
         self,
@@ -193,62 +214,7 @@ class Derivative:
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
             in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
-        return form._batch(tuple(numbers), in_axes, out, threads, transposed)
-
-    def _batch(
-        self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
-    ) -> Any:
-        """The slow path of `batch`: a function of its own, so that a call that does not take it need not set it up."""
-        if any(map(is_lazy, arguments)):
-            return self._lazy_batch(arguments, in_axes, out, transposed)
-        self._renew()
-        name = self._name
-        static = static_positions(self._static, len(arguments))
-        shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
-        known = [cases.argument_shapes for cases in [*self._programs.values()]]
-        axes = axes_of_points(in_axes, shapes, known, transposed, name)
-        point = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
-        shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-        points = 1 if out is not None else _points_of(arguments, axes)
-        make = partial(self._further, tuple(point), shared)
-        while True:
-            cases, program = self._compiled(point, "transposed" if transposed else "batch", shared, points)
-            kernel = cases.kernel(program, make)
-            with suppress(GrownError):  # begun again then: at most as often as there are cases
-                result = program.batch_along(
-                    axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
-                )
-                break
-        if None not in shapes and not isinstance(in_axes, list):
-            at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
-            with self._lock:
-                known = [known.argument_shapes for known in self._programs.values()]
-                certain = in_axes != "auto" or not mistakable(at_one, known)
-                if certain and cases in self._programs.values():
-                    fast = self._while_current(cases.fast_batch(axes, transposed, make))
-                    self._fast_batch = in_axes, transposed, fast
-        return result
-
-    def _lazy_batch(self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, transposed: bool) -> Any:
-        """The batch of Dask arrays; the first point is computed now, to record the function there."""
-        name = self._name
-        if out is not None or transposed:
-            raise ArgumentError(
-                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
-                "the result is a Dask array, which its own store() writes, and transpose() turns"
-            )
-        given = [stand_in(x, numbered(name, k)) if is_lazy(x) else x for k, x in enumerate(arguments)]
-        static = static_positions(self._static, len(given))
-        shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(given)]
-        known = [cases.argument_shapes for cases in [*self._programs.values()]]
-        axes = axes_of_points(in_axes, shapes, known, False, name)
-        point = [(first_point if is_lazy(x) else _first_point)(x, a) for x, a in zip(arguments, axes, strict=True)]
-        shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
-        cases, program = self._compiled(point, "batch", shared)
-        same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
-        lengths = [segment.length for segment in program.kernel.segments]
-        chunks = _Chunks(self, tuple(point), shared, lengths) if cases.is_guarded else None
-        return program.lazy_batch(axes, same, chunks)
+        return batch_of(form, tuple(numbers), in_axes, out, threads, transposed)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
@@ -332,7 +298,7 @@ class Derivative:
         """
         numbers = iter(points.one(0))
         arguments = [
-            _like(next(numbers), argument) if shape is not None else argument
+            like(next(numbers), argument) if shape is not None else argument
             for argument, shape in zip(given, self._shapes(given), strict=True)
         ]
         return self._compiled(arguments, "transposed" if points.transposed else "batch", shared)[1]
@@ -426,16 +392,13 @@ class Derivative:
         with Preparation(name, self._options) as preparation:
             with preparation.stage("trace"):
                 recording = self._record(examples)
-            selection = checked_argnums(self._given_argnums, recording.argument_shapes, name)
-            if self._kind.of_number and not recording.is_number:
-                shapes = ", ".join(map(str, recording.result_shapes))
-                raise ArgumentError(
-                    f"{self._kind.name} needs a function that returns one number; {name} returns shape {shapes}: use "
-                    "jacobian"
-                )
-            check_size(recording, selection.positions, points, self._options, name)
+            selection = self._selected(recording)
+            if not self._kind.has_seeds:
+                check_size(recording, selection.positions, points, self._options, name)
             again = partial(self._record, examples)
-            return program_of(recording, self._kind, selection, preparation, first, shared, again)
+            shapes = recording.argument_shapes
+            near = points_around(as_inputs(as_reals(examples, shapes), shapes))
+            return program_of(recording, self._kind, selection, preparation, first, shared, again, near)
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
@@ -443,7 +406,7 @@ class Derivative:
         captured = self._captured
         if captured is None or len(objects) > len(self._objects):
             # together, since the function's code says which attributes of the objects matter
-            captured = Captured((self._holder, *objects.values()))
+            captured = Captured((self.holder, *objects.values()))
         static = static_positions(self._static, len(examples))
         options = self._options
         arrays = arrays and options.takes_arrays
@@ -503,52 +466,3 @@ def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
     if shape is not None:
         return shape
     return constant_key(argument, name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunks:
-    """What computes chunks of a batch of Dask arrays where they are, where a function decides on values."""
-
-    derivative: Derivative
-    point: tuple[Any, ...]
-    shared: tuple[bool, ...]
-    #: Of the arrays that are expected.
-    lengths: list[int]
-
-    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
-        """The arrays of a chunk, see `Program.arrays_along`."""
-        first = [_first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
-        cases, program = self.derivative._compiled(first, "batch", self.shared)
-        if [segment.length for segment in program.kernel.segments] != self.lengths:
-            raise self._grown()
-        make = partial(self.derivative._further, self.point, self.shared)
-        try:
-            return program.arrays_along(axes, arguments, cases.kernel(program, make))
-        except GrownError:
-            raise self._grown() from None
-
-    def _grown(self) -> CaseError:
-        return CaseError(
-            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
-            "that it had not met; expected a call at a point of each case before the batch"
-        )
-
-
-def _like(numbers: NDArray[Any], example: Any) -> Any:
-    """Numbers of a batch as the arguments that they were: whole ones stay whole, since they may be used as indices."""
-    if isinstance(example, np.ndarray):
-        return numbers.astype(example.dtype) if example.dtype.kind in "iu" else numbers
-    return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
-
-
-def _points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
-    """How many points a batch has."""
-    return next((np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None), 1)
-
-
-def _first_point(argument: Any, axis: int | None) -> Any:
-    """An argument of a batch as it is at the first point; zeros if there are no points."""
-    if axis is None:
-        return argument
-    points = np.moveaxis(argument, axis, 0)
-    return points[0] if len(points) else np.zeros(points.shape[1:])[()]

@@ -16,6 +16,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.agreement import run
 from accumulus.frontends.calls import Restructured, restructured
 from accumulus.frontends.containers import opened
+from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.points import Spread, as_reals, moved
 from accumulus.frontends.readers import Reader, reader
 from accumulus.frontends.signature import placed, positions_of
@@ -24,7 +25,7 @@ from accumulus.programs.argnums import Selection, arranged
 from accumulus.programs.axes import InAxes
 from accumulus.programs.dask_batches import is_lazy
 
-__all__ = ["Forms", "axes_of_numbers", "settled", "together"]
+__all__ = ["Forms", "axes_of_numbers", "settled", "stands_for", "together"]
 
 #: Types of arguments that need no other form.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
@@ -98,7 +99,7 @@ class Forms:
         static = {k % count if isinstance(k, int) else k for k in self.static}
         if not keywords and self.positional is not None and not any(map(_needs_form, arguments)):
             return None, arguments
-        call, numbers = restructured(self._function, arguments, keywords, static, accepts=is_lazy)
+        call, numbers = restructured(self._function, arguments, keywords, static, accepts=stands_for)
         if not call.keywords and self.positional is not None and all(map(_stands_alone, call.positional)):
             rest = iter(numbers)
             return None, [part.value if isinstance(part, Constant) else next(rest) for part in call.positional]
@@ -167,6 +168,11 @@ class _StandIn:
     place: int | str
 
 
+def stands_for(value: Any) -> bool:
+    """Whether an object stands for numbers: a Dask array, or what is being recorded."""
+    return is_lazy(value) or isinstance(value, StandIn)
+
+
 def _needs_form(argument: Any) -> bool:
     return not (type(argument) in _PLAIN or is_lazy(argument))
 
@@ -212,6 +218,7 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
     Raises:
         ArgumentError: if it does not fit the arguments.
     """
+    call = call.as_given
     if not isinstance(in_axes, list | tuple | dict):
         return in_axes  # type: ignore[no-any-return]  # one for all; checked where axes are
     if not isinstance(in_axes, dict) and len(in_axes) != len(call.positional):

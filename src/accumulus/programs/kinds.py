@@ -1,14 +1,40 @@
 """The kinds of derivatives, a row each: what is recorded and differentiated, and what is returned.
 
-One `Derivative` calls them, one `Program` compiles them.
+One `Derivative` calls them, one `Program` compiles them, and all of them can be recorded within other functions. A new
+kind is a row here, and a function of `accumulus.api` that says what its arguments are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-__all__ = ["COMPILED", "GRADIENT", "JACOBIAN", "VALUE_AND_GRADIENT", "VALUE_AND_JACOBIAN", "Kind"]
+__all__ = [
+    "COMPILED",
+    "GRADIENT",
+    "HESSIAN",
+    "HVP",
+    "JACOBIAN",
+    "JVP",
+    "VALUE_AND_GRADIENT",
+    "VALUE_AND_JACOBIAN",
+    "VALUE_GRADIENT_HESSIAN",
+    "VJP",
+    "Kind",
+    "Seeds",
+]
+
+
+class Seeds(Enum):
+    """What the Jacobian is multiplied by, as part of the graph: it is formed only where that is cheaper."""
+
+    #: Nothing: it is the Jacobian that is wanted.
+    NONE = "none"
+    #: Directions in the arguments: J·v.
+    TANGENTS = "tangents"
+    #: Weights of the results: w·J.
+    COTANGENTS = "cotangents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +44,13 @@ class Kind:
     Attributes:
         name: of the function of `accumulus` that makes it.
         title: what it is, for reports.
-        values: whether the function's own results are returned, before derivatives.
+        values: whether the results of what is differentiated are returned, before derivatives.
         derivatives: whether derivatives are.
         of_number: whether the function has to return one number.
+        seeds: what the derivatives are products with.
+        first: what is recorded of the function, and then differentiated in its place.
+        skipped: leaves of its result, the first, that are not differentiated.
+        symmetric: whether the derivative is a Hessian, of which one triangle is enough.
     """
 
     name: str
@@ -28,6 +58,20 @@ class Kind:
     values: bool = False
     derivatives: bool = True
     of_number: bool = False
+    seeds: Seeds = Seeds.NONE
+    first: Kind | None = None
+    skipped: int = 0
+    symmetric: bool = False
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether directions or weights are among the arguments."""
+        return self.seeds is not Seeds.NONE
+
+    @property
+    def needs_number(self) -> bool:
+        """Whether the function itself has to return one number."""
+        return self.of_number if self.first is None else self.first.needs_number
 
 
 JACOBIAN: Final = Kind("jacobian", "Jacobian")
@@ -35,3 +79,15 @@ VALUE_AND_JACOBIAN: Final = Kind("value_and_jacobian", "Value and Jacobian", val
 GRADIENT: Final = Kind("gradient", "Gradient", of_number=True)
 VALUE_AND_GRADIENT: Final = Kind("value_and_gradient", "Value and gradient", values=True, of_number=True)
 COMPILED: Final = Kind("compile", "Value", values=True, derivatives=False)
+JVP: Final = Kind("jvp", "Value and product of the Jacobian with directions", values=True, seeds=Seeds.TANGENTS)
+VJP: Final = Kind("vjp", "Value and product of weights with the Jacobian", values=True, seeds=Seeds.COTANGENTS)
+HVP: Final = Kind("hvp", "Product of the Hessian with directions", seeds=Seeds.TANGENTS, first=GRADIENT)
+HESSIAN: Final = Kind("hessian", "Hessian", first=GRADIENT, symmetric=True)
+VALUE_GRADIENT_HESSIAN: Final = Kind(
+    "value_gradient_hessian",
+    "Value, gradient and Hessian",
+    values=True,
+    first=VALUE_AND_GRADIENT,
+    skipped=1,
+    symmetric=True,
+)

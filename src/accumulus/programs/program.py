@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,9 @@ from numpy.typing import NDArray
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
-from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
-from accumulus.graph.linearize import Linearization, linearize
+from accumulus.graph.linearize import Linearization
 from accumulus.memory import check_fits
-from accumulus.native.machine import prepare
 from accumulus.options import check_threads
 from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
@@ -28,36 +25,24 @@ from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, o
 from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
 from accumulus.programs.kinds import Kind
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
+from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
-from accumulus.search.find import find_plan
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report
 
-__all__ = ["Program", "linearize_arguments"]
-
-
-def linearize_arguments(recording: Recording, argnums: Sequence[int], name: str) -> Linearization:
-    """Graph of the recorded function with respect to the arguments at the positions `argnums`.
-
-    Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
-    """
-    columns = [column for k in argnums for column in range(recording.tape.inputs)[recording.argument_slices[k]]]
-    if not recording.guards:
-        return linearize(recording.scalars, columns, name=name)
-    tape, results = recording.scalars.copy(), recording.results
-    tape.outputs = [*tape.outputs[:results], holds_of(tape, np.array(tape.outputs[results:]))]
-    found = linearize(tape, columns, name=name)
-    return replace(found, rows=found.rows[:results])
+__all__ = ["Program"]
 
 
 class Program:
@@ -107,14 +92,19 @@ class Program:
         dtype = np.dtype(options.dtype)
         if given is None:
             with preparation.stage("linearize"):
-                given = linearize_arguments(recording, selection.positions, name), None
+                given = linearized(recording, kind, selection, name), None
         self.linearization, plan = given
         if plan is None:
             with preparation.stage("plan"):
-                plan = self._find_plan(preparation.deadline)
+                plan = plan_of(self.linearization, options, preparation.deadline)
+            if plan.recalled:
+                self.from_cache.append("plan")
         self.plan = plan
         with preparation.stage("emit"):
             emitted = emit(self.plan.accumulation)
+        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
+        if kind.symmetric:
+            self._halve(emitted, selection)
         self.tape: Tape
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
@@ -124,7 +114,6 @@ class Program:
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()
         self._selection = selection
-        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
         self._results = self._laid_out()
         with preparation.stage("compile"):
             self.kernel: Kernel = self._compile(first, shared)
@@ -160,21 +149,18 @@ class Program:
             return self._results.segments
         return [*self._results.segments, self._results.one_entry(len(self.tape.outputs) - 1)]
 
-    def _find_plan(self, deadline: Deadline) -> Plan:
-        options, graph = self.options, self.linearization.graph
-
-        def before() -> None:
-            if options.rewrites:  # all kernels that the stages from now on need, side by side
-                with deadline.paused():
-                    searching = ("elimination.vertex", "elimination.labels", "search.order")
-                    prepare(*searching, "rewriting.rewrite", "rewriting.signs", "tape.passes")
-
-        brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
-        of_order = options.deadline_of_order(deadline)
-        found = find_plan(graph, brief, deadline=of_order, keep_best=False, before=before)
-        if found.recalled:
-            self.from_cache.append("plan")
-        return found
+    def _halve(self, tape: Tape, selection: Selection) -> None:
+        """Leave those entries of a Hessian out that are there twice: of both triangles the one that costs more."""
+        inputs = inputs_of(self.recording, selection.positions)
+        first = len(tape.outputs) - len(self.plan.accumulation.entries)
+        own, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
+        skipped = self.recording.results - len(inputs)
+        ways = [self._nonzeros.of_one_triangle(inputs, skipped, upper=upper) for upper in (False, True)]
+        costs = [sum(needed(tape, [*own, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
+        chosen = ways[int(np.argmin(costs))]
+        kept, places = np.unique(chosen.outputs, return_inverse=True)
+        tape.outputs = [*own, *entries[kept].tolist()]
+        self._nonzeros = Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
 
     def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
         """The tape to compile, and those of its operations that the target must not fuse with others."""

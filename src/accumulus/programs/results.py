@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.readers import maker
 from accumulus.frontends.record import Recording
-from accumulus.frontends.trees import Branch, Leaf, flatten, grafted, paths, together, unflatten
+from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, paths, together, unflatten
 from accumulus.graph.linearize import Linearization
 from accumulus.options import SparseFormat
 from accumulus.programs.argnums import Selection
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.sparse import SparseBatch, SparsePattern
 from accumulus.targets import Segment
 
@@ -76,6 +76,22 @@ class Nonzeros:
         """Which of these places, row by row, are those of others, which are among them."""
         return np.searchsorted(self._places(width), others._places(width))
 
+    def of_one_triangle(self, inputs: NDArray[np.int64], skipped: int, *, upper: bool) -> Nonzeros:
+        """The same places of a symmetric matrix, those of one triangle for both, where it has them.
+
+        Args:
+            inputs: that the rows belong to, behind those that are skipped; columns are by input.
+            upper: whether it is the upper triangle that is computed.
+        """
+        place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
+        place[inputs] = np.arange(len(inputs))
+        rows, columns = self.rows.astype(np.int64) - skipped, place[self.columns]
+        keys, partners = rows * len(inputs) + columns, columns * len(inputs) + rows
+        order = np.argsort(keys)
+        found = order[np.minimum(np.searchsorted(keys[order], partners), max(len(keys) - 1, 0))]
+        taken = (keys[found] == partners) & ((rows > columns) if upper else (rows < columns))
+        return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[found], self.outputs))
+
     def _places(self, width: int) -> NDArray[np.int64]:
         return self.rows.astype(np.int64) * width + self.columns
 
@@ -85,7 +101,8 @@ class Results:
 
     Args:
         selection: the differentiated arguments, and the structure of the derivatives of each leaf.
-        nonzeros: of all results by all inputs; outputs are counted from the first that is a derivative.
+        nonzeros: of all results by all inputs (by all directions; of all weights); outputs are counted from the first
+            that is a derivative.
         pattern: where sparse results have structural nonzeros, if it is more places than these.
     """
 
@@ -105,9 +122,7 @@ class Results:
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern] = []
         #: Of the derivatives, and of all that is returned, with a leaf for each segment.
-        self._jacobian = grafted(recording.structure, selection.structure)
-        parts = [recording.structure] * kind.values + [self._jacobian] * kind.derivatives
-        self._structure = together(parts) if len(parts) > 1 else parts[0]
+        self._jacobian, self.structure = _structures(recording, kind, selection)
         self._dtype = dtype
         sizes = [math.prod(shape) for shape in recording.result_shapes]
         starts = [sum(sizes[:k]) for k in range(len(sizes))]
@@ -117,7 +132,10 @@ class Results:
                 self._add(self._segment(size, np.arange(start, start + size), np.arange(size)), shape)
 
         first = sum(sizes) if kind.values else 0
-        for start, size, shape in leaves:
+        if kind.seeds is not Seeds.NONE:
+            self._add_products(recording, nonzeros, selection, kind, leaves, first)
+            return
+        for start, size, shape in leaves[kind.skipped :]:
             rows = range(start, start + size)
             for argument in selection.positions if kind.derivatives else ():
                 columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
@@ -126,6 +144,31 @@ class Results:
                 block = nonzeros.block(rows, columns)
                 places = None if pattern is None else pattern.block(rows, columns)
                 self._add_derivative(block, places, first, (size, len(columns)), (*shape, *shape_in), sparse)
+
+    def _add_products(
+        self,
+        recording: Recording,
+        nonzeros: Nonzeros,
+        selection: Selection,
+        kind: Kind,
+        leaves: Sequence[tuple[int, int, Shape]],
+        first: int,
+    ) -> None:
+        """Products with several seeds have an axis of these in front."""
+        count = selection.seed_count
+        axis = () if selection.several is None else (count,)
+        if kind.seeds is Seeds.TANGENTS:
+            for start, size, shape in leaves:
+                block = nonzeros.block(range(start, start + size), range(count))
+                places = block.columns * size + block.rows.astype(np.intp)
+                self._add(self._segment(count * size, block.outputs + first, places), (*axis, *shape))
+            return
+        for argument in selection.positions:
+            columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
+            shape_in = recording.argument_shapes[argument]
+            assert shape_in is not None
+            block = nonzeros.block(range(count), columns)
+            self._add_derivative(block, None, first, (count, len(columns)), (*axis, *shape_in), None)
 
     def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
         return Segment(length, tuple(outputs.tolist()), tuple(places.tolist()))
@@ -170,12 +213,12 @@ class Results:
     @property
     def is_single(self) -> bool:
         """Whether there is one array, which is all that is returned."""
-        return isinstance(self._structure, Leaf)
+        return isinstance(self.structure, Leaf)
 
     @property
     def is_pair(self) -> bool:
         """Whether a pair of arrays is all that is returned."""
-        return self._structure == together([Leaf(), Leaf()])
+        return self.structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
         """By segment: what makes a result at one point of its array; None where the array is the result."""
@@ -197,7 +240,7 @@ class Results:
 
     def maker(self, matrices: bool) -> Callable[[Sequence[NDArray[Any]]], Any]:
         """What makes all that is returned at one point of the arrays of the segments, in their shapes."""
-        return maker(self._structure, self.finish(matrices))
+        return maker(self.structure, self.finish(matrices))
 
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
@@ -212,7 +255,7 @@ class Results:
         for array, shape, convert in zip(arrays, self._shapes_of(points, transposed), finish, strict=True):
             shaped = array.reshape(shape)
             results.append(shaped if convert is None else convert(shaped))
-        return unflatten(self._structure, results)
+        return unflatten(self.structure, results)
 
     def check_out(self, out: Any, points: int, transposed: bool) -> tuple[NDArray[Any], ...]:
         """The caller's arrays, one for each segment, as (points, length) or transposed; or `ArgumentError`."""
@@ -238,7 +281,7 @@ class Results:
             return (out,)
         if type(out) in (list, tuple) and all(isinstance(array, np.ndarray) for array in out):
             return tuple(out)
-        names = list(paths(self._structure))
+        names = list(paths(self.structure))
         structure, leaves = flatten(out)
         found = dict(leaves)
         if found.keys() != set(names) or not isinstance(structure, Branch):
@@ -252,3 +295,22 @@ class Results:
         if points is None:
             return self.shapes
         return [(*shape, points) if transposed else (points, *shape) for shape in self.shapes]
+
+
+def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple[Structure, Structure]:
+    """The structure of the derivatives, and that of all that is returned."""
+    results = recording.structure
+    if kind.skipped:
+        assert isinstance(results, Branch)
+        values, derived = results.parts, results.parts[-1]
+    else:
+        values, derived = (results,), results
+    derivatives = (
+        grafted(derived, selection.structure)
+        if kind.seeds is Seeds.NONE
+        else results
+        if kind.seeds is Seeds.TANGENTS
+        else selection.structure
+    )
+    parts = [*values * kind.values, *[derivatives] * kind.derivatives]
+    return derivatives, together(parts) if len(parts) > 1 else parts[0]

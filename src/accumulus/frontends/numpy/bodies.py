@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, TooLongError, check_length, recording_on
-from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.inner import InnerTape, applied
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
@@ -20,12 +20,11 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.blocks import BlockTape, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body", "writer"]
 
-_NOT_EQUAL = BY_NAME["not_equal"].code
 #: Shape of an array or a number of one instance, and whether it is of truth values.
 Place = tuple[tuple[int, ...], bool]
 
@@ -182,19 +181,10 @@ def writer(tape: Tape, body: Tape) -> Callable[[Sequence[int]], list[int]]:
 
         for code, arguments in rows:
             found = [at(argument) for argument in arguments]
-            if code == _NOT_EQUAL and (truth := _truth(tape, found)) is not None:
-                values.append(truth)
-            else:
-                values.append(tape.apply_code(code, found))
+            values.append(applied(tape, code, found))
         return [at(output) for output in body.outputs]
 
     return write
-
-
-def _truth(tape: Tape, references: Sequence[int]) -> int | None:
-    """The truth value of which it is asked whether it is not 0; None if it is anything else."""
-    truth, zero = max(references), min(references)
-    return truth if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0 else None
 
 
 def _in_blocks(tape: BlockTape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:

@@ -29,16 +29,9 @@ class _Tracer(Recorder):
         return callable(function)
 
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
-        traced: Sequence[Any] = [
-            replaced(argument) if references is None else _traced(tape, argument, references)
-            for argument, references in zip(arguments, inputs, strict=True)
-        ]
-
         def run(call: Callable[[Any], Any]) -> Any:
-            given, keywords = function.arguments(traced, replaced) if restructured else (traced, {})
-            return call(replaced(function_of(function)))(*given, **keywords)
+            return _run(function, tape, arguments, inputs, call)
 
-        restructured = isinstance(function, Restructured)
         with patched(function_of(function)):
             if ACTIVE.decisions is None:
                 return run(lambda called: called)
@@ -47,6 +40,11 @@ class _Tracer(Recorder):
             finally:
                 forget()
 
+    def run_nested(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+        decides = ACTIVE.decisions is not None
+        with patched(function_of(function)):
+            return _run(function, tape, arguments, inputs, called if decides else lambda called: called)
+
     def references(self, tape: Tape, leaf: Any) -> References | None:
         if isinstance(leaf, np.ndarray):
             return references_of(tape, leaf) if leaf.dtype.kind in "fiubO" else None
@@ -54,6 +52,22 @@ class _Tracer(Recorder):
             return None
         is_real = isinstance(leaf, Traced | numbers.Real | np.bool_) and not isinstance(leaf, np.complexfloating)
         return references_of(tape, leaf) if is_real else None
+
+
+def _run(
+    function: Any,
+    tape: Tape,
+    arguments: Sequence[Any],
+    inputs: Inputs,
+    call: Callable[[Any], Any],
+) -> Any:
+    """What a function returns for traced values; `call` says what is called in its place."""
+    traced: Sequence[Any] = [
+        replaced(argument) if references is None else _traced(tape, argument, references)
+        for argument, references in zip(arguments, inputs, strict=True)
+    ]
+    given, keywords = function.arguments(traced, replaced) if isinstance(function, Restructured) else (traced, {})
+    return call(replaced(function_of(function)))(*given, **keywords)
 
 
 def _traced(tape: Tape, argument: Any, references: References) -> Traced:

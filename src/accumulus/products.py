@@ -1,0 +1,97 @@
+"""Products with Jacobians and Hessians, which are formed only where that is cheaper: `jvp`, `vjp` and `hvp`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from accumulus.api import dense
+from accumulus.frontends.location import name_of
+from accumulus.options import Given, shows_options
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.directions import DirectionForms
+from accumulus.programs.kinds import HVP, JVP, VJP, Kind
+
+__all__ = ["hvp", "jvp", "vjp"]
+
+
+@shows_options
+def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+    """The value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
+
+    As ``jax.jvp(f, primals, tangents)``: `primals` are a tuple of all arguments, `tangents` one of the same structure,
+    with None for what is not differentiated by; returned is the pair (value, tangent). Tangents with one more axis in
+    front are several directions at once, which the returned tangents have in front, too: no `jax.vmap` is needed.
+
+    A direction is part of the graph, so that the plan may go forward, in reverse, or anything in between.
+
+    Args:
+        f: as for `jacobian`.
+        options: those of `jacobian`, but for `sparse`.
+
+    Raises:
+        ArgumentError: for `sparse`; at the call, for tangents of another structure or shape than the primals.
+        TraceError: as `jacobian`.
+
+    >>> import numpy as np
+    >>> pushed = jvp(lambda x, a: a * np.sin(x))
+    >>> value, tangent = pushed((np.zeros(2), 3.0), (np.array([1.0, 2.0]), None))
+    >>> value, tangent
+    (array([0., 0.]), array([3., 6.]))
+    >>> pushed((np.zeros(2), 3.0), (np.eye(2), None))[1]
+    array([[3., 0.],
+           [0., 3.]])
+    """
+    return _directed(f, JVP, options)
+
+
+@shows_options
+def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+    """The value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
+
+    As ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)`` in one: `primals` are a tuple of all arguments,
+    `cotangents` have the structure of what `f` returns; returned is the pair (value, a tuple with the product by each
+    argument, None for one without numbers). Cotangents with one more axis in front are several at once.
+
+    Args:
+        f: as for `jacobian`.
+        options: those of `jacobian`, but for `sparse`.
+
+    Raises:
+        ArgumentError: for `sparse`; at the call, for cotangents of another structure or shape than the results.
+        TraceError: as `jacobian`.
+
+    >>> import numpy as np
+    >>> value, (by_x, by_a) = vjp(lambda x, a: a * x**2)((np.array([1.0, 2.0]), 3.0), np.array([1.0, 0.5]))
+    >>> by_x, float(by_a)
+    (array([6., 6.]), 3.0)
+    """
+    return _directed(f, VJP, options)
+
+
+@shows_options
+def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+    """The product of the Hessian of a function that returns one number with directions: of (primals, tangents).
+
+    As ``jax.jvp(jax.grad(f), primals, tangents)[1]``, by all arguments that have a tangent: the result has their
+    structure, with None where the tangent is None. Several directions at once as in `jvp`. With the gradient:
+    ``accumulus.jvp(accumulus.gradient(f))``.
+
+    Args:
+        f: as for `gradient`.
+        options: those of `jacobian`, but for `sparse`.
+
+    Raises:
+        ArgumentError: for `sparse`; at the call, as `jvp`, and if `f` returns anything but one number.
+        TraceError: as `jacobian`.
+
+    >>> import numpy as np
+    >>> product = hvp(lambda x: x[0] ** 2 * x[1])
+    >>> product((np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
+    (array([4., 2.]),)
+    """
+    return _directed(f, HVP, options)
+
+
+def _directed(f: Callable[..., Any], kind: Kind, options: Given) -> Derivative:
+    return Derivative(f, kind, DirectionForms(f, name_of(f), kind), dense(kind, options))

@@ -1,0 +1,158 @@
+"""Recordings of derivatives: what a derivative computes, on a tape, to be differentiated once more or to be part of
+another recording.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.deadline import Deadline
+from accumulus.elimination.emit import emit
+from accumulus.errors import ArgumentError
+from accumulus.frontends.record import Recording
+from accumulus.graph.linearize import linearize
+from accumulus.options import Options
+from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import Kind
+from accumulus.programs.planning import plan_of
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.seeds import inputs_of, linearized
+from accumulus.rewriting.canonical import canonical
+from accumulus.search.find import find_plan
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.live import unattached
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["check_number", "derived", "points_around"]
+
+_ATTACH: Final = BY_NAME["attach"].code
+#: Relative difference of derivatives that are the same.
+_CLOSE: Final = 1e-6
+#: Multiples of it are spread evenly between whole numbers.
+_GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def derived(
+    recording: Recording,
+    kind: Kind,
+    selection: Selection,
+    preparation: Preparation,
+    points: NDArray[np.float64] | None = None,
+) -> Recording:
+    """What derivatives of a kind compute, of a recording without blocks, as a recording of the same arguments.
+
+    Args:
+        points: at which the recording holds, (points, inputs); where it has attached derivatives these are compared
+            there with those of the operations.
+
+    Raises:
+        ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
+            are no derivatives.
+    """
+    if kind.first is not None:
+        recording = derived(recording, kind.first, selection, preparation, points)
+    name, options = preparation.name, preparation.options
+    check_number(recording, kind, name)
+    with preparation.stage("linearize"):
+        linearization = linearized(recording, kind, selection, name, joined=False)
+        if kind.derivatives:
+            _check_attached(recording, inputs_of(recording, selection.positions), name, points)
+    with preparation.stage("plan"):
+        plan = plan_of(linearization, options, preparation.deadline)
+    with preparation.stage("emit"):
+        tape, values = emit(plan.accumulation), recording.results
+        nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
+        layout = Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
+        behind = values + len(recording.guards)
+        computed = tape.outputs[: values * kind.values] + tape.outputs[behind:]
+        zero, outputs = tape.constant(0.0), []
+        for segment in layout.segments:
+            entries = np.full(segment.length, zero)
+            entries[list(segment.positions)] = [computed[k] for k in segment.outputs]
+            outputs += entries.tolist()
+        tape.outputs = [*outputs, *tape.outputs[values:behind]]
+        tape = canonical(tape)
+    return replace(
+        recording,
+        tape=tape,
+        result_shapes=tuple(layout.shapes),
+        structure=layout.structure,
+        written_out=None,
+        unrolled=0,
+    )
+
+
+def check_number(recording: Recording, kind: Kind, name: str) -> None:
+    """Refuse the gradient of what is not one number.
+
+    Raises:
+        ArgumentError: if the recording is of anything else, and the kind asks for one.
+    """
+    if not kind.needs_number or recording.is_number:
+        return
+    shapes = ", ".join(map(str, recording.result_shapes))
+    if kind.first is None:
+        to_do = "use jacobian"
+    else:
+        to_do = "weight its entries, by hessian_of_lagrangian, or use jacobian(jacobian(f))"
+    raise ArgumentError(f"{kind.name} needs a function that returns one number; {name} returns shape {shapes}: {to_do}")
+
+
+def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A point and one beside it."""
+    spread = 1e-3 * (1.0 + (np.arange(1, len(point) + 1) * _GOLDEN) % 1.0)
+    return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
+
+
+def _check_attached(
+    recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
+) -> None:
+    """Refuse attached derivatives that are not those of the operations.
+
+    A value may have a derivative of its own: that of a root, where the operations are steps of an iteration; or none,
+    by ``stop_gradient``. Derivatives of derivatives go through the operations, which is the same where these have the
+    same derivative.
+    """
+    tape = recording.scalars
+    if _ATTACH not in tape.codes:
+        return
+    if points is None:
+        points = points_around(np.array(0.5 + (np.arange(1, tape.inputs + 1) * _GOLDEN) % 1.0, np.float64))
+    plain, _ = unattached(tape)
+    with np.errstate(all="ignore"):
+        one, other = (_derivatives(each, inputs, recording.results, points) for each in (tape, plain))
+    finite = np.isfinite(one) & np.isfinite(other)
+    scale = np.abs(one[finite]).max(initial=0.0)
+    if finite.any() and (np.abs(one - other)[finite] <= _CLOSE * scale).all() and (np.isnan(one) == ~finite).all():
+        return
+    raise ArgumentError(
+        f"{name} has values whose derivatives are not those of the operations that compute them (stop_gradient, a "
+        "derivative of its own as jax.custom_jvp has it, an iteration); derivatives of its derivatives would miss "
+        "that. Expected a function without; finite differences of its derivative are a way out"
+    )
+
+
+def _derivatives(
+    tape: Tape, inputs: NDArray[np.int64], results: int, points: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """All derivatives at some points, (derivatives, points), each entry once."""
+    own = tape.copy()
+    own.outputs = own.outputs[:results]
+    found = linearize(own, inputs.tolist())
+    quick = Options(effort="fast", time_limit=0.0, cache=False)
+    plan = find_plan(found.graph, quick, deadline=Deadline(0.0))
+    emitted = emit(plan.accumulation)
+    values = evaluate(emitted, list(np.ascontiguousarray(points.T)))[results:]
+    dense = np.zeros((len(found.graph.roots), len(inputs), len(points)))
+    places, _ = plan.accumulation.ordered_entries()
+    for (root, terminal), value in zip(places.tolist(), values, strict=True):
+        dense[root, terminal] = value
+    rows = np.array(found.rows)
+    return np.concatenate([dense[rows[rows >= 0]].reshape(-1, len(points)), np.zeros((1, len(points)))])

@@ -1,0 +1,241 @@
+"""Calls with directions in the arguments, or weights of the results: ``jvp(f)(primals, tangents)``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.calls import Restructured, restructured
+from accumulus.frontends.readers import Reader, reader
+from accumulus.frontends.record import Recording
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
+from accumulus.programs.argnums import Selection
+from accumulus.programs.forms import Forms, stands_for
+from accumulus.programs.kinds import Kind, Seeds
+
+__all__ = ["Directed", "DirectionForms", "settled_seeds", "signature_of"]
+
+#: What stands for an argument that is not differentiated by.
+_NOTHING = Constant(None, None)
+
+
+class Directed(Restructured):
+    """A function of the numbers in its arguments, beside numbers in directions or weights, which it does not take.
+
+    Args:
+        as_given: the call as the user wrote it, with two arguments: primals and seeds.
+        function: the user's.
+    """
+
+    def __init__(self, as_given: Restructured, function: Callable[..., Any]) -> None:
+        primals = as_given.positional[0]
+        assert isinstance(primals, Branch)
+        super().__init__(function, primals.parts, {}, as_given.names)
+        self._as_given = as_given
+
+    @property
+    def as_given(self) -> Restructured:
+        """The call with primals and seeds."""
+        return self._as_given
+
+    @property
+    def key(self) -> Hashable:
+        """What tells the structure apart from others."""
+        return self._as_given.key
+
+    @property
+    def seeds(self) -> Structure:
+        """The structure of the directions or weights."""
+        return self._as_given.positional[1]
+
+    def with_arrays(self) -> Directed:
+        """The same with an array in the place of each list of numbers among the primals."""
+        primals, seeds = self._as_given.positional
+        given = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
+        return Directed(given, self.function)
+
+
+class DirectionForms(Forms):
+    """The forms of arguments of a kind with seeds.
+
+    Args:
+        function: the user's.
+        name: of it, for messages.
+        kind: of derivative.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str, kind: Kind) -> None:
+        super().__init__(function, name, (), None, (), ())
+        self._kind = kind
+        self._seeds = "tangents" if kind.seeds is Seeds.TANGENTS else "cotangents"
+
+    @property
+    def positional(self) -> None:
+        """Arguments are never numbers by position."""
+        return
+
+    def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured, Sequence[Any]]:
+        """The function in the form of these primals and seeds, and the numbers in them.
+
+        Raises:
+            ArgumentError: if they are not two, the primals no tuple, or tangents have another structure than these.
+        """
+        what = f"{self._kind.name}({self._name})"
+        if keywords:
+            arguments, keywords = self._in_order(arguments, keywords, what)
+        if len(arguments) != 2:
+            raise ArgumentError(
+                f"{what} was called with {len(arguments)} arguments; expected primals and {self._seeds}"
+            )
+        primals = arguments[0]
+        if not isinstance(primals, tuple | list):
+            raise ArgumentError(
+                f"the primals of {what} are a {type(primals).__name__}; expected a tuple of all arguments of "
+                f"{self._name}, as jax.jvp has it: (x,) for one"
+            )
+        given, numbers = restructured(_named(self._kind.seeds), (tuple(primals), arguments[1]), {}, accepts=stands_for)
+        if not isinstance(given.positional[0], Branch):
+            raise ArgumentError(f"there are no numbers in the primals of {what}; expected what is differentiated by")
+        call = Directed(given, self._function)
+        if self._kind.seeds is Seeds.TANGENTS:
+            pairs_of(call, what)
+        return call, numbers
+
+    def _in_order(
+        self, arguments: Sequence[Any], keywords: Mapping[str, Any], what: str
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        try:
+            bound = inspect.signature(_named(self._kind.seeds)).bind(*arguments, **keywords)
+        except TypeError as error:
+            raise ArgumentError(f"{what}: {error}; expected primals and {self._seeds}") from None
+        return bound.args, {}
+
+    def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
+        """What takes the numbers out of further arguments like these, in short."""
+        if keywords or call is None or len(arguments) != 2:
+            return None
+        return reader(call.as_given.parts, [0, 1])
+
+    def selection(self, call: Restructured) -> Selection:
+        """What to differentiate by among the numbers of a call, and which are directions or weights."""
+        assert isinstance(call, Directed)
+        if self._kind.seeds is Seeds.TANGENTS:
+            pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})")
+            return Selection(tuple(one for one, _ in pairs), structure, tuple(two for _, two in pairs))
+        primals, own = call.as_given.place_of(0)
+        return Selection(tuple(own), _without_constants(primals), tuple(call.as_given.place_of(1)[1]))
+
+
+def _named(seeds: Seeds) -> Callable[..., Any]:
+    """A function of primals and seeds, for the names in messages."""
+    return _of_tangents if seeds is Seeds.TANGENTS else _of_cotangents
+
+
+def _of_tangents(primals: Any, tangents: Any) -> None: ...
+
+
+def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
+
+
+def signature_of(kind: Kind) -> inspect.Signature:
+    """What a derivative with seeds is called with."""
+    return inspect.signature(_named(kind.seeds))
+
+
+def _without_constants(structure: Structure) -> Structure:
+    """The structure of derivatives: None for what is no number."""
+    if isinstance(structure, Branch):
+        return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
+    return Leaf() if isinstance(structure, Leaf) else _NOTHING
+
+
+def pairs_of(call: Directed, what: str) -> tuple[list[tuple[int, int]], Structure]:
+    """Numbers among the primals that have a direction, each with that; and the primals' structure, None for the others.
+
+    Raises:
+        ArgumentError: if tangents have another structure than primals; None stands for no direction in all below it.
+    """
+    primals, count = call.as_given.positional[0], len(call.as_given.place_of(0)[1])
+    pairs: list[tuple[int, int]] = []
+    at = [0, count]
+
+    def walk(one: Structure, two: Structure, path: str) -> Structure:
+        if isinstance(two, Constant) and (_is_nothing(two.value) or one == two):
+            at[0] += sum(1 for _ in paths(one))
+            return _NOTHING
+        if isinstance(one, Branch) and isinstance(two, Branch) and one.container.labels == two.container.labels:
+            parts = zip(one.container.labels, one.parts, two.parts, strict=True)
+            return Branch(one.container, tuple([walk(a, b, path + label) for label, a, b in parts]))
+        if isinstance(one, Leaf) and isinstance(two, Leaf):
+            pairs.append((at[0], at[1]))
+            at[0] += 1
+            at[1] += 1
+            return Leaf()
+        raise ArgumentError(
+            f"tangents{path} of {what} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
+            "structure, or None for what is not differentiated by"
+        )
+
+    structure = walk(primals, call.seeds, "")
+    if not pairs:
+        raise ArgumentError(f"all tangents of {what} are None; expected a direction for at least one argument")
+    return pairs, structure
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (type(value) in (tuple, list) and all(map(_is_nothing, value)))
+
+
+def _described(structure: Structure) -> str:
+    if isinstance(structure, Leaf):
+        return "a number or an array"
+    if isinstance(structure, Constant):
+        return repr(structure.value)[:60]
+    return f"a {structure.container.kind.__name__} with {', '.join(structure.container.labels) or 'nothing'}"
+
+
+def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
+    """The selection with the number of directions or weights, their shapes checked.
+
+    Args:
+        recording: of the function, with inputs for seeds.
+
+    Raises:
+        ArgumentError: for a seed of another shape than what it belongs to, with or without an axis of seeds in front.
+    """
+    shapes = recording.argument_shapes
+    what = f"{kind.name}({name})"
+    if kind.seeds is Seeds.TANGENTS:
+        expected = [shapes[k] for k in selection.positions]
+        names = ["primal"] * len(expected)
+    else:
+        expected = list(recording.result_shapes)
+        if grafted(call.seeds, Leaf()) != grafted(recording.structure, Leaf()):
+            raise ArgumentError(
+                f"the cotangents of {what} are {_described(call.seeds)}; expected the structure of what it returns, "
+                f"{_described(recording.structure)}"
+            )
+        names = ["result"] * len(expected)
+    several: set[int | None] = set()
+    for seed, shape, of in zip(selection.seeds, expected, names, strict=True):
+        own = shapes[seed]
+        assert own is not None
+        assert shape is not None
+        if own == shape:
+            several.add(None)
+        elif own[1:] == shape and own:
+            several.add(own[0])
+        else:
+            raise ArgumentError(
+                f"{call.names[seed]} of {what} has shape {own}, and its {of} shape {shape}; expected the same, or one "
+                "axis more, in front, for several directions at once"
+            )
+    if len(several) > 1:
+        counts = ", ".join(sorted("none" if k is None else str(k) for k in several))
+        raise ArgumentError(f"directions of {what} have first axes of different lengths ({counts}); expected one")
+    found = several.pop() if several else None
+    if found == 0:
+        raise ArgumentError(f"{what} was called with no directions, an axis of length 0; expected at least one")
+    return Selection(selection.positions, selection.structure, selection.seeds, found)

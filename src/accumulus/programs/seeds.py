@@ -1,0 +1,127 @@
+"""The graph of what is wanted of a recording: its Jacobian, or products with that, whose factors are in the graph.
+
+A direction is one more terminal, on which the arguments depend by its entries; a weight is one more root, which depends
+on the results by its entries. So the search over orders of elimination decides whether forward, reverse, or something
+in between is cheapest, and the Jacobian is formed only where that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.record import Recording
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.linearize import Linearization, linearize
+from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import Kind, Seeds
+
+__all__ = ["inputs_of", "linearize_arguments", "linearized"]
+
+
+def linearized(
+    recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True
+) -> Linearization:
+    """The graph of a kind of derivative by the selected arguments; `joined` as for `linearize_arguments`."""
+    skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
+    found = linearize_arguments(recording, selection.positions, name, skipped, joined=joined)
+    if kind.seeds is Seeds.TANGENTS:
+        return _in_directions(recording, selection, found)
+    if kind.seeds is Seeds.COTANGENTS:
+        return _weighted(recording, selection, found)
+    return found
+
+
+def linearize_arguments(
+    recording: Recording, argnums: Sequence[int], name: str, skipped: int = 0, *, joined: bool = True
+) -> Linearization:
+    """Graph of the recorded function with respect to the arguments at the positions `argnums`.
+
+    Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
+
+    Args:
+        skipped: entries of the results, the first, whose derivatives are not wanted.
+        joined: if not, there is an output for each guard.
+    """
+    columns = inputs_of(recording, argnums).tolist()
+    if not (recording.guards or skipped):
+        return linearize(recording.scalars, columns, name=name)
+    tape, results = recording.scalars.copy(), recording.results
+    guards = tape.outputs[results:]
+    if guards and joined:
+        guards = [holds_of(tape, np.array(guards))]
+    # with a derivative of zero they are no roots
+    zero = tape.constant(0.0)
+    values = [tape.apply("attach", r, zero) if r >= 0 else r for r in tape.outputs[:skipped]]
+    tape.outputs = [*values, *tape.outputs[skipped:results], *guards]
+    found = linearize(tape, columns, name=name)
+    return replace(found, rows=found.rows[:results])
+
+
+def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
+    """Which inputs of the tape belong to some arguments, in their order."""
+    parts = [np.arange(recording.tape.inputs)[recording.argument_slices[k]] for k in argnums]
+    return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
+
+
+def _entries(recording: Recording, positions: Sequence[int], count: int) -> NDArray[np.int64]:
+    """Inputs of the tape that are entries of seeds: a row for each of so many."""
+    parts = [inputs_of(recording, [position]).reshape(count, -1) for position in positions]
+    return np.concatenate(parts, axis=1)
+
+
+def _in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+    """The graph by directions: these are its terminals."""
+    graph = found.graph
+    count = selection.seed_count
+    labels = _entries(recording, selection.seeds, count)
+    used = np.unique(np.asarray(graph.targets)[np.isin(graph.targets, graph.terminals)])
+    # of the arguments' entries, those that nothing depends on are left out
+    kept = np.ones(len(graph.vertices), bool)
+    kept[list(graph.terminals)] = False
+    kept[used] = True
+    number = count + np.cumsum(kept) - 1
+    sources = np.concatenate([number[graph.sources], np.tile(number[used], count)])
+    targets = np.concatenate([number[graph.targets], np.repeat(np.arange(count), len(used))])
+    directed = DifferentiationGraph.from_tape(
+        found.tape,
+        np.concatenate([np.array(graph.labels, np.int64), labels[:, used].reshape(-1)]),
+        [f"d{k}" for k in range(count)] + [name for name, keep in zip(graph.vertices, kept, strict=True) if keep],
+        number[list(graph.roots)].tolist() if graph.roots else [],
+        range(count),
+        sources,
+        targets,
+        name=graph.name,
+    )
+    return Linearization(directed, found.rows, tuple(range(count)))
+
+
+def _weighted(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+    """The graph of weighted results: these are its roots."""
+    graph, tape = found.graph, found.tape.copy()
+    count = selection.seed_count
+    weights = _entries(recording, selection.seeds, count)
+    rows = np.array(found.rows, np.int64)
+    first = len(graph.vertices)
+    sources, targets, labels = [], [], []
+    for direction in range(count):
+        for place, root in enumerate(graph.roots):
+            sources.append(first + direction)
+            targets.append(root)
+            # results that are equal are one root
+            labels.append(tape.sum(weights[direction, np.flatnonzero(rows == place)].tolist()))
+    weighted = DifferentiationGraph.from_tape(
+        tape,
+        [*graph.labels, *labels],
+        [*graph.vertices, *(f"w{k}" for k in range(count))],
+        range(first, first + count) if graph.roots else [],
+        graph.terminals,
+        np.concatenate([graph.sources, np.array(sources, np.int64)]),
+        np.concatenate([graph.targets, np.array(targets, np.int64)]),
+        name=graph.name,
+    )
+    return Linearization(weighted, tuple(range(count)) if graph.roots else (-1,) * count, found.columns)

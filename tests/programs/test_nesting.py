@@ -1,0 +1,214 @@
+"""Derivatives within functions that are recorded, against JAX, and against 50 digits."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import config
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, TraceError
+
+config.update("jax_enable_x64", True)
+
+QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
+X = np.array([0.3, -0.7, 1.2])
+
+
+def energy(np):
+    return lambda x: np.sum(np.sin(x) * x**2) + x[0] * x[1] ** 3 * x[2]
+
+
+def close(one, other):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12), one, other)
+
+
+def test_third_derivatives():
+    ours = acc.jacobian(acc.jacobian(acc.gradient(energy(np), **QUICK), **QUICK), **QUICK)
+    theirs = jax.jit(jax.jacobian(jax.jacobian(jax.grad(energy(jnp)))))
+    close(ours(X), theirs(X))
+    close(ours.batch(np.stack([X, 2.0 * X])), np.stack([theirs(X), theirs(2.0 * X)]))
+
+
+def test_within_and_around():
+    def made(np, gradient, jacobian):
+        return gradient(lambda x: jacobian(lambda y: np.sin(y) * x[0] * y[::-1])(x).sum() * x[1])
+
+    close(made(np, acc.gradient, acc.jacobian)(X), jax.jit(made(jnp, jax.grad, jax.jacobian))(X))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda grad: lambda x: x * grad(lambda y: x + y)(1.0),
+        lambda grad: lambda x: x * grad(lambda y: x * y)(x),
+        lambda grad: lambda x: grad(lambda y: y * grad(lambda z: x * y * z**3)(y) * x)(x),
+        lambda grad: lambda x: grad(lambda y: x * grad(lambda z: y * z)(x * y))(2.0),
+    ],
+)
+def test_perturbations_are_not_confused(make):
+    ours, theirs = make(acc.gradient), make(jax.grad)
+    close(acc.jacobian(ours, **QUICK)(3.0), jax.jit(jax.jacobian(theirs))(3.0))
+    close(acc.compile(ours, **QUICK)(3.0), jax.jit(theirs)(3.0))
+
+
+class TestDecisions:
+    def test_merged_and_guarded_ones_are_those_of_the_recording(self):
+        def merged(x):
+            return x**3 if x > 1.0 else x * np.sin(x)
+
+        def guarded(x):
+            n = 1
+            while x > 1.0:
+                x, n = x * x / 2.5, n + 1
+            return x**3 * n
+
+        second = acc.jacobian(acc.gradient(merged))
+        close(second.batch(np.array([2.0, 0.5])), np.array([12.0, 2.0 * np.cos(0.5) - 0.5 * np.sin(0.5)]))
+        second = acc.jacobian(acc.gradient(guarded))
+        close(second.batch(np.array([0.5, 1.5])), np.array([3.0, 2 * 30 * 1.5**4 / 2.5**3]))
+        assert len(second.report().cases) == 2
+
+    def test_on_values_from_around(self):
+        def f(x):
+            return acc.gradient(lambda y: y**2 if x[0] > 0.0 else y**3)(x[1])
+
+        close(acc.jacobian(f, **QUICK)(X), [0.0, 2.0, 0.0])
+        close(acc.jacobian(f, **QUICK)(-X), [0.0, 6.0 * 0.7, 0.0])
+
+    def test_order_and_indices(self):
+        def f(x):
+            return np.sort(x)[0] ** 3 * x[int(abs(x[1]))]
+
+        close(acc.jacobian(acc.gradient(f), **QUICK)(X), acc.hessian(f, **QUICK)(X))
+        assert acc.hessian(f, **QUICK)(X)[1, 1] == pytest.approx(6.0 * -0.7 * 0.3)
+
+
+class TestRepeated:
+    def test_inside(self):
+        def f(x):
+            end, _ = acc.scan(lambda c, u: (c * np.sin(u) + u, c), x[0], np.arange(1.0, 4.0))
+            return end * x[1] + np.sum(acc.map(lambda u: np.sin(u) * u * x[0], x))
+
+        def by_jax(x):
+            end, _ = jax.lax.scan(lambda c, u: (c * jnp.sin(u) + u, c), x[0], jnp.arange(1.0, 4.0))
+            return end * x[1] + jnp.sum(jnp.sin(x) * x * x[0])
+
+        close(acc.jacobian(acc.gradient(f), **QUICK)(X), jax.jit(jax.hessian(by_jax))(X))
+
+    def test_around(self):
+        def f(x):
+            return acc.map(acc.gradient(lambda v: v**3 * x[0]), x)
+
+        close(acc.jacobian(f, **QUICK)(X), jax.jit(jax.jacobian(lambda x: 3.0 * x**2 * x[0]))(X))
+
+
+def test_newton_with_a_derivative_of_its_own():
+    def root(a):
+        y = 1.0
+        for _ in range(6):
+            residual = lambda y: y**3 + y - a  # noqa: E731  # of the a around it
+            y = y - residual(y) / acc.gradient(residual)(y)
+        return y
+
+    assert acc.jacobian(root, **QUICK)(2.0) == pytest.approx(0.25, rel=1e-12)
+
+
+def test_structures_and_keywords():
+    def f(p, scale=1.0):
+        return p["a"] * p["b"][0] ** 2 * scale
+
+    def around(x):
+        return acc.gradient(f, argnames="scale")({"a": x[0], "b": [x[1], 1.0]}, scale=x[2])
+
+    close(acc.jacobian(around, **QUICK)(X), [0.49, 2.0 * 0.3 * -0.7, 0.0])
+
+
+def test_functions_of_jax():
+    close(acc.jacobian(acc.gradient(energy(jnp), **QUICK), **QUICK)(X), jax.jit(jax.hessian(energy(jnp)))(X))
+
+
+STRENGTH = 3.0
+
+
+def test_what_functions_hold_is_watched(monkeypatch):
+    def f(x):
+        return np.sum(x**3) * STRENGTH
+
+    inner = acc.gradient(f, **QUICK)
+    second = [acc.jacobian(inner, **QUICK), acc.jacobian(lambda x: 1.0 * inner(x), **QUICK), acc.hessian(f, **QUICK)]
+    assert [float(each(X)[2, 2]) for each in second] == pytest.approx([6.0 * 1.2 * 3.0] * 3)
+    monkeypatch.setitem(globals(), "STRENGTH", 5.0)
+    assert [float(each(X)[2, 2]) for each in second] == pytest.approx([6.0 * 1.2 * 5.0] * 3)
+
+
+def test_linear_systems_and_extremes_have_second_derivatives():
+    def matrix(x):
+        return [[4.0, x[0], 1.0, 0.0], [x[1], 3.0, 0.0, 0.5], [0.1, 0.2, 5.0, x[2]], [x[0], 0.3, 0.1, 6.0]]
+
+    def f(x):
+        solved = np.linalg.solve(np.array(matrix(x)), np.array([1.0, 2.0, 3.0, x[0]]))
+        return np.sum(solved**2) + np.max(x**3) ** 2
+
+    def by_mpmath(*x):
+        solved = mpmath.lu_solve(mpmath.matrix(matrix(x)), mpmath.matrix([1.0, 2.0, 3.0, x[0]]))
+        return sum(each**2 for each in solved) + x[2] ** 6
+
+    found = acc.hessian(f, **QUICK)(X)
+    with mpmath.workdps(50):
+        for i, j, orders in ((0, 0, (2, 0, 0)), (1, 0, (1, 1, 0)), (2, 2, (0, 0, 2))):
+            expected = mpmath.diff(by_mpmath, tuple(map(mpmath.mpf, X.tolist())), orders)
+            assert found[i, j] == found[j, i] == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_derivatives_that_are_none_of_the_operations_are_refused():
+    with pytest.raises(ArgumentError, match="are not those of the operations"):
+        acc.hessian(lambda x: jnp.sum(x * jax.lax.stop_gradient(x)), **QUICK)(X)
+
+
+def test_what_cannot_be_nested_is_told():
+    with pytest.raises(ArgumentError, match="sparse is 'csr' for a derivative of"):
+        acc.jacobian(acc.jacobian(lambda y: y**2, sparse=True))(X)
+    with pytest.raises((ArgumentError, TraceError), match="belongs to another recording"):
+        acc.jacobian(lambda x: acc.jacobian(lambda y: y**2).batch(x))(X)
+
+
+NAMES = ("sin", "exp", "tanh", "sqrt_of_square", "reciprocal")
+
+
+def program(choices, library):
+    """A function of three numbers as a chain of smooth operations."""
+
+    def f(x, y, z):
+        values = [x, y, z]
+        for name, i, j in choices:
+            a, b = values[i % len(values)], values[j % len(values)]
+            values.append(
+                {
+                    "sin": lambda a, b: library.sin(a) * b,
+                    "exp": lambda a, b: library.exp(-a * a) + b,
+                    "tanh": lambda a, b: library.tanh(a - b),
+                    "sqrt_of_square": lambda a, b: library.sqrt(1.0 + a * a * b * b),
+                    "reciprocal": lambda a, b: a / (2.0 + b * b),
+                }[name](a, b)
+            )
+        return values[-1] * values[-2]
+
+    return f
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6))
+def test_random_programs_against_fifty_digits(choices):
+    found = acc.jacobian(acc.gradient(program(choices, np), (0, 1, 2), **QUICK), (0, 1, 2), **QUICK)(*X)
+    with mpmath.workdps(50):
+        for i in range(3):
+            for j in range(3):
+                orders = tuple((i == k) + (j == k) for k in range(3))
+                expected = mpmath.diff(program(choices, mpmath), tuple(map(mpmath.mpf, X.tolist())), orders)
+                assert float(found[i][j]) == pytest.approx(float(expected), rel=1e-10, abs=1e-11)
