@@ -238,14 +238,89 @@ class TestSecondDerivatives:
         with pytest.raises(ArgumentError, match="weight its entries, by hessian_of_lagrangian"):
             acc.hessian(np.sin)(POINT)
 
-    def test_derivatives_travel(self):
+    def test_products_within_products(self):
+        third = acc.jacobian(lambda x: acc.jvp(acc.gradient(travelling))((x,), (x,))[1], **QUICK)
+        agree(third(POINT), np.diag(12.0 * POINT))
+        by_primals = acc.jacobian(acc.hvp(travelling), argnames="primals", **QUICK)
+        agree(by_primals((POINT,), (POINT,))[0][0], np.diag(6.0 * POINT))
+        close_to_third = acc.jacobian(acc.hessian(travelling), **QUICK)(POINT)
+        agree(close_to_third, 6.0 * np.eye(3)[:, :, np.newaxis] * np.eye(3))
+        value, _, hessian = acc.compile(acc.value_gradient_hessian(travelling), **QUICK)(POINT)
+        agree(hessian, np.diag(6.0 * POINT))
+        assert value == pytest.approx(travelling(POINT))
+
+    def test_derivatives_travel(self, tmp_path):
         x = ARGUMENTS[0]
         for derivative, arguments in (
+            (acc.jvp(swirl, **QUICK), ((x, 2.0), (x, None))),
+            (acc.vjp(travelling, **QUICK), ((x,), 2.0)),
+            (acc.value_gradient_hessian(travelling, **QUICK), (x,)),
             (acc.hvp(travelling, **QUICK), ((x,), (x,))),
             (acc.hessian(travelling, **QUICK), (x,)),
         ):
             expected = derivative(*arguments)
             agree(pickle.loads(pickle.dumps(derivative))(*arguments), expected)
+            acc.save(derivative, tmp_path / "saved")
+            agree(acc.load(tmp_path / "saved")(*arguments), expected)
+
+
+LENGTH = 6000
+
+
+def neighbours(x, k):
+    return np.sum(k * x[1:] ** 2 * x[:-1] + np.sin(x[1:] * x[:-1]))
+
+
+def rolled(x, k):
+    return {"a": np.roll(x, 1) * x * k + np.sin(x) + np.cos(x), "s": np.sum(x**3)}
+
+
+@pytest.fixture(scope="module")
+def x():
+    return np.linspace(0.1, 1.0, LENGTH)
+
+
+@pytest.fixture(scope="module")
+def hessian(x):
+    derivative = acc.hessian(neighbours, sparse="csr", **QUICK)
+    found = derivative(x, 2.0)
+    assert "as operations on arrays" in str(derivative.report())
+    by_hand = 4.0 * x[1:] + np.cos(x[1:] * x[:-1]) - x[1:] * x[:-1] * np.sin(x[1:] * x[:-1])
+    np.testing.assert_allclose(found.diagonal(1), by_hand, rtol=1e-12)
+    np.testing.assert_allclose(found.diagonal(1), found.diagonal(-1), rtol=1e-14)
+    return found
+
+
+class TestLongArrays:
+    """Loops over arrays, for all kinds."""
+
+    def test_hessian_and_gradient(self, x, hessian):
+        value, gradient, found = acc.value_gradient_hessian(neighbours, sparse="csr", **QUICK)(x, 2.0)
+        assert value == pytest.approx(neighbours(x, 2.0), rel=1e-12)
+        agree(gradient, acc.gradient(neighbours, **QUICK)(x, 2.0))
+        assert abs(found - hessian).max() < 1e-12
+
+    def test_hvp(self, x, hessian):
+        v = np.cos(np.arange(LENGTH))
+        product = acc.hvp(neighbours, **QUICK)
+        agree(product((x, 2.0), (v, None))[0], hessian @ v)
+        agree(product((x, 2.0), (np.stack([v, x]), None))[0], np.stack([hessian @ v, hessian @ x]))
+        assert "as operations on arrays" in str(product.report())
+
+    def test_jvp_and_vjp(self, x):
+        v = np.cos(np.arange(LENGTH))
+        own = np.cos(x) - np.sin(x)
+        expected = {"a": 2.0 * (np.roll(x, 1) * v + np.roll(v, 1) * x) + own * v, "s": np.sum(3.0 * x**2 * v)}
+        pushed = acc.jvp(rolled, **QUICK)
+        agree(pushed((x, 2.0), (v, None))[1], expected)
+        agree(pushed((x, 2.0), (np.stack([v, 2.0 * v]), None))[1]["a"][1], 2.0 * expected["a"])
+        back = acc.vjp(rolled, **QUICK)
+        value, (by_x, by_k) = back((x, 2.0), {"a": v, "s": 2.0})
+        agree(value, rolled(x, 2.0))
+        agree(by_x, 2.0 * (np.roll(x, 1) * v + np.roll(x * v, -1)) + own * v + 6.0 * x**2)
+        assert by_k == pytest.approx(np.sum(np.roll(x, 1) * x * v), rel=1e-10)
+        for derivative in (pushed, back):
+            assert "as operations on arrays" in str(derivative.report())
 
 
 def travelling(x):

@@ -7,44 +7,31 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accumulus.arrays.jacobian import differentiate
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments
+from accumulus.programs.derived_blocks import LongResults, differentiated
 from accumulus.programs.guarded import Ran
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.seeds import inputs_of
 from accumulus.rewriting.bodies import optimise_bodies
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
 from accumulus.targets import Call
-from accumulus.targets.block_kernel import BlockKernel, LongSegment, as_slice
+from accumulus.targets.block_kernel import BlockKernel, LongSegment
 from accumulus.targets.target import target_of
 
 if TYPE_CHECKING:
     from accumulus.show.structure import StructureReport
 
 __all__ = ["ArrayProgram", "compiled_loops"]
-
-
-class _LongResults(Results):
-    """Results of so many entries that their layout is kept in arrays."""
-
-    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> LongSegment:
-        return LongSegment(length, outputs, places)
-
-    def _in_order(self, outputs: NDArray[np.intp], first: int) -> LongSegment:
-        found = as_slice(outputs)
-        chosen = slice(found.start + first, found.stop + first) if isinstance(found, slice) else found + first
-        return LongSegment(len(outputs), chosen, slice(0, len(outputs)))
 
 
 class ArrayProgram(Program):
@@ -57,7 +44,7 @@ class ArrayProgram(Program):
         nonzero_count: structural nonzeros of the Jacobian.
     """
 
-    _layout = _LongResults
+    _layout = LongResults
 
     def __init__(
         self,
@@ -71,21 +58,15 @@ class ArrayProgram(Program):
         self.kind = kind
         self.seconds = preparation.seconds
         self.from_cache = []
-        given = recording.tape
-        assert isinstance(given, BlockTape)
-        chosen = [np.arange(given.inputs)[recording.argument_slices[k]] for k in selection.positions]
-        inputs = np.concatenate([*chosen, np.empty(0, np.int64)], dtype=np.int64)
         with preparation.stage("plan"):
-            found = differentiate(given, inputs, options, preparation.deadline)
+            found = differentiated(recording, kind, selection, options, preparation.deadline)
         self.products = found.products
-        results = recording.results
-        self.jacobian_shape = (results, len(inputs))
-        self.nonzero_count = len(found.rows)
+        self.jacobian_shape = (recording.results, len(inputs_of(recording, selection.positions)))
+        self.nonzero_count = len(found.entries)
         self.tape: BlockTape = found.tape  # type: ignore[assignment]
-        outputs = self.tape.outputs
-        parts = [outputs[: results * kind.values], outputs[found.values :]]
+        parts = [found.values[: recording.results * kind.values], found.entries]
         if self.is_guarded:  # behind all else
-            parts.append(np.array([holds_of(self.tape, outputs[results : found.values])]))
+            parts.append(np.array([holds_of(self.tape, found.guards)]))
         self.tape.outputs = np.concatenate(parts)
         self.maps: list[Map] = fuse(self.tape)
         with preparation.stage("optimise"):
@@ -102,7 +83,7 @@ class ArrayProgram(Program):
         self._arguments = Arguments(self.name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()
         self._selection = selection
-        self._nonzeros = Nonzeros(found.rows, found.columns, np.arange(len(found.rows), dtype=np.int32))
+        self._nonzeros = found.nonzeros
         self._results = self._laid_out()
         if not (self.is_guarded and options.sparse):  # indices of all nonzeros; other cases are laid out by them
             del self._nonzeros

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
 from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import derived
+from accumulus.programs.derived import derived, of_gradient
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
@@ -52,16 +53,23 @@ def program_of(
         SizeError: if they are, and arrays were recorded as such.
     """
     given = None
-    if kind.first is not None or kind.has_seeds:  # recordings of derivatives are of what is written out
+    if kind.first is not None:
         if isinstance(recording.tape, BlockTape):
+            found = _of_blocks(recording, kind, kind.first, selection, preparation)
+            if found is not None:
+                return found
             recording = (
                 again(arrays=False)
                 if recording.written_out is None
                 else replace(recording, tape=recording.written_out, written_out=None)
             )
-        if kind.first is not None:
+        if kind.symmetric and is_mirrored(recording.scalars):
+            with preparation.stage("linearize"):
+                recording, linearization = of_gradient(recording, kind, selection, preparation.name)
+            given = linearization, None
+        else:
             recording = derived(recording, kind.first, selection, preparation, points)
-    elif kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
+    elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection.positions, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
@@ -85,6 +93,20 @@ def program_of(
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
     return Program(recording, kind, selection, preparation, given=given, first=first, shared=shared)
+
+
+def _of_blocks(
+    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+) -> Program | None:
+    """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
+    from accumulus.programs.array_program import ArrayProgram
+    from accumulus.programs.derived_blocks import recording_of_blocks
+
+    try:
+        gradient = recording_of_blocks(recording, first, selection, preparation)
+        return None if gradient is None else ArrayProgram(gradient, kind, selection, preparation)
+    except (SizeError, NotInBlocksError):
+        return None
 
 
 def _may_be_long(recording: Recording) -> bool:

@@ -25,7 +25,7 @@ from accumulus.programs.batches import batch_of, like
 from accumulus.programs.cases import Cases
 from accumulus.programs.choice import program_of
 from accumulus.programs.derived import check_number, points_around
-from accumulus.programs.directions import Directed, settled_seeds
+from accumulus.programs.directions import Directed, settled_seeds, signature_of
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.formed_program import FormedProgram
 from accumulus.programs.forms import Forms, axes_of_numbers, settled
@@ -65,6 +65,8 @@ class Derivative:
         self.__name__ = f"{kind.name}({self._name})"
         self.__doc__ = f"{kind.title} of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
+        if kind.has_seeds and not isinstance(f, Directed):
+            self.__signature__ = signature_of(kind)
         #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
         self.holder = holder_of(f)
         self._objects: tuple[Any, ...] = ()

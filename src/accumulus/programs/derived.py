@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
+from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.errors import ArgumentError
+from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
-from accumulus.graph.linearize import linearize
+from accumulus.frontends.trees import Leaf, together
+from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind
@@ -30,7 +33,7 @@ from accumulus.tape.live import unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_number", "derived", "points_around"]
+__all__ = ["check_number", "derived", "of_gradient", "points_around"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
@@ -56,10 +59,11 @@ def derived(
         ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
             are no derivatives.
     """
+    name, options = preparation.name, preparation.options
     if kind.first is not None:
         recording = derived(recording, kind.first, selection, preparation, points)
-    name, options = preparation.name, preparation.options
-    check_number(recording, kind, name)
+    else:
+        check_number(recording, kind, name)
     with preparation.stage("linearize"):
         linearization = linearized(recording, kind, selection, name, joined=False)
         if kind.derivatives:
@@ -87,6 +91,35 @@ def derived(
         written_out=None,
         unrolled=0,
     )
+
+
+def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
+    """What a kind with a Hessian differentiates, and its graph, which has a mirror: one triangle is planned.
+
+    Args:
+        recording: of a function that returns one number, without attached derivatives.
+    """
+    tape, columns = recording.scalars.copy(), inputs_of(recording, selection.positions).tolist()
+    value, *guards = tape.outputs
+    joined = [holds_of(tape, np.array(guards))] if guards else []
+    tape.outputs = [value, *guards, *joined]
+    found = linearize_gradient(tape, columns, name)
+    made = found.tape
+    behind = 1 + len(guards)
+    results = made.outputs[: kind.skipped] + made.outputs[behind + len(joined) :]
+    own = made.copy()
+    own.outputs = [*results, *made.outputs[1:behind]]
+    made.outputs = [*results, *made.outputs[behind : behind + len(joined)]]
+    shapes = [recording.argument_shapes[k] or () for k in selection.positions]
+    gradient = replace(
+        recording,
+        tape=own,
+        result_shapes=((),) * kind.skipped + tuple(shapes),
+        structure=together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure,
+        written_out=None,
+        unrolled=0,
+    )
+    return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 
 def check_number(recording: Recording, kind: Kind, name: str) -> None:

@@ -141,7 +141,8 @@ def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
 
 def signature_of(kind: Kind) -> inspect.Signature:
     """What a derivative with seeds is called with."""
-    return inspect.signature(_named(kind.seeds))
+    parameters = inspect.signature(_named(kind.seeds)).parameters.values()
+    return inspect.Signature([inspect.Parameter(each.name, each.kind) for each in parameters])
 
 
 def _without_constants(structure: Structure) -> Structure:

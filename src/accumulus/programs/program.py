@@ -150,11 +150,14 @@ class Program:
         return [*self._results.segments, self._results.one_entry(len(self.tape.outputs) - 1)]
 
     def _halve(self, tape: Tape, selection: Selection) -> None:
-        """Leave those entries of a Hessian out that are there twice: of both triangles the one that costs more."""
+        """Store entries of a Hessian at both of their places; where both were planned, the cheaper half of them."""
         inputs = inputs_of(self.recording, selection.positions)
+        skipped = self.recording.results - len(inputs)
+        if self.linearization.graph.mirror is not None:
+            self._nonzeros = self._nonzeros.mirrored(inputs, skipped)
+            return
         first = len(tape.outputs) - len(self.plan.accumulation.entries)
         own, entries = tape.outputs[:first], np.array(tape.outputs[first:], np.int64)
-        skipped = self.recording.results - len(inputs)
         ways = [self._nonzeros.of_one_triangle(inputs, skipped, upper=upper) for upper in (False, True)]
         costs = [sum(needed(tape, [*own, *entries[np.unique(way.outputs)].tolist()])) for way in ways]
         chosen = ways[int(np.argmin(costs))]

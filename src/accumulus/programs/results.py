@@ -92,6 +92,17 @@ class Nonzeros:
         taken = (keys[found] == partners) & ((rows > columns) if upper else (rows < columns))
         return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[found], self.outputs))
 
+    def mirrored(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
+        """The places of a symmetric matrix, of which these are on and below the diagonal; arguments as above."""
+        place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
+        place[inputs] = np.arange(len(inputs))
+        rows, columns = self.rows.astype(np.int64) - skipped, place[self.columns]
+        below = rows > columns
+        all_rows, all_columns = np.concatenate([rows, columns[below]]), np.concatenate([columns, rows[below]])
+        outputs = np.concatenate([self.outputs, self.outputs[below]])
+        order = np.lexsort((inputs[all_columns], all_rows))
+        return Nonzeros(all_rows[order] + skipped, inputs[all_columns][order], outputs[order])
+
     def _places(self, width: int) -> NDArray[np.int64]:
         return self.rows.astype(np.int64) * width + self.columns
 

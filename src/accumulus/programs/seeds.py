@@ -20,7 +20,7 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds
 
-__all__ = ["inputs_of", "linearize_arguments", "linearized"]
+__all__ = ["entries_of_seeds", "inputs_of", "linearize_arguments", "linearized"]
 
 
 def linearized(
@@ -68,9 +68,9 @@ def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]
     return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
 
 
-def _entries(recording: Recording, positions: Sequence[int], count: int) -> NDArray[np.int64]:
-    """Inputs of the tape that are entries of seeds: a row for each of so many."""
-    parts = [inputs_of(recording, [position]).reshape(count, -1) for position in positions]
+def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.int64]:
+    """Inputs of the tape that are entries of directions or weights: a row for each."""
+    parts = [inputs_of(recording, [seed]).reshape(selection.seed_count, -1) for seed in selection.seeds]
     return np.concatenate(parts, axis=1)
 
 
@@ -78,7 +78,7 @@ def _in_directions(recording: Recording, selection: Selection, found: Linearizat
     """The graph by directions: these are its terminals."""
     graph = found.graph
     count = selection.seed_count
-    labels = _entries(recording, selection.seeds, count)
+    labels = entries_of_seeds(recording, selection)
     used = np.unique(np.asarray(graph.targets)[np.isin(graph.targets, graph.terminals)])
     # of the arguments' entries, those that nothing depends on are left out
     kept = np.ones(len(graph.vertices), bool)
@@ -104,7 +104,7 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
     """The graph of weighted results: these are its roots."""
     graph, tape = found.graph, found.tape.copy()
     count = selection.seed_count
-    weights = _entries(recording, selection.seeds, count)
+    weights = entries_of_seeds(recording, selection)
     rows = np.array(found.rows, np.int64)
     first = len(graph.vertices)
     sources, targets, labels = [], [], []

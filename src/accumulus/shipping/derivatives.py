@@ -82,7 +82,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
         "name": name,
         "kind": derivative._kind.name,
         "title": derivative._kind.title,
-        "signature": _signature_as_data(derivative.__wrapped__, arrays),
+        "signature": _signature_as_data(derivative, arrays),
         **_asked_as_data(derivative),
         "options": options_as_data(derivative._options),
         "forms": [_form_as_data(form, name, arrays) for form in forms],
@@ -234,6 +234,7 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
     call: Any = form.__wrapped__
     data: dict[str, Any] = {"call": None}
     if isinstance(call, Restructured):
+        call = call.as_given
         structures = [
             structure_as_data(part, f"an argument of {name}", arrays)
             for part in (*call.positional, *call.keywords.values())

@@ -83,7 +83,7 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
             }
             for pattern in results._patterns
         ],
-        "returned": structure_as_data(results._structure, what, arrays),
+        "returned": structure_as_data(results.structure, what, arrays),
         "derivatives": structure_as_data(results._jacobian, what, arrays),
         "operations": program.operations,
         "found": _found(program),
@@ -122,11 +122,11 @@ class _SavedResults(Results):
     def __init__(self, record: Record, options: Options, outputs: int, constants: Constants, *, long: bool) -> None:
         self._dtype = np.dtype(options.dtype)
         self._jacobian = structure_from_data(record.data.get("derivatives"), record, constants)
-        self._structure = structure_from_data(record.data.get("returned"), record, constants)
+        self.structure = structure_from_data(record.data.get("returned"), record, constants)
         self.segments = [_segment(each, outputs, long) for each in record.records("segments")]
         self.shapes = [record.shape(shape) for shape in record.items("shapes")]
         self._patterns = [_pattern(each, options) for each in record.records("patterns")]
-        leaves = [sum(1 for _ in paths(each)) for each in (self._structure, self._jacobian)]
+        leaves = [sum(1 for _ in paths(each)) for each in (self.structure, self._jacobian)]
         dense = len(self.shapes) - len(self._patterns)
         lengths = [(len(pattern),) for pattern in self._patterns]
         if (

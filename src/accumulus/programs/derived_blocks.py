@@ -1,0 +1,169 @@
+"""Derivatives of recordings with blocks: of long arrays, whose gradients are programs over arrays once more.
+
+Products with weights are gradients: w·J is that of w·f. So is the product of a Hessian, which is symmetric, with a
+direction: that of v·∇f. For J·v the nonzeros of J are computed, of which there are few where arrays are long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.arrays.jacobian import differentiate
+from accumulus.deadline import Deadline
+from accumulus.frontends.record import Recording
+from accumulus.options import Options
+from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.seeds import entries_of_seeds, inputs_of
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.operations import BY_NAME
+from accumulus.targets.block_kernel import LongSegment, as_slice
+
+__all__ = ["LongResults", "differentiated", "has_attached", "recording_of_blocks"]
+
+_ATTACH: Final = BY_NAME["attach"].code
+
+
+class LongResults(Results):
+    """Results of so many entries that their layout is kept in arrays."""
+
+    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> LongSegment:
+        return LongSegment(length, outputs, places)
+
+    def _in_order(self, outputs: NDArray[np.intp], first: int) -> LongSegment:
+        found = as_slice(outputs)
+        chosen = slice(found.start + first, found.stop + first) if isinstance(found, slice) else found + first
+        return LongSegment(len(outputs), chosen, slice(0, len(outputs)))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDerivatives:
+    """What a program over arrays computes, by references on its tape.
+
+    Attributes:
+        values: of the recording's results.
+        guards: 1 where each holds.
+        entries: structural nonzeros of the derivatives, row by row.
+        nonzeros: their places, as `Results` takes them.
+        products: scalar products between bodies.
+    """
+
+    tape: BlockTape
+    values: NDArray[np.int64]
+    guards: NDArray[np.int64]
+    entries: NDArray[np.int64]
+    nonzeros: Nonzeros
+    products: int
+
+
+def differentiated(
+    recording: Recording, kind: Kind, selection: Selection, options: Options, deadline: Deadline
+) -> BlockDerivatives:
+    """The derivatives of a recording with blocks.
+
+    Raises:
+        SizeError: if the products between arrays are too many for memory.
+        NotInBlocksError: if the derivatives need too many blocks.
+    """
+    given, results = recording.tape, recording.results
+    assert isinstance(given, BlockTape)
+    inputs = inputs_of(recording, selection.positions)
+    own = given.outputs
+    rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
+    forms_jacobian = kind.seeds is Seeds.TANGENTS and kind.first is None
+    if kind.has_seeds and not forms_jacobian:
+        rows_before = results
+        weights = entries_of_seeds(recording, selection)
+        totals = [given.sums(given.apply("multiply", row, own[:results]), [0, results]) for row in weights]
+        given.outputs = np.concatenate([_fixed(given, own[:results]), *totals, own[results:]])
+    elif rows_before:
+        given.outputs = np.concatenate([_fixed(given, own[:rows_before]), own[rows_before:]])
+    behind = len(given.outputs) - len(recording.guards)
+    try:
+        found = differentiate(given, inputs, options, deadline)
+    finally:
+        given.outputs = own
+    outputs = found.tape.outputs
+    rows, columns, entries = found.rows, found.columns, outputs[found.values :]
+    if forms_jacobian:
+        rows, columns, entries = _in_directions(found.tape, recording, selection, (rows, columns, entries))
+    elif kind.has_seeds:
+        rows = rows - results
+    if kind.seeds is Seeds.TANGENTS and not forms_jacobian:  # of a gradient: what a column is there, is a row here
+        place = np.zeros(given.inputs, np.int64)
+        place[inputs] = np.arange(len(inputs))
+        rows, columns = place[columns], rows
+        order = np.lexsort((columns, rows))
+        rows, columns, entries = rows[order], columns[order], entries[order]
+    nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
+    return BlockDerivatives(
+        found.tape, outputs[:results], outputs[behind : found.values], entries, nonzeros, found.products
+    )
+
+
+def _in_directions(
+    tape: BlockTape,
+    recording: Recording,
+    selection: Selection,
+    jacobian: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rows, directions and entries of the product of a Jacobian, given as its rows, columns and entries, with these."""
+    rows, columns, entries = jacobian
+    count = selection.seed_count
+    if not len(rows):
+        return jacobian
+    place = np.zeros(tape.inputs, np.int64)
+    inputs = inputs_of(recording, selection.positions)
+    place[inputs] = np.arange(len(inputs))
+    begins = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    offsets = np.append(begins, len(rows))
+    products = [
+        tape.sums(tape.apply("multiply", entries, direction[place[columns]]), offsets)
+        for direction in entries_of_seeds(recording, selection)
+    ]
+    found = np.repeat(rows[begins], count), np.tile(np.arange(count), len(begins)), np.stack(products, axis=1).ravel()
+    return found
+
+
+def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same values without derivatives."""
+    return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)
+
+
+def has_attached(tape: BlockTape) -> bool:
+    """Whether values have derivatives of their own."""
+    return any(_ATTACH in block.codes for block in tape.blocks)
+
+
+def recording_of_blocks(
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+) -> Recording | None:
+    """A gradient as a recording with blocks, to be differentiated; None if values have derivatives of their own."""
+    given: Any = recording.tape
+    if has_attached(given):
+        return None
+    with preparation.stage("plan"):
+        found = differentiated(recording, kind, selection, preparation.options, preparation.deadline)
+    tape = found.tape
+    layout = LongResults(recording, found.nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
+    computed = np.concatenate([found.values[: len(found.values) * kind.values], found.entries])
+    zero, parts = tape.constant(0.0), []
+    for segment in layout.segments:
+        entries = np.full(segment.length, zero, np.int64)
+        entries[segment.positions] = computed[segment.outputs]
+        parts.append(entries)
+    tape.outputs = np.concatenate([*parts, found.guards])
+    return replace(
+        recording,
+        tape=tape,
+        result_shapes=tuple(layout.shapes),
+        structure=layout.structure,
+        written_out=None,
+        unrolled=0,
+    )
