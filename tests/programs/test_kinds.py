@@ -11,7 +11,7 @@ import pytest
 from jax import config
 
 import accumulus as acc
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, SizeError
 
 config.update("jax_enable_x64", True)
 
@@ -262,6 +262,75 @@ class TestSecondDerivatives:
             agree(pickle.loads(pickle.dumps(derivative))(*arguments), expected)
             acc.save(derivative, tmp_path / "saved")
             agree(acc.load(tmp_path / "saved")(*arguments), expected)
+
+
+class TestDecisions:
+    """A program for each case, whatever the kind."""
+
+    POINTS = np.array([[0.5, 0.7, 1.0], [1.5, 0.7, 1.0], [2.2, 0.3, 1.0], [2.4, 0.3, 2.0]])
+
+    @staticmethod
+    def f(x):
+        y, steps = x[0], 1.0
+        while y > 1.0:
+            y, steps = y * y / 2.5, steps + 1.0
+        return y**3 * steps * x[1] + (x[1] ** 2 * x[2] if steps > 2.0 else 0.0)
+
+    @staticmethod
+    def of_case(x):
+        """The same by JAX, for as many steps as there are at this point."""
+        y, steps = float(x[0]), 1
+        while y > 1.0:
+            y, steps = y * y / 2.5, steps + 1
+
+        def f(x):
+            y = x[0]
+            for _ in range(steps - 1):
+                y = y * y / 2.5
+            return y**3 * steps * x[1] + (x[1] ** 2 * x[2] if steps > 2 else 0.0)
+
+        return f
+
+    def test_every_kind(self):
+        v = np.array([1.0, 2.0, 3.0])
+        by_jax = [jax.jit(jax.value_and_grad(self.of_case(x)))(x) for x in self.POINTS]
+        values, gradients = (np.array(part) for part in zip(*by_jax, strict=True))
+        hessians = np.array([jax.jit(jax.hessian(self.of_case(x)))(x) for x in self.POINTS])
+        agree(acc.hessian(self.f, **QUICK).batch(self.POINTS), hessians)
+        agree(acc.hessian(self.f, sparse="csr", **QUICK).batch(self.POINTS)[3].toarray(), hessians[3])
+        agree(acc.value_gradient_hessian(self.f, **QUICK).batch(self.POINTS), (values, gradients, hessians))
+        axes = {"in_axes": ((0,), (None,))}
+        agree(acc.hvp(self.f, **QUICK).batch((self.POINTS,), (v,), **axes)[0], hessians @ v)
+        agree(acc.jvp(self.f, **QUICK).batch((self.POINTS,), (v,), **axes), (values, gradients @ v))
+        back = acc.vjp(self.f, **QUICK)
+        agree(back.batch((self.POINTS,), 2.0, in_axes=((0,), None)), (values, (2.0 * gradients,)))
+        assert len(back.report().cases) == 4
+
+
+@pytest.mark.parametrize("options", [{"dtype": "float32"}, {"exact_order": True}, {"target": "numpy"}], ids=str)
+def test_options(options):
+    def f(x):
+        return np.sum(np.sin(x) * np.roll(x, 1) ** 2)
+
+    expected = acc.hessian(f, **QUICK)(POINT)
+    tolerance = 1e-5 if "dtype" in options else 1e-12
+    x = POINT.astype(options.get("dtype", "float64"))
+    agree(acc.hessian(f, **QUICK, **options)(x), expected, tolerance)
+    agree(acc.hvp(f, **QUICK, **options)((x,), (x,))[0], expected @ POINT, tolerance)
+
+
+def test_functions_without_derivatives():
+    zeros = np.zeros((3, 3))
+    agree(acc.hessian(lambda x: 3.0 * x[0], **QUICK)(POINT), zeros)
+    agree(acc.hessian(lambda x: 2.0, **QUICK)(POINT), zeros)
+    agree(acc.hvp(lambda x: 3.0 * x[0], **QUICK)((POINT,), (POINT,)), (np.zeros(3),))
+    agree(acc.jvp(lambda x: 3.0, **QUICK)((POINT,), (POINT,)), (3.0, 0.0))
+    agree(acc.vjp(lambda x: x, **QUICK)((POINT,), POINT), (POINT, (POINT,)))
+
+
+def test_what_does_not_fit_is_refused_before_it_begins():
+    with pytest.raises(SizeError, match=r"the Hessian of .* 2,000,000 × 2,000,000 entries"):
+        acc.hessian(lambda x: np.sum(x**3), check=False)(np.ones(2_000_000))
 
 
 LENGTH = 6000

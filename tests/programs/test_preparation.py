@@ -11,8 +11,10 @@ from rich.console import Console
 import accumulus as acc
 from accumulus.deadline import Deadline
 from accumulus.options import Options
+from accumulus.programs import planning
 from accumulus.programs import program as programs
 from accumulus.programs.argnums import Selection
+from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.progress import Progress, ProgressLine
 
@@ -85,7 +87,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     clock, left = Clock(), {}
     made = Preparation("f", Options(time_limit=8.0, cache=False))
     made.deadline = Deadline(8.0, clock)
-    find_plan, emit, optimise = programs.find_plan, programs.emit, programs.optimise
+    find_plan, emit, optimise = planning.find_plan, programs.emit, programs.optimise
 
     def planned(graph, options, *, deadline, **rest):
         left["plan"] = deadline.left
@@ -100,11 +102,11 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
         left["optimise"] = options["deadline"].left if "deadline" in options else options["time_limit"]
         return optimise(tape, **options)
 
-    monkeypatch.setattr(programs, "find_plan", planned)
+    monkeypatch.setattr(planning, "find_plan", planned)
     monkeypatch.setattr(programs, "emit", emitted)
     monkeypatch.setattr(programs, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
-    programs.Program(trace.recording, "jacobian", Selection.of(0), made)
+    programs.Program(trace.recording, JACOBIAN, Selection.of(0), made)
     assert left == {"plan": 4.0, "optimise": 5.0}
 
 

@@ -395,8 +395,7 @@ class Derivative:
             with preparation.stage("trace"):
                 recording = self._record(examples)
             selection = self._selected(recording)
-            if not self._kind.has_seeds:
-                check_size(recording, selection.positions, points, self._options, name)
+            check_size(recording, self._kind, selection.positions, points, self._options, name)
             again = partial(self._record, examples)
             shapes = recording.argument_shapes
             near = points_around(as_inputs(as_reals(examples, shapes), shapes))

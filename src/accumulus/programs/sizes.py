@@ -10,13 +10,16 @@ import numpy as np
 from accumulus.frontends.record import Recording
 from accumulus.memory import check_fits
 from accumulus.options import Options
+from accumulus.programs.kinds import Kind
 from accumulus.tape.blocks import BlockTape
 
 __all__ = ["check_size"]
 
 
-def check_size(recording: Recording, argnums: Sequence[int], points: int, options: Options, name: str) -> None:
-    """Refuse dense Jacobians, and results of a function's operations, that do not fit into memory.
+def check_size(
+    recording: Recording, kind: Kind, argnums: Sequence[int], points: int, options: Options, name: str
+) -> None:
+    """Refuse dense Jacobians and Hessians, and results of a function's operations, that do not fit into memory.
 
     Args:
         points: at which the Jacobian is wanted, in memory.
@@ -24,14 +27,14 @@ def check_size(recording: Recording, argnums: Sequence[int], points: int, option
     Raises:
         SizeError: if so.
     """
-    rows = sum(map(math.prod, recording.result_shapes))
     columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in argnums)
+    rows = columns if kind.symmetric else sum(map(math.prod, recording.result_shapes))
     size = np.dtype(options.dtype).itemsize
-    if options.sparse is None:
+    if options.sparse is None and not kind.has_seeds:
         where, disk = (f" at {points:,} points", ", or give out=, arrays on disk") if points > 1 else ("", "")
         check_fits(
             points * rows * columns * size,
-            f"the Jacobian of {name}, {rows:,} × {columns:,} entries{where},",
+            f"the {'Hessian' if kind.symmetric else 'Jacobian'} of {name}, {rows:,} × {columns:,} entries{where},",
             f'ask for its nonzeros only: sparse="csr"{disk}',
         )
     if isinstance(recording.tape, BlockTape):
