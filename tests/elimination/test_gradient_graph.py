@@ -12,10 +12,12 @@ from programs import SMOOTH, programs
 import accumulus as acc
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import is_mirrored, linearize_gradient
+from accumulus.elimination.implicit import fixed_solutions
 from accumulus.elimination.symmetric import SymmetricGraph, eliminate_pairs
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.evaluate import evaluate
+from accumulus.tape.live import unattached
 from accumulus.tape.tape import Tape
 
 STEP = mpf(10) ** -18
@@ -31,6 +33,23 @@ def exact_hessian(tape: Tape, point: list[float]) -> np.ndarray:
         above, below = (np.array(exact_jacobian(first, at)[0]) for at in moved)
         rows.append((above - below) / (2 * STEP))
     return np.array(rows)
+
+
+def second_differences(tape: Tape, point: list[float]) -> np.ndarray:
+    """Second central differences of the values in 50 digits."""
+    step = mpf(10) ** -10
+
+    def moved(*by: tuple[int, int]):
+        at = [mpf(x) for x in point]
+        for k, sign in by:
+            at[k] += sign * step
+        return evaluate(tape, at, EXACT, mpf)[0]
+
+    def entry(i: int, j: int):
+        same, other = (sum(sign * moved((i, sign), (j, way * sign)) * sign for sign in (1, -1)) for way in (1, -1))
+        return (same - other) / (4 * step**2)
+
+    return np.array([[entry(i, j) for j in range(tape.inputs)] for i in range(tape.inputs)])
 
 
 def hessian_of(accumulation, point, arithmetic=EXACT, number=mpf) -> tuple[np.ndarray, np.ndarray]:
@@ -160,3 +179,55 @@ def test_mirrors_are_checked():
         graph_with([3, 2, 1, 0], wanted=[(0, 1)])
     with pytest.raises(GraphError, match="pairs of positions"):
         graph_with([3, 2, 1, 0], wanted=[0])
+
+
+def pivoted(x):
+    """Of a system that is solved with pivots, so that its solution has a derivative of its own."""
+    y = np.linalg.solve(np.diag(3.0 * x) + np.sin(np.outer(x, x)) + np.arange(16.0).reshape(4, 4) / 7.0, x**2)
+    return np.sum(y[1:] ** 3) * y[0]
+
+
+def test_solutions_of_systems_have_second_derivatives():
+    x = np.array([0.9, 1.3, 0.7, 1.1])
+    tape = acc.trace(pivoted, x).tape
+    solutions = fixed_solutions(tape)
+    assert len(solutions) == 4
+    plan = acc.plan(linearize_gradient(tape).graph, cache=False)
+    assert close(hessian_of(plan.accumulation, x.tolist())[1], second_differences(tape, x.tolist()))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.linalg.slogdet(np.diag(x) * 3.0 + np.sin(np.outer(x, x)))[1],
+        lambda x: np.linalg.eigvalsh(np.diag(x) + np.outer(x, x))[1],
+    ],
+)
+def test_derivatives_that_are_no_newton_steps_are_refused(f):
+    tape = acc.trace(f, np.array([0.9, 1.3, 0.7, 1.1])).tape
+    assert fixed_solutions(tape) is None
+
+
+def step_of(residual) -> Tape:
+    """A root of a² = x, with the step by this residual of x, the root held constant, and what that is."""
+    tape = Tape(1)
+    root = tape.apply("sqrt", 0)
+    held = tape.apply("attach", root, tape.constant(0.0))
+    weight = tape.apply("attach", tape.divide(tape.constant(0.5), root), tape.constant(0.0))
+    step = tape.multiply(weight, residual(tape, held))
+    tape.outputs = [tape.apply("sin", tape.apply("attach", root, step))]
+    return tape
+
+
+def test_newton_steps_are_told_from_others():
+    right = step_of(lambda tape, a: tape.subtract(0, tape.multiply(a, a)))
+    assert len(fixed_solutions(right)) == 1
+    found = hessian_of(acc.plan(linearize_gradient(right).graph, cache=False).accumulation, [0.7])
+    assert close(found[1], exact_hessian(unattached(right)[0], [0.7]))
+    # of another slope, not 0, and not by what is held constant alone
+    for residual in (
+        lambda tape, a: tape.multiply(tape.constant(2.0), tape.subtract(0, tape.multiply(a, a))),
+        lambda tape, a: tape.subtract(tape.add(0, 0), tape.multiply(a, a)),
+        lambda tape, a: tape.subtract(0, tape.multiply(tape.multiply(a, a), tape.divide(0, tape.multiply(a, a)))),
+    ):
+        assert not is_mirrored(step_of(residual))

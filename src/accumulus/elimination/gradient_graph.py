@@ -13,27 +13,22 @@ to the inputs are the terms of the Hessian.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement
-from typing import Final
 
 import numpy as np
 
-from accumulus.elimination.emit import emit
 from accumulus.elimination.guards import Guarded, closed, guarded, guarded_labels, product, total
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus.elimination.implicit import fixed_solutions
+from accumulus.elimination.second_partials import second_partial, written
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.linearize import Edges, Linearization, linearize, local_partials, partial_of
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME
+from accumulus.graph.linearize import Edges, Linearization, local_partials
+from accumulus.tape.live import unattached
+from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 
 __all__ = ["is_mirrored", "linearize_gradient"]
-
-_ATTACH: Final = BY_NAME["attach"].code
 
 
 def linearize_gradient(
@@ -66,21 +61,29 @@ def linearize_gradient(
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     if not tape.outputs:
         raise ArgumentError("the tape has no output; expected one to differentiate")
-    if not is_mirrored(tape):
+    solutions = fixed_solutions(tape)
+    if solutions is None:
         raise ArgumentError(
             "the function has values with derivatives of their own, which say nothing of second ones; expected it "
             "without (`unattached`), or the Jacobian of its gradient"
         )
-    recorded, edges = local_partials(tape, np.array(columns, np.int64))
+    # where a solution is held constant its own derivative is none, but it counts in second ones
+    needed = tape.copy()
+    needed.outputs = [*tape.outputs, *solutions.values()]
+    recorded, edges = local_partials(needed, np.array([*columns, *solutions], np.int64))
     pairs = zip(edges.operations.tolist(), edges.arguments.tolist(), strict=True)
     labels = dict(zip(pairs, edges.labels.tolist(), strict=True))
     adjoints = _adjoints(recorded, edges, tape.outputs[0])
-    cross = _cross_labels(recorded, tape, labels, adjoints)
+    cross = _cross_labels(recorded, tape, labels, adjoints, solutions)
+    if solutions:
+        reached = set(columns)
+        reached.update(k for k, i in labels if i in reached)
+        labels = {(k, i): label for (k, i), label in labels.items() if i in reached}
 
     # what no path from the gradient to an input goes through is left out, with its mirror
     live = {v for pair in cross for v in pair}
     for k, i in reversed(labels):
-        if k in live and k in adjoints:
+        if k in live:
             live.add(i)
     inner = sorted(k for k in live if k >= tape.inputs)
     order = [*columns, *inner]
@@ -90,7 +93,7 @@ def linearize_gradient(
     def adjoint(v: int) -> int:
         return count + number[v]
 
-    forward = [(number[k], number[i], label) for (k, i), label in labels.items() if k in live and k in adjoints]
+    forward = [(number[k], number[i], label) for (k, i), label in labels.items() if k in live]
     mirrored = [(i + count, k + count, label) for k, i, label in forward]
     crossing = [(adjoint(u), number[w], label) for (u, w), label in cross.items()]
     crossing += [(adjoint(w), number[u], label) for (u, w), label in cross.items() if u != w]
@@ -99,9 +102,10 @@ def linearize_gradient(
     zero = recorded.constant(0.0)
     recorded.outputs = [*tape.outputs, *(closed(recorded, adjoints.get(k, zero)) for k in columns)]
     kept = len(tape.outputs)
+    recorded, places = unattached(recorded)
     graph = DifferentiationGraph.from_tape(
         recorded,
-        references,
+        moved(references, places),
         [f"{kind[v >= tape.inputs]}{v}" for kind in ("xv", "ga") for v in order],
         [adjoint(k) for k in columns],
         range(len(columns)),
@@ -115,12 +119,12 @@ def linearize_gradient(
 
 
 def is_mirrored(tape: Tape) -> bool:
-    """Whether the second derivatives of what the tape's outputs need follow from its operations.
+    """Whether the second derivatives of what the tape's outputs need follow from what is on it.
 
-    They do not where a value is attached to a derivative that is right to first order only (`attach`).
+    They do not where a value is attached to a derivative that is right to first order only (`attach`), unless that is a
+    Newton step (`accumulus.elimination.implicit`).
     """
-    codes = np.frombuffer(tape.codes, np.uint8)[tape.inputs :]
-    return not (codes[np.frombuffer(needed(tape), bool)[tape.inputs :]] == _ATTACH).any()
+    return fixed_solutions(tape) is not None
 
 
 #: What each value's adjoint is, by its reference on the tape.
@@ -140,7 +144,11 @@ def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
 
 
 def _cross_labels(
-    recorded: Tape, tape: Tape, labels: dict[tuple[int, int], int], adjoints: _Adjoints
+    recorded: Tape,
+    tape: Tape,
+    labels: dict[tuple[int, int], int],
+    adjoints: _Adjoints,
+    solutions: Mapping[int, int],
 ) -> dict[tuple[int, int], int]:
     """Labels that are not 0 of the edges between adjoints and values, by pairs of values, the earlier one first."""
     found: dict[tuple[int, int], int | Guarded] = {}
@@ -151,11 +159,11 @@ def _cross_labels(
         smooth = tape.operation(k).partials
         positions = [p for p, i in enumerate(arguments) if (k, i) in labels and smooth[p] is not None]
         for p, q in combinations_with_replacement(positions, 2):
-            template = _second_partial(tape.codes[k], p, q)
-            value = None if template is None else _written(recorded, template, arguments)
+            template = second_partial(tape.codes[k], p, q)
+            value = None if template is None else written(recorded, template, arguments)
             if value is None or _is_zero(recorded, value):
                 continue
-            u, w = sorted((arguments[p], arguments[q]))
+            u, w = sorted(solutions.get(arguments[at], arguments[at]) for at in (p, q))
             label = _times(recorded, adjoints[k], guarded(recorded, value))
             # by two arguments that are one value it is derived twice, in either order
             if p < q and u == w:
@@ -163,34 +171,6 @@ def _cross_labels(
             found[u, w] = _plus(recorded, found[u, w], label) if (u, w) in found else label
     ends = {pair: closed(recorded, label) for pair, label in found.items()}
     return {pair: label for pair, label in ends.items() if not _is_zero(recorded, label)}
-
-
-@cache
-def _second_partial(code: int, first: int, second: int) -> Tape | None:
-    """A tape of the arguments of an operation whose one output is its second derivative; None where that is 0."""
-    template, label = partial_of(code, first)
-    template = template.copy()
-    template.outputs = [label]
-    found = linearize(template, [second])
-    if found.rows[0] < 0:
-        return None
-    graph = found.graph
-    reverse = [v for v in reversed(graph.topological_order) if v in set(graph.intermediates)]
-    made = emit(eliminate_vertices(graph, reverse))
-    del made.outputs[0]
-    return canonical(made)
-
-
-def _written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
-    """The output of a template, recorded with these arguments."""
-    values = list(arguments)
-
-    def reference(k: int) -> int:
-        return tape.constant(template.value_of(k)) if k < 0 else values[k]
-
-    for k in range(template.inputs, len(template)):
-        values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
-    return reference(template.outputs[0])
 
 
 def _times(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
