@@ -42,15 +42,20 @@ def fixed_solutions(tape: Tape) -> dict[int, int] | None:
 
     None if a value that the outputs need is attached to a derivative that is no Newton step.
     """
-    need = needed(tape)
     attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH]
-    if not any(need[k] for k in attached):
+    if not attached:
         return {}
     constant = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
-    fixed = [k for k in attached if k in constant and need[k]]
-    held = {tape.first[k] for k in fixed}
-    # a step that is needed may hold solutions constant that are not needed themselves
-    solutions = [k for k in attached if k not in constant and (need[k] or tape.first[k] in held)]
+    solutions: list[int] = []
+    while True:
+        need = needed(tape, [*tape.outputs, *solutions])
+        fixed = [k for k in attached if k in constant and need[k]]
+        held = {tape.first[k] for k in fixed}
+        # a step that is needed may hold solutions constant that are not needed themselves
+        known = len(solutions)
+        solutions = [k for k in attached if k not in constant and (need[k] or tape.first[k] in held)]
+        if len(solutions) == known:
+            break
     by_value = {tape.first[x]: x for x in solutions}
     found = {k: by_value[tape.first[k]] for k in fixed if tape.first[k] in by_value}
     if len(found) != len(solutions) or len(by_value) != len(solutions):

@@ -3,7 +3,8 @@
 Every value is eliminated together with its adjoint (`accumulus.elimination.symmetric`). Edge pushing takes them from
 the last operation to the first. `symmetric` compares that with a greedy order, which takes the value of the fewest
 products next, with orders that simulated annealing finds, and with orders of `vertex`, which may eliminate an adjoint
-long after its value. Under objectives that are counted on the tape, the cheapest program wins.
+long after its value; the last not where the effort is "fast". Under objectives that are counted on the tape, the
+cheapest program wins.
 
 A graph without a mirror is one whose vertices have no partners: there edge pushing is reverse elimination, and
 `symmetric` is `vertex`.
@@ -12,7 +13,6 @@ A graph without a mirror is one whose vertices have no partners: there edge push
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -38,6 +38,10 @@ _SCHEDULE: Final = {
     "balanced": Schedule(30, growth=1.0, stalls=0),
     "thorough": Schedule(100, growth=1.5, stalls=2),
 }
+#: Orders of more than this, as a multiple of what the cheapest costs, are not counted on the tape.
+_MORE: Final = 1.3
+#: Part of the time for these; the rest is for orders of vertices.
+_OWN: Final = 0.6
 #: Seconds of one run on a machine of today, which are turned into a number of sweeps.
 _RUN: Final = {"fast": 0.02, "balanced": 0.06, "thorough": math.inf}
 
@@ -53,16 +57,20 @@ def edge_pushing(graph: DifferentiationGraph, options: Options, deadline: Deadli
 @register("symmetric")
 def symmetric(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """Search for the best order of values, each eliminated with its adjoint."""
-    other = get("vertex").find(graph, options, deadline.part(0.5))
-    if graph.mirror is None or other.interrupted:
-        return other
-    candidates = [other, edge_pushing(graph, options, deadline)]
+    if graph.mirror is None:
+        return get("vertex").find(graph, options, deadline)
+    candidates: list[SearchResult] = []
     interrupted = False
     try:
-        for order in _orders(SymmetricGraph(graph), options, deadline):
-            candidates.append(_eliminated(graph, "symmetric", order))
+        for name, order in _orders(SymmetricGraph(graph), options, deadline.part(_OWN)):
+            candidates.append(_eliminated(graph, name, order))
+        if options.effort != "fast" and not (options.searches and deadline.passed):
+            other = get("vertex").find(graph, options, deadline)
+            candidates.append(other)
+            interrupted = other.interrupted
     except KeyboardInterrupt:
         interrupted = True
+        candidates = candidates or [edge_pushing(graph, options, deadline)]
     found = _cheapest(candidates, options, deadline)
     if options.progress is not None and not interrupted:
         try:
@@ -72,23 +80,22 @@ def symmetric(graph: DifferentiationGraph, options: Options, deadline: Deadline)
     return replace(found, interrupted=True) if interrupted else found
 
 
-def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> Iterator[tuple[int, ...]]:
-    """A greedy order, then annealed ones, as far as there is time."""
+def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> list[tuple[str, tuple[int, ...]]]:
+    """Edge pushing, a greedy order, and annealed ones, as far as there is time: those that may be the best."""
+    pushing = pairs.inner[::-1]
     if not 2 <= len(pairs.inner) <= LARGEST:
-        return
+        return [("edge-pushing", pushing)]
     with deadline.paused():
         prepare("search.pairs")
     annealing = PairsAnnealing(pairs, options.objective)
     greedy = annealing.greedy()
-    yield greedy
-    if not options.searches:
-        return
-    start = min((pairs.inner[::-1], pairs.inner, greedy), key=annealing.cost)
-    orders = _ORDERS[options.effort]
-    iterations = None if options.iterations is None else -(-options.iterations // orders)
+    costs = {order: annealing.cost(order) for order in (greedy, pairs.inner, pushing)}
+    start = min(costs, key=lambda order: costs[order])
+    orders = _ORDERS[options.effort] if options.searches else 0
+    iterations = None if options.iterations is None else -(-options.iterations // max(1, orders))
     for number in range(orders):
         if deadline.passed:
-            return
+            break
         annealing.forget()
         sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
@@ -96,7 +103,13 @@ def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> Iter
             for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start):
                 if deadline.passed:
                     break
-        yield annealing.best[1]
+        cost, order = annealing.best
+        costs[order] = cost
+    # one alone, where there is little time: each is to be eliminated, and its program counted
+    limit = min(costs.values()) * (1.0 if options.effort == "fast" else _MORE)
+    found = [order for order, cost in costs.items() if cost <= limit]
+    names = {pushing: "edge-pushing"}
+    return [(names.get(order, "symmetric"), order) for order in (found[-1:] if options.effort == "fast" else found)]
 
 
 def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]) -> SearchResult:
