@@ -61,9 +61,16 @@ class SymmetricGraph:
 
     @cached_property
     def values(self) -> list[bool]:
-        """Which vertex of each pair is the value: the one from which the way to a terminal is shorter."""
+        """Which vertex of each pair is the value: no value depends on an adjoint.
+
+        That is the one of the lower number, as `linearize_gradient` numbers them; where that will not do, the one from
+        which the way to a terminal is shorter.
+        """
         graph = self.graph
         assert graph.mirror is not None
+        first = np.arange(len(graph.vertices)) < graph.mirror
+        if first[list(graph.terminals)].all() and not (first[graph.sources] & ~first[graph.targets]).any():
+            return first.tolist()  # type: ignore[no-any-return]
         below = [0] * len(graph.vertices)
         sources, targets = (ends.tolist() for ends in graph.edges_in_order)
         for j, i in zip(sources, targets, strict=True):
