@@ -10,6 +10,7 @@ its `special` under that name where a file asks SciPy for special functions.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +34,10 @@ class Example:
 
     @cached_property
     def _module(self) -> ModuleType:
-        return _load(self.folder, self.name)
+        module = _load(self.folder, self.name)
+        # where functions of functions of this one find NumPy's replacements, as they do in modules that are imported
+        sys.modules[self.name] = module
+        return module
 
     @property
     def function(self) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

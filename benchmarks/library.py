@@ -77,6 +77,58 @@ def operations(example: Example, effort: str = "balanced") -> Tally:
     return tally(acc.value_and_jacobian(example.function, **options).compile(example.point).tape)
 
 
+def weighted(example: Example) -> Callable[..., Any]:
+    """w·f(x), as a function of x and w; of functions of one result, w is 1."""
+    f = example.function
+
+    def of_weights(x: Any, w: Any) -> Any:
+        return np.sum(w * f(x))
+
+    def alone(x: Any) -> Any:
+        return np.sum(f(x))
+
+    return alone if example.outputs == 1 else of_weights
+
+
+def weights(example: Example) -> NDArray[np.float64]:
+    """Weights of the results, (outputs,)."""
+    return np.ones(1) if example.outputs == 1 else np.linspace(0.5, 1.5, example.outputs)
+
+
+def _weighted_arguments(example: Example) -> tuple[NDArray[np.float64], ...]:
+    return (example.point,) if example.outputs == 1 else (example.point, weights(example))
+
+
+@cache
+def hessian_operations(example: Example) -> int:
+    """Operations of the compiled value, gradient and Hessian of w·f."""
+    hessian = acc.value_gradient_hessian(weighted(example), 0)
+    return tally(hessian.compile(*_weighted_arguments(example)).tape).operations
+
+
+@cache
+def product_operations(example: Example, kind: str) -> int:
+    """Operations of value and product of the Jacobian with a direction ("jvp"), or of the Hessian of w·f ("hvp")."""
+    if kind == "jvp":
+        return tally(acc.jvp(example.function).compile((example.point,), (example.point,)).tape).operations
+    arguments = _weighted_arguments(example)
+    tangents = (example.point, *(None for _ in arguments[1:]))
+    return tally(acc.hvp(weighted(example)).compile(arguments, tangents).tape).operations
+
+
+def hessian_contender(example: Example, X: NDArray[np.float64], w: NDArray[np.float64]) -> Contender:
+    """Gradient and Hessian of w·f at the points X (points, inputs), one thread."""
+    hessian = acc.value_gradient_hessian(weighted(example), 0, threads=1)
+    arguments = (X,) if example.outputs == 1 else (X, w)
+    axes = (0,) if example.outputs == 1 else (0, None)
+    out = tuple(np.empty_like(array) for array in hessian.batch(*arguments, in_axes=axes))
+
+    def dense() -> NDArray[np.float64]:
+        return hessian.batch(*arguments, in_axes=axes)[2]  # type: ignore[no-any-return]
+
+    return Contender(NAME, lambda: hessian.batch(*arguments, in_axes=axes, out=out), dense)
+
+
 @cache
 def function_operations(example: Example) -> Tally:
     """Operations of the function alone, optimised."""

@@ -46,7 +46,7 @@ def contender(example: Example, X: NDArray[np.float64], layout: Layout) -> Conte
     J = ca.cse(symbolic.J)
     # CasADi writes by columns: the transposed matrix comes out by rows
     results = J if layout == "sparse" else ca.densify(J).T
-    library, folder = _compiled(ca.Function("jacobian", [symbolic.x], [results]), example.inputs, results.nnz())
+    library, folder = compiled(ca.Function("jacobian", [symbolic.x], [results]), example.inputs, results.nnz())
     out = np.empty((len(X), results.nnz()))
     pointer = ctypes.POINTER(ctypes.c_double)
     arguments = (X.ctypes.data_as(pointer), out.ctypes.data_as(pointer), ctypes.c_longlong(len(X)))
@@ -67,7 +67,8 @@ def contender(example: Example, X: NDArray[np.float64], layout: Layout) -> Conte
     return Contender("CasADi C", run, dense)
 
 
-def _compiled(function: Any, inputs: int, results: int) -> tuple[ctypes.CDLL, Any]:
+def compiled(function: Any, inputs: int, results: int) -> tuple[ctypes.CDLL, Any]:
+    """A function of one input and one result as a library with `batch`, and the folder that keeps it there."""
     compiler = shutil.which("gcc")
     if compiler is None:
         raise NotInstalled("gcc not installed")

@@ -50,6 +50,26 @@ def contender(example: Example, X: NDArray[np.float64], mode: Mode) -> Contender
     return Contender(f"JAX {mode}", run, lambda: np.asarray(run()))
 
 
+def hessian_contender(example: Example, X: NDArray[np.float64], w: NDArray[np.float64]) -> Contender:
+    """Gradient and Hessian of w·f at the points X (points, inputs), in JAX's own arrays."""
+    jax = load()
+    f = function(example)
+
+    def both(x: Any) -> Any:
+        def weighted(x: Any) -> Any:
+            return jax.numpy.sum(w * f(x))
+
+        return jax.grad(weighted)(x), jax.hessian(weighted)(x)
+
+    compiled = jax.jit(jax.vmap(both))
+    points = jax.device_put(X)
+
+    def run() -> Any:
+        return jax.block_until_ready(compiled(points))
+
+    return Contender("JAX", run, lambda: np.asarray(run()[1]))
+
+
 class _JaxNamespace:
     """Looks like the module `numpy`; made from `jax.numpy`, with arrays that can be filled."""
 
