@@ -40,6 +40,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape
 
 if TYPE_CHECKING:
+    from accumulus.programs.native_function import NativeFunction
     from accumulus.show.report import Report
 
 __all__ = ["Program"]
@@ -120,7 +121,7 @@ class Program:
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths, and what shares in a search, belong to this process
-        state = {name: value for name, value in vars(self).items() if name not in ("fast", "fast_nonzeros")}
+        state = {name: value for name, value in vars(self).items() if name not in ("fast", "fast_nonzeros", "native")}
         return state | {"options": self.options.alone}
 
     @property
@@ -256,6 +257,17 @@ class Program:
         """As `fast`, with the values of nonzeros in the place of matrices."""
         return self._fast_path(matrices=False)
 
+    @cached_property
+    def native(self) -> NativeFunction:
+        """The machine code as a function of C, for `ctypes`, SciPy's `LowLevelCallable` and Numba.
+
+        Raises:
+            CompileError: if the program has none: other targets, loops over long arrays.
+        """
+        from accumulus.programs.native_function import NativeFunction
+
+        return NativeFunction(self.kernel, self._results.shapes, self.name, guarded=self.is_guarded)
+
     def _fast_path(self, *, matrices: bool) -> FastPath:
         if self.options.check_finite:
             return no_fast_path
@@ -390,7 +402,7 @@ class Program:
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
             return self
         found = copy.copy(self)
-        for name in ("fast", "fast_nonzeros"):
+        for name in ("fast", "fast_nonzeros", "native"):
             vars(found).pop(name, None)
         found._results = results
         found.kernel = found._compile("point", ())
