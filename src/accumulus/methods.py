@@ -46,7 +46,7 @@ METHODS: Final[dict[str, Entry]] = {
         "eliminates values from the last to the first, each with its adjoint", "accumulus.search.symmetric"
     ),
     "symmetric": Entry(
-        "anneals the order in which values are eliminated, each with its adjoint",
+        "anneals the order of values, each eliminated with its adjoint",
         "accumulus.search.symmetric",
         ("vertex", "edge-pushing"),
     ),

@@ -6,6 +6,7 @@ own numbers only.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import random
@@ -25,6 +26,8 @@ import accumulus as acc
 
 #: Seconds after which something hangs.
 PATIENCE: Final = 60.0
+#: Bytes that memory may grow by, whatever the rounds: the allocator's own.
+GROWTH: Final = 8 << 20
 
 _WRITER: Final = """
 import sys, numpy as np, accumulus as acc
@@ -192,4 +195,43 @@ def _damage(folder: Path, rng: random.Random) -> None:
     path.write_bytes(content)
 
 
-PARTS: Final[dict[str, Callable[[int, int], list[str]]]] = {"threads": threads, "forks": forks, "kills": kills}
+def files(rounds: int, seed: int) -> list[str]:
+    """Memory stays flat over 20 saves and loads a round, and over 20,000 calls of what was loaded."""
+    jacobian = acc.value_and_jacobian(lambda x: np.cumsum(np.sin(x) * x[0]), sparse="csr", time_limit=0.02)
+    draw = np.random.default_rng(seed)
+    point = draw.normal(size=4)
+    value, matrix = jacobian(point)
+    failures, sizes = [], []
+    with tempfile.TemporaryDirectory(prefix="files-") as folder:
+        path = Path(folder, "jacobian")
+        for _ in range(max(rounds, 2)):
+            for _ in range(20):
+                acc.save(jacobian, path)
+                loaded = acc.load(path)
+                found = loaded(point)
+                if not (np.array_equal(found[0], value) and np.array_equal(found[1].data, matrix.data)):
+                    failures.append(f"a loaded derivative got {found} at {point}")
+            for _ in range(20_000):
+                loaded(point)
+            gc.collect()
+            sizes.append(_resident())
+    growth = sizes[-1] - sizes[len(sizes) // 4]
+    if growth > GROWTH:
+        failures.append(f"{growth >> 20} MiB more after {len(sizes)} rounds of saving, loading and calling")
+    return failures
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+PARTS: Final[dict[str, Callable[[int, int], list[str]]]] = {
+    "threads": threads,
+    "forks": forks,
+    "kills": kills,
+    "files": files,
+}

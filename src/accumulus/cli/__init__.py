@@ -1,10 +1,10 @@
-"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``methods``, ``cache``.
+"""The command line: ``accumulus plan``, ``compare``, ``emit``, ``build``, ``methods``, ``cache``.
 
 Standard output carries what was asked for, the error stream everything else. Exit codes: 0 done, 1 an error of
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
-from accumulus.cli import cache_command, commands, generate  # noqa: F401  # they register their commands
+from accumulus.cli import build_command, cache_command, commands, generate  # noqa: F401  # they register their commands
 from accumulus.cli.application import app, main
 
 __all__ = ["app", "main"]

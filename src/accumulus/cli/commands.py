@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 
 from accumulus.cli.application import AsJson, app, note, reported
 from accumulus.cli.jobs import processes
+from accumulus.cli.option_table import Effort, Method, ObjectiveName, Seed, TimeLimit
 from accumulus.cli.problem import Problem, load
 from accumulus.cli.progress_bar import Watch
 from accumulus.errors import TimeLimitWarning
@@ -44,11 +45,6 @@ Shapes = Annotated[
         show_default=False,
     ),
 ]
-Method = Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")]
-ObjectiveName = Annotated[str, typer.Option("--objective", help="What to minimise: operations, multiplications, fma.")]
-TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
-Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
-Effort = Annotated[str, typer.Option(help="When a search that no longer improves stops: fast, balanced, thorough.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")

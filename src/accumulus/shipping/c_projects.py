@@ -1,0 +1,166 @@
+"""Programs as C: source, header, a CMake file, and a shared library of them."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.programs.program import Program
+from accumulus.tape.blocks import BlockTape
+from accumulus.targets.c.c_compiler import shared_library
+from accumulus.targets.c.c_source import CSource
+
+if TYPE_CHECKING:
+    from accumulus.programs.sparse import SparsePattern
+
+__all__ = ["CProject", "check_package_name"]
+
+#: What a portable library is compiled for: processors of the last ten years, which fuse products with sums.
+_PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}
+#: Instructions of these, as compilers can ask for them.
+_FEATURES: Final = {"x86-64-v3": ("avx2", "fma", "bmi2")}
+_CMAKE: Final = """\
+cmake_minimum_required(VERSION 3.10)
+project({name} C)
+
+option(NATIVE "Compile for this processor alone" ON)
+add_library({name} {name}.c)
+set_target_properties({name} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+if(NOT MSVC)
+  # results depend on these
+  target_compile_options({name} PRIVATE -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  target_link_libraries({name} PUBLIC m)
+  if(NATIVE)
+    target_compile_options({name} PRIVATE -march=native)
+  endif()
+endif()
+"""
+
+
+@dataclass(frozen=True)
+class CProject:
+    """A program as C.
+
+    Attributes:
+        name: of its function.
+        program: what it computes.
+        names: of its result arrays.
+        patterns: of sparse results, where their nonzeros are, by name.
+        source: the text.
+    """
+
+    name: str
+    program: Program
+    names: tuple[str, ...]
+    patterns: dict[str, SparsePattern]
+    source: CSource
+
+    @classmethod
+    def of(cls, program: Program, name: str) -> CProject:
+        """The project of a program.
+
+        Raises:
+            ArgumentError: if no function can have the name.
+            CompileError: if it has loops over long arrays.
+        """
+        if isinstance(program.tape, BlockTape):
+            raise CompileError(
+                f"the program of {program.name} has loops over long arrays, which are not written as C; save it "
+                "instead: accumulus.save(derivative, path)"
+            )
+        results, options = program._results, program.options
+        values = len(program.recording.result_shapes) * program.kind.values
+        others = len(results.segments) - values
+        derivative = program.kind.name.rpartition("_")[2]
+        names = (*_numbered("value", values), *_numbered(derivative, others))
+        segments = [replace(each, name=n) for each, n in zip(results.segments, names, strict=True)]
+        if program.is_guarded:
+            segments.append(replace(results.one_entry(len(program.tape.outputs) - 1), name="holds"))
+        shapes = program._arguments.numeric_shapes
+        source = CSource(program.tape, segments, options.dtype, shapes, check_package_name(name), program._exact)
+        sparse = dict(zip(names[len(names) - len(results._patterns) :], results._patterns, strict=True))
+        return cls(name, program, names, sparse, source)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write source, header and CMake file, and return their paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {
+            f"{self.name}.h": self.header,
+            f"{self.name}.c": f'#include "{self.name}.h"\n\n{self.code}',
+            "CMakeLists.txt": _CMAKE.format(name=self.name),
+        }
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        return [folder / file for file in files]
+
+    def library(self, path: Path, *, native: bool) -> None:
+        """Compile the shared library.
+
+        Args:
+            native: for this processor alone, with all of its instructions.
+
+        Raises:
+            CompileError: if there is no compiler, or it refuses.
+        """
+        known = _PROCESSORS.get(platform.machine().lower())
+        chosen = "native" if native or known is None else known
+        checks = " && ".join(f'__builtin_cpu_supports("{each}")' for each in _FEATURES.get(chosen, ())) or "1"
+        # asked before anything else is called
+        asked = f"\nint {self.name}_runs_here(void);\nint {self.name}_runs_here(void) {{ return {checks}; }}\n"
+        text = f"{self.header}\n{self.code}{asked}"
+        with tempfile.TemporaryDirectory(prefix="accumulus-") as folder:
+            made = Path(folder, path.name)
+            shared_library(text, made, (f"-march={chosen}",))
+            shutil.copyfile(made, path)
+
+    @property
+    def header(self) -> str:
+        """The header, with declarations of where the nonzeros of sparse results are."""
+        tables = [
+            f"/* {part} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
+            f"extern const int {self.name}_{result}_{part}[{len(numbers)}];"
+            for result, shape, part, numbers in self._tables()
+        ]
+        text = self.source.header
+        end = text.index("#ifdef __cplusplus\n}")
+        return text if not tables else text[:end] + "\n".join(tables) + "\n\n" + text[end:]
+
+    @property
+    def code(self) -> str:
+        """The functions and tables, to be put behind the header."""
+        tables = [
+            f"const int {self.name}_{result}_{part}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
+            for result, _, part, numbers in self._tables()
+        ]
+        return "".join([self.source.code, *tables])
+
+    def _tables(self) -> list[tuple[str, tuple[int, int], str, list[int]]]:
+        return [
+            (result, pattern.shape, part, numbers.tolist())
+            for result, pattern in self.patterns.items()
+            for part, numbers in (("rows", pattern.rows), ("columns", pattern.columns))
+            if len(numbers)
+        ]
+
+
+def check_package_name(name: str) -> str:
+    """The name, or `ArgumentError` if it cannot be that of a function of C and of a Python package."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ArgumentError(
+            f"the name is {name!r}; expected small letters, digits and _, beginning with a letter (--name gives one)"
+        )
+    return name
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]

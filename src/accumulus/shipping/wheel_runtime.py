@@ -1,0 +1,114 @@
+"""What a wheel of `accumulus build` runs on: calls of its compiled function, on NumPy's arrays.
+
+This file is in each wheel as it stands here, so it imports nothing but NumPy and the standard library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Function"]
+
+
+class Function:
+    """A function of a compiled library.
+
+    Args:
+        library: path of the library.
+        name: of the function in it.
+        parameters: names of its arguments.
+        arguments: their shapes at one point.
+        results: shapes of its results at one point.
+        dtype: of arguments and results.
+        guarded: whether one more result says at which points the others are right.
+
+    Raises:
+        ImportError: if this processor lacks instructions that the library was compiled for.
+    """
+
+    def __init__(
+        self,
+        library: str,
+        name: str,
+        parameters: Sequence[str],
+        arguments: Sequence[tuple[int, ...]],
+        results: Sequence[tuple[int, ...]],
+        dtype: str,
+        guarded: bool,
+    ) -> None:
+        self._library = ctypes.CDLL(library)
+        if not getattr(self._library, f"{name}_runs_here")():
+            raise ImportError(f"{name} was compiled for a processor with instructions that this one lacks")
+        self._name, self._parameters, self._arguments = name, tuple(parameters), tuple(arguments)
+        self._results, self._dtype, self._guarded = (*results, *([()] if guarded else [])), np.dtype(dtype), guarded
+        arrays = len(self._arguments) + len(self._results)
+        self._point = getattr(self._library, name)
+        self._point.restype, self._point.argtypes = None, [ctypes.c_void_p] * arrays
+        self._strided = getattr(self._library, f"{name}_strided")
+        place = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t]
+        self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(place * arrays)]
+
+    def point(self, *given: Any) -> tuple[Any, ...]:
+        """The results at one point: an array, or a number, for each.
+
+        Raises:
+            ValueError: for an argument of another shape, or a point at which the program does not hold.
+            TypeError: for an argument that is no array of real numbers.
+        """
+        arguments = [self._array(k, x) for k, x in enumerate(given)]
+        for k, (x, shape) in enumerate(zip(arguments, self._arguments, strict=True)):
+            if x.shape != shape:
+                raise ValueError(f"{self._parameters[k]} of {self._name} has shape {x.shape}; expected {shape}")
+        results = [np.empty(shape, self._dtype) for shape in self._results]
+        self._point(*[array.ctypes.data for array in (*arguments, *results)])
+        return tuple([result[()] for result in self._right(results)])
+
+    def batch(self, *given: Any) -> tuple[Any, ...]:
+        """The results at many points: an array for each, with an axis of points in front.
+
+        Arguments have that axis, too, or the shape of one point, if they are the same at all of them.
+
+        Raises:
+            ValueError: for an argument of another shape, or if the program does not hold at a point.
+            TypeError: for an argument that is no array of real numbers.
+        """
+        arguments = [self._array(k, x) for k, x in enumerate(given)]
+        count: int | None = None
+        for k, (x, shape) in enumerate(zip(arguments, self._arguments, strict=True)):
+            if x.shape == shape:
+                continue
+            if x.shape[1:] != shape or not x.ndim or count not in (None, len(x)):
+                points = "points" if count is None else count
+                raise ValueError(
+                    f"{self._parameters[k]} of {self._name} has shape {x.shape}; expected {shape}, or an axis of "
+                    f"{points} in front of that"
+                )
+            count = len(x)
+        if count is None:
+            raise ValueError(f"no argument of {self._name} has an axis of points; expected one that has")
+        results = [np.empty((count, *shape), self._dtype) for shape in self._results]
+        places = []
+        for array, shape in zip((*arguments, *results), (*self._arguments, *self._results), strict=True):
+            distance = 0 if array.shape == shape else int(np.prod(shape, dtype=np.int64))
+            places += [array.ctypes.data, distance, 1]
+        if count:
+            self._strided(count, *places)
+        return tuple(self._right(results))
+
+    def _array(self, k: int, x: Any) -> Any:
+        array = np.asarray(x)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{self._parameters[k]} of {self._name} is {array.dtype}; expected real numbers")
+        return np.require(array, self._dtype, ["C", "A"])
+
+    def _right(self, results: list[Any]) -> list[Any]:
+        """The results, where the program holds."""
+        if self._guarded and not np.all(results.pop() > 0):
+            raise ValueError(
+                f"{self._name} decides otherwise at such a point than where it was recorded; it was built for one case"
+            )
+        return results

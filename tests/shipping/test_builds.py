@@ -1,0 +1,197 @@
+"""What ``accumulus build`` makes: C, a library and a wheel give the numbers of the library itself."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import accumulus as acc
+from accumulus.cli import app
+from accumulus.cli.option_table import OPTIONS
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.options import Options
+from accumulus.shipping.c_projects import CProject
+from accumulus.shipping.wheels import write_wheel
+
+QUICK = ("--effort", "fast", "--time-limit", "0")
+MODEL = """
+import numpy as np
+
+
+def pendulum(state, damping):
+    return np.array([state[1], -9.81 * np.sin(state[0]) - damping * state[1] ** 3])
+
+
+def chain(x):
+    return {"inner": x[1:] * x[:-1], "sum": np.sum(x) * x[0]}
+
+
+def halves(x):
+    while x < 0.5:
+        x = 2.0 * x
+    return x * x
+
+
+def long(x):
+    return np.sin(x) * np.roll(x, 1)
+"""
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32" or not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here"
+)
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    return str(tmp_path / "model.py")
+
+
+def pendulum(state, damping):
+    return np.array([state[1], -9.81 * np.sin(state[0]) - damping * state[1] ** 3])
+
+
+def built(*arguments):
+    result = CliRunner().invoke(app, ["build", *arguments, *QUICK])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+USE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import swing
+value, jacobian = swing.swing([0.1, 0.4], 0.2)
+print(value.tolist(), jacobian.tolist(), type(value).__name__)
+values, jacobians = swing.batch(np.array([[0.1, 0.4], [0.3, -0.2]]), damping=0.2)
+assert np.allclose(values[0], value, rtol=1e-14) and np.allclose(jacobians[0], jacobian, rtol=1e-14)
+print(jacobians.shape)
+for wrong in (lambda: swing.swing(np.zeros(3), 0.2), lambda: swing.batch(np.zeros(2), 0.2),
+              lambda: swing.batch(np.zeros((3, 2)), np.zeros(4)), lambda: swing.swing(np.zeros(2) * 1j, 0.2)):
+    try:
+        wrong()
+    except (ValueError, TypeError) as error:
+        print(error)
+assert not any(name.startswith(("accumulus", "scipy", "llvmlite")) for name in sys.modules)
+"""
+
+
+def test_a_wheel_is_installed_and_called_elsewhere(model, tmp_path):
+    built(
+        f"{model}:pendulum", "--shape", "2", "--shape", "scalar", "--name", "swing", "--output", str(tmp_path / "out")
+    )
+    (wheel,) = (tmp_path / "out").iterdir()
+    assert wheel.name.startswith("swing-0.1.0-py3-none-")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "--target", tmp_path / "site", wheel], check=True)
+    command = [sys.executable, "-I", "-c", USE, tmp_path / "site"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
+    value, jacobian = acc.value_and_jacobian(pendulum, effort="fast", time_limit=0.0)(np.array([0.1, 0.4]), 0.2)
+    shown = lines[0].removesuffix(" ndarray")
+    assert shown == f"{value.tolist()} {jacobian.tolist()}"
+    assert lines[1] == "(2, 2, 2)"
+    assert ["shape (3,)" in lines[2], "axis of points" in lines[3], "axis of 3" in lines[4], "complex" in lines[5]] == [
+        True
+    ] * 4
+    stubs = (tmp_path / "site" / "swing" / "__init__.pyi").read_text()
+    assert "def swing(state: ArrayLike, damping: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]" in stubs
+    assert (tmp_path / "site" / "swing" / "py.typed").exists()
+
+
+def test_sources_and_a_library(model, tmp_path):
+    out = tmp_path / "out"
+    built(f"{model}:pendulum", "--shape", "2", "--shape", "scalar", "--target", "library", "-o", str(out))
+    assert sorted(path.name for path in out.iterdir()) == [
+        "CMakeLists.txt",
+        "libpendulum.so",
+        "pendulum.c",
+        "pendulum.h",
+    ]
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([shutil.which("gcc") or "cc", *strict, "pendulum.c"], check=True, cwd=out)
+    library = ctypes.CDLL(str(out / "libpendulum.so"))
+    state, damping, value, jacobian = np.array([0.1, 0.4]), np.array([0.2]), np.empty(2), np.empty((2, 2))
+    library.pendulum(*[ctypes.c_void_p(each.ctypes.data) for each in (state, damping, value, jacobian)])
+    expected = acc.value_and_jacobian(pendulum, effort="fast", time_limit=0.0)(state, 0.2)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-14)
+    np.testing.assert_allclose(jacobian, expected[1], rtol=1e-14)
+    if shutil.which("cmake"):
+        subprocess.run(["cmake", "-S", ".", "-B", "build"], check=True, cwd=out, capture_output=True)
+        subprocess.run(["cmake", "--build", "build"], check=True, cwd=out, capture_output=True)
+
+
+def imported(wheel, name, tmp_path, monkeypatch):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / name)
+    monkeypatch.syspath_prepend(tmp_path / name)
+    return __import__(name)
+
+
+def test_sparse_results_and_dicts(model, tmp_path, monkeypatch):
+    shared = ("--shape", "4", "--derivative", "jacobian", "--sparse", "csr", "-o", str(tmp_path))
+    built(f"{model}:chain", *shared, "--name", "chain_jacobian")
+    (wheel,) = tmp_path.glob("*.whl")
+    package = imported(wheel, "chain_jacobian", tmp_path, monkeypatch)
+    x = np.array([0.3, 0.7, 1.1, 0.2])
+    scope = {}
+    exec(MODEL, scope)
+    expected = acc.jacobian(scope["chain"], sparse="csr", effort="fast", time_limit=0.0)(x)
+    found = package.chain_jacobian(x)
+    assert list(found) == ["inner", "sum"]
+    for k, (key, matrix) in enumerate(expected.items()):
+        rows, columns = package.PATTERNS[f"jacobian_{k}"]
+        dense = np.zeros(matrix.shape)
+        dense[rows, columns] = found[key]
+        np.testing.assert_allclose(dense, matrix.toarray(), rtol=1e-14)
+    built(f"{model}:chain", *shared, "--target", "c")
+    assert "extern const int chain_jacobian_0_rows[6];" in (tmp_path / "chain.h").read_text()
+    assert "const int chain_jacobian_0_rows[6] = {0, 0, 1, 1, 2, 2};" in (tmp_path / "chain.c").read_text()
+
+
+def test_a_case_is_checked(tmp_path, monkeypatch):
+    scope = {}
+    exec(MODEL, scope)
+    program = acc.gradient(scope["halves"], target="numpy", effort="fast", time_limit=0.0).compile(0.9)
+    wheel = write_wheel(CProject.of(program, "halves"), tmp_path, version="1.0", parameters=["x"], native=True)
+    package = imported(wheel, "halves", tmp_path, monkeypatch)
+    assert float(package.halves(0.9)) == 1.8
+    for call in (lambda: package.halves(0.1), lambda: package.batch(np.array([0.9, 0.1]))):
+        with pytest.raises(ValueError, match="decides otherwise"):
+            call()
+
+
+def test_what_cannot_be_built(model, tmp_path):
+    for arguments, message in (
+        (("--target", "rust"), "unknown target 'rust'"),
+        (("--derivative", "jacobain"), "did you mean 'jacobian'"),
+        (("--name", "../x"), "--name gives one"),
+        (("--package-version", "1/2"), "--package-version"),
+        (("--dtype", "int8"), "unknown dtype"),
+        (("--argnums", "7"), "argnums is 7"),
+    ):
+        command = ["build", f"{model}:pendulum", "--shape", "2", "--shape", "scalar", *arguments, *QUICK]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 1, result.output
+        assert message in " ".join(result.output.split()), result.output
+    scope = {}
+    exec(MODEL, scope)
+    program = acc.jacobian(scope["long"], sparse=True, effort="fast", time_limit=0.0).compile(np.linspace(0, 1, 9000))
+    with pytest.raises(CompileError, match="loops over long arrays"):
+        CProject.of(program, "f")
+    project = CProject.of(acc.compile(lambda x: {1: x}, target="numpy").compile(0.9), "f")
+    with pytest.raises(ArgumentError, match="a wheel returns arrays in tuples"):
+        write_wheel(project, tmp_path, version="1.0", parameters=["x"], native=True)
+
+
+def test_every_option_of_the_api_is_one_of_the_command_line():
+    own = {"executor", "progress", "target"}  # what shares in a search, and callbacks, are no text; each has targets
+    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - {"argnums", "argnames"}
