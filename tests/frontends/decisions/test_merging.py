@@ -401,15 +401,6 @@ def test_at_the_border_the_comparison_says_which_side():
     assert float(acc.jacobian(lambda x: x if x >= 1 else 3 * x)(1.0)) == 1.0
 
 
-def decided(x):
-    y = 0.0
-    for i in range(3):
-        if x > i + 1:
-            break
-        y += x
-    return y
-
-
 def raising(x):
     if x > 100:
         raise ValueError
@@ -484,7 +475,7 @@ def undefined_if_needed(x):
     return x if mode else 2 * x
 
 
-GUARDED = [decided, raising, raising_within, texts, looping, lengths, iterators, globals_set, written_after]
+GUARDED = [raising, raising_within, texts, looping, lengths, iterators, globals_set, written_after]
 GUARDED += [written_through, undefined_if_needed]
 
 

@@ -49,6 +49,11 @@ BODIES = {
     "`float(x)`": ["print(x, f'{x:.3f}')\nreturn float(x)"],
     "`while`": [
         "while x > 1:\n    x = x / 2\nreturn x",
+        "i = 0\nwhile i < 9:\n    if x < i:\n        break\n    i += 1\nreturn x * i",
+        "for i in range(99):\n    if x < i:\n        break\nreturn x * i",
+        "for i in range(4):\n    try:\n        if x < i:\n            break\n    finally:\n        pass\nreturn x * i",
+    ],
+    "`break`, `return`": [
         "for i in range(4):\n    if x < i:\n        break\nreturn x * i",
         "for i in range(4):\n    if x < i:\n        return x * i\nreturn x",
     ],

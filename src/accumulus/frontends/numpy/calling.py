@@ -26,6 +26,7 @@ from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_libr
 from accumulus.frontends.numpy.deciding import all_of, any_of, choose, compare, is_truth, negate
 from accumulus.frontends.numpy.joining import MISSING, truth_of
 from accumulus.frontends.numpy.journal import is_fresh, made, note
+from accumulus.frontends.numpy.leaving import Loop
 from accumulus.frontends.numpy.merging import begin, outside
 from accumulus.frontends.numpy.plain import BUILTINS
 from accumulus.frontends.numpy.scalars import Traced
@@ -290,6 +291,7 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@owner": _owner,
     "@new": _new,
     "@over": _over,
+    "@loop": Loop,
     "@trying": _trying,
     "@outside": outside,
     "@undefined": MISSING,

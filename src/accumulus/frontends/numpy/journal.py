@@ -20,6 +20,7 @@ __all__ = [
     "Entries",
     "Journal",
     "MergedWriteError",
+    "RecordedAnewError",
     "check_not_shared",
     "known",
     "note",
@@ -32,13 +33,17 @@ MOST_ITEMS: Final = 100_000
 Site = tuple[Any, ...]
 
 
-class MergedWriteError(BaseException):
-    """An array is changed whose entries went into a joined one, which would not follow; not an `Exception`, so that the
-    user's code does not catch it."""
+class RecordedAnewError(BaseException):
+    """What was merged at a place turns out not to be mergeable; not an `Exception`, so that the user's code does not
+    catch it."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.site = site
+
+
+class MergedWriteError(RecordedAnewError):
+    """An array is changed whose entries went into a joined one, which would not follow."""
 
 
 class Entries(NamedTuple):

@@ -28,6 +28,7 @@ from accumulus.frontends.numpy.journal import (
     Entries,
     Journal,
     MergedWriteError,
+    RecordedAnewError,
     Site,
     memory_of,
     note,
@@ -333,25 +334,27 @@ def recorded(run: Callable[[], Any]) -> Any:
     STATE.reset()
     decisions = ACTIVE.decisions
     try:
-        for attempt in range(MOST_ATTEMPTS):
-            STATE.off = attempt == MOST_ATTEMPTS - 1
+        attempt, off = 0, False
+        while True:
+            STATE.off = off or attempt == MOST_ATTEMPTS - 1
             try:
                 return run()
-            except MergedWriteError as error:
+            except RecordedAnewError as error:
+                attempt += isinstance(error, MergedWriteError)  # a loop that is too long is met once
                 STATE.failures[error.site] = MOST_FAILURES
             except EndlessRecordingError:
                 raise
             except Exception:
                 if not STATE.merged:
                     raise
+                attempt += 1
                 STATE.failures |= dict.fromkeys(STATE.suspects, MOST_FAILURES)
-                STATE.off = not STATE.suspects
-            failures, off = STATE.failures, STATE.off
+                off = not STATE.suspects
+            failures = STATE.failures
             STATE.reset()
-            STATE.failures, STATE.off = failures, off
+            STATE.failures = failures
             decisions.guards.clear()
             ACTIVE.refusal = None
-        raise AssertionError("the last attempt merges nothing")
     finally:
         vars(STATE).update(before)
 

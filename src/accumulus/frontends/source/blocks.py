@@ -13,7 +13,7 @@ from typing import Final
 
 from accumulus.frontends.source.nodes import copied
 
-__all__ = ["SCOPES", "in_scope", "leaves", "moved_into_branches", "returns_at_end", "without_exits"]
+__all__ = ["LOOPS", "SCOPES", "exits_at_end", "in_scope", "leaves", "moved_into_branches", "without_exits"]
 
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -21,7 +21,7 @@ LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 #: Nodes of the syntax tree that are copied into a second branch, at most.
 MOST_COPIED: Final = 120
 
-Exit = type[ast.Return] | type[ast.Continue]
+Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]
 
 
 def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -74,14 +74,14 @@ def _exits(statement: ast.If, kind: Exit) -> bool:
     return False
 
 
-def returns_at_end(block: Sequence[ast.stmt]) -> set[int]:
-    """Identities of the return statements that are at the end of a block or of a branch there."""
+def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
+    """Identities of the exits that are at the end of a block or of a branch there."""
     if not block:
         return set()
     last = block[-1]
     if isinstance(last, ast.If):
-        return returns_at_end(last.body) | returns_at_end(last.orelse)
-    return {id(last)} if isinstance(last, ast.Return) else set()
+        return exits_at_end(last.body, kind) | exits_at_end(last.orelse, kind)
+    return {id(last)} if isinstance(last, kind) else set()
 
 
 def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:

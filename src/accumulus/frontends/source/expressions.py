@@ -31,6 +31,7 @@ RUNTIME: Final = {
     "@owner": "an object of which an attribute is set",
     "@new": "a list, dict or set that was just made",
     "@over": "what a loop runs over",
+    "@loop": "a loop with an early exit",
     "@trying": "a context of what is in a `try` that catches errors",
     "@outside": "a global variable is set, or every exception is caught",
     "@undefined": "the value of a variable that has none",

@@ -24,9 +24,11 @@ so that the function keeps its one frame, its lines and its local variables. Con
 called, ``@call(f)(x)``; what is written into is announced, ``@written(a)[i] = v``, and so is what stands in a ``try``.
 Names begin with ``@``, which no name of the user's does.
 
+Exits from ``for`` loops are flags before that (`accumulus.frontends.source.loops`).
+
 Left as they are, and then decided by a plain truth: an ``if`` with an exit from a loop around it or from within a
-loop, with a branch that ends by ``raise``, with ``yield``, or that assigns global or nonlocal variables; an
-``if`` so deep inside others that Python has no more blocks; and what is in classes, which are converted as they are
+loop that has none, with a branch that ends by ``raise``, with ``yield``, or that assigns global or nonlocal variables;
+an ``if`` so deep inside others that Python has no more blocks; and what is in classes, which are converted as they are
 called.
 """
 
@@ -41,13 +43,14 @@ from typing import Final
 from accumulus.frontends.source.blocks import (
     LOOPS,
     SCOPES,
+    exits_at_end,
     exits_outside,
     in_scope,
     moved_into_branches,
-    returns_at_end,
     without_exits,
 )
 from accumulus.frontends.source.expressions import Expressions
+from accumulus.frontends.source.loops import is_own_call, is_temporary, with_flags
 from accumulus.frontends.source.nodes import (
     assigned_in,
     call_of,
@@ -103,7 +106,8 @@ class Transformer(Expressions):
         nodes = list(in_scope(node.body))
         self._outside = frozenset(n for d in nodes if isinstance(d, ast.Global | ast.Nonlocal) for n in d.names)
         if not any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes):
-            node.body = moved_into_branches(node.body, ast.Return)
+            body = node.body if self._outside else with_flags(node.body, self.file)
+            node.body = moved_into_branches(body, ast.Return)
         node.body = self.block(node.body, at_end=True)
         self._depth, self._outside, self._results = before
         return node
@@ -123,6 +127,9 @@ class Transformer(Expressions):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return node if is_own_call(node.func) else super().visit_Call(node)
+
     # Statements -----------------------------------------------------------------------------------------------
 
     def block(self, statements: Sequence[ast.stmt], *, at_end: bool = False) -> list[ast.stmt]:
@@ -131,7 +138,7 @@ class Transformer(Expressions):
         for place, statement in enumerate(statements):
             if isinstance(statement, ast.If):
                 last = at_end and place == len(statements) - 1
-                found += self._if(statement, returns_at_end([statement]) if last else set())
+                found += self._if(statement, exits_at_end([statement], ast.Return) if last else set())
             else:
                 found += self._announced(statement)
                 found.append(self.visit(statement))
@@ -228,11 +235,11 @@ class Transformer(Expressions):
             return [node]
         self._count += 1
         merge = f"@{self._count}"
-        names = sorted(assigned_in([node]))
+        names = sorted(name for name in assigned_in([node]) if not is_temporary(name))
         outermost = not self._results
         if results and outermost:
             self._results = results
-        if self._results & returns_at_end([node]):
+        if self._results & exits_at_end([node], ast.Return):
             names.append("@result")
         self._depth += BLOCKS
         before = [
