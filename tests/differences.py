@@ -27,7 +27,7 @@ def differences(function: Callable[..., Any], x: Any, step: float = 1e-4) -> Any
 
 def differentiates(function: Callable[..., Any]) -> Callable[..., None]:
     """What compares the Jacobian of `function` with differences at a point; compiled once for each shape of it."""
-    derivative = acc.jacobian(function, optimise=False)
+    derivative = acc.jacobian(function, optimise=False, effort="fast", time_limit=0.0)
 
     def compare(x: Any, tolerance: float = 1e-7) -> None:
         x = np.asarray(x, float)

@@ -27,6 +27,7 @@ REDUCED, COMPLETE = (
 )
 SOLUTION = differentiates(lambda x: np.linalg.lstsq(x[:, :-2], x[:, -2])[0])
 RESIDUALS = differentiates(lambda x: np.linalg.lstsq(x[:, :-2], x[:, -2:])[1])
+LOGARITHM = acc.jacobian(lambda a: np.linalg.slogdet(a)[1], optimise=False, effort="fast", time_limit=0.0)
 PSEUDOINVERSE = differentiates(np.linalg.pinv)
 
 
@@ -39,7 +40,7 @@ def positive(seed, n, *stack):
     return root @ np.swapaxes(root, -1, -2) + 0.3 * np.eye(n)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(n=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_cholesky(n, seed):
     a = positive(seed, n)
@@ -48,7 +49,7 @@ def test_cholesky(n, seed):
     CHOLESKY(lower)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_qr(shape, seed):
     a = drawn(seed, *shape)
@@ -72,14 +73,13 @@ def test_qr_of_a_triangular_matrix_is_not_reflected():
     assert np.all(np.tril(dr, -1) == 0.0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(n=st.integers(1, 5), seed=st.integers(0, 10_000))
 def test_slogdet(n, seed):
     a = drawn(seed, n, n)
     assume(np.linalg.cond(a) < 1e4)
     assert_agrees(np.linalg.slogdet, [a], [1e200 * a], rtol=1e-9)
-    by_matrix = acc.jacobian(lambda a: np.linalg.slogdet(a)[1])(a)
-    np.testing.assert_allclose(by_matrix, np.linalg.inv(a).T, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(LOGARITHM(a), np.linalg.inv(a).T, rtol=1e-8, atol=1e-9)
 
 
 def test_slogdet_of_singular_matrices():
@@ -87,7 +87,7 @@ def test_slogdet_of_singular_matrices():
     assert evaluate(tape, list(np.zeros(16))) == [0.0, -np.inf]
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_least_squares(shape, seed):
     m, n = shape
@@ -113,7 +113,7 @@ def test_least_squares_of_dependent_columns_are_nan():
     assert np.isnan(evaluate(tape, list(a.ravel()))).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
 def test_pseudoinverse(shape, seed):
     a = drawn(seed, *shape)
