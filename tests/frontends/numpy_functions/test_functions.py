@@ -49,8 +49,8 @@ def test_agrees_with_numpy(source, points):
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_are_those_of_differences(name):
     cases = [program(source) for source in CASES[name]]
-    x = np.random.default_rng(11).normal(size=sum(SIZES) - 1)
-    x = np.append(x, 0.73)
+    x = np.random.default_rng(11).normal(size=sum(SIZES))
+    x = np.round(x, 2) + 0.0012  # not beside a jump of what rounds
 
     def function(v, A, M, s):
         return [case(v, A, M, s) for case in cases]

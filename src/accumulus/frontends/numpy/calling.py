@@ -32,8 +32,6 @@ from accumulus.frontends.numpy.plain import BUILTINS
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.vectorized import vectorized
-from accumulus.frontends.source.conversion import converted, is_converted
-from accumulus.frontends.source.expressions import RUNTIME
 
 __all__ = ["called", "forget"]
 
@@ -130,7 +128,7 @@ def _found(function: Any) -> tuple[Any, bool]:
 
 
 def _function(function: FunctionType) -> tuple[Any, bool]:
-    if is_converted(function):
+    if _is_converted(function):
         return function, True
     if hasattr(function, "py_func") and function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
         return _found(function.py_func)
@@ -138,8 +136,15 @@ def _function(function: FunctionType) -> tuple[Any, bool]:
         return function, function.__name__ not in _FILLING
     if is_library_code(function.__code__, function.__globals__) or _is_standard(function):
         return BUILTINS.get(function, function), False
+    from accumulus.frontends.source.conversion import converted  # with the first function that is read
+
     new = converted(function, NAMES)
     return (function, False) if new is None else (new, True)
+
+
+def _is_converted(function: FunctionType) -> bool:
+    """Whether a function is transformed, or comes from within one that is."""
+    return any(name in NAMES for name in function.__code__.co_freevars)
 
 
 def _is_standard(function: FunctionType) -> bool:
@@ -218,7 +223,7 @@ def _note_argument(argument: Any) -> None:
         if frame is None or frame.f_lasti > 0:  # a generator that has not begun was most likely just made
             raise UnmergeableError
     elif isinstance(argument, FunctionType) and not (
-        is_converted(argument) or is_library_code(argument.__code__, argument.__globals__)
+        _is_converted(argument) or is_library_code(argument.__code__, argument.__globals__)
     ):
         raise UnmergeableError
 
@@ -299,5 +304,4 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@locals": locals,
     "@error": BaseException,
 }
-assert NAMES.keys() == RUNTIME.keys()
 CALLED[0] = called

@@ -1,13 +1,19 @@
-"""Polynomials by their coefficients, highest first: values, sums, products, derivatives, integrals, fits."""
+"""Polynomials by their coefficients: values, sums, products, derivatives, integrals, fits.
+
+Those of ``np.polyval`` have the highest coefficient first, those of `numpy.polynomial` the lowest, and are sums of
+orthogonal polynomials there.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
@@ -52,8 +58,15 @@ def polysub(tape: Tape, a1: Any, a2: Any) -> Any:
 
 @implements(np.polymul)
 def polymul(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The product."""
-    return np.convolve(a1, a2)
+    """The product, without leading zeros that are constants."""
+    return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, part))) for part in (a1, a2)))
+
+
+def _from_highest(a: Any) -> Any:
+    first = 0
+    while first < a.size - 1 and not depends(a[first]) and concrete(a[first]) == 0:
+        first += 1
+    return a[first:]
 
 
 @implements(np.polyder)
@@ -108,3 +121,52 @@ def polyfit(
     weights = None if w is None else np.asarray(concrete(w))
     unit = np.eye(places.size)
     return np.polyfit(places, unit, deg, rcond, w=weights) @ as_array(tape, y)
+
+
+# numpy.polynomial --------------------------------------------------------------------------------------------------
+
+
+class Family(NamedTuple):
+    """Polynomials by their recurrence: Pₙ = a(n, x)·Pₙ₋₁ - b(n)·Pₙ₋₂, with P₀ = 1 and P₁."""
+
+    first: Callable[[Any], Any]
+    a: Callable[[int, Any], Any]
+    b: Callable[[int], float]
+
+
+#: Module of `numpy.polynomial` → its function, and its polynomials.
+FAMILIES: Final[dict[str, tuple[str, Family]]] = {
+    "polynomial": ("polyval", Family(lambda x: x, lambda n, x: x, lambda n: 0.0)),
+    "chebyshev": ("chebval", Family(lambda x: x, lambda n, x: 2.0 * x, lambda n: 1.0)),
+    "legendre": ("legval", Family(lambda x: x, lambda n, x: (2 * n - 1) / n * x, lambda n: (n - 1) / n)),
+    "hermite": ("hermval", Family(lambda x: 2.0 * x, lambda n, x: 2.0 * x, lambda n: 2.0 * (n - 1))),
+    "hermite_e": ("hermeval", Family(lambda x: x, lambda n, x: x, lambda n: n - 1.0)),
+    "laguerre": (
+        "lagval",
+        Family(lambda x: 1.0 - x, lambda n, x: (2 * n - 1 - x) / n, lambda n: (n - 1) / n),
+    ),
+}
+
+
+def _sum_of(tape: Tape, family: Family, x: Any, c: Any) -> Any:
+    """Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
+    x, c = as_array(tape, x), np.atleast_1d(as_array(tape, c))
+    if c.ndim != 1:
+        raise refuse("Values of numpy.polynomial are recorded for one polynomial: coefficients in a vector.")
+    later: Any = 0.0
+    now: Any = c[-1] + 0.0 * x
+    for n in range(c.size - 1, 0, -1):
+        if n == 1:
+            return c[0] + family.first(x) * now - family.b(2) * later
+        now, later = c[n - 1] + family.a(n, x) * now - family.b(n + 1) * later, now
+    return now
+
+
+def _enter(module: str, function: str, family: Family) -> None:
+    @borrows(f"numpy.polynomial.{module}", function)
+    def value(tape: Tape, x: Any, c: Any, tensor: bool = True) -> Any:
+        return _sum_of(tape, family, x, c)
+
+
+for _module, (_function, _family) in FAMILIES.items():
+    _enter(_module, _function, _family)

@@ -71,7 +71,8 @@ def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
     return a.transpose([*kept, *axes]).reshape((*(a.shape[k] for k in kept), -1)), axes
 
 
-def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool, of_numbers: bool = False) -> Any:
+    """Quantiles along axes; `of_numbers` of the entries that are not NaN, however many these are."""
     if depends(q):
         raise refuse("Quantiles are recorded for constant shares q.")
     if method not in _PLACES:
@@ -83,22 +84,36 @@ def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: boo
     count = lines.shape[-1]
     if not count:
         raise IndexError("the quantiles of no entries")
-    ordered = in_order(tape, lines)
-    results = []
-    for share in shares.ravel().tolist():
-        place = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
-        below = int(place)
-        rest = place - below
-        value = ordered[..., below]
-        results.append(value + (ordered[..., below + 1] - value) * rest if rest else value)
-    shape = np.shape(results[0])
+    if of_numbers:
+        missing = np.isnan(lines)
+        ordered = in_order(tape, np.where(missing, np.inf, lines))  # what is missing comes last
+        known = np.sum(np.where(missing, 0.0, 1.0), axis=-1)
+        results = []
+        for share in shares.ravel().tolist():
+            value: Any = np.nan
+            for k in range(1, count + 1):
+                value = np.where(known == k, _at_share(ordered, share, k, method), value)
+            results.append(value)
+    else:
+        ordered = in_order(tape, lines)
+        results = [_at_share(ordered, share, count, method) for share in shares.ravel().tolist()]
+    shape: tuple[int, ...] = np.shape(results[0])
     if keepdims:
         shape = tuple(1 if k in axes else n for k, n in enumerate(np.shape(a)))
     stacked = np.reshape(np.stack(results), (*shares.shape, *shape))
     return stacked if stacked.ndim else stacked[()]
 
 
-def _enter(function: Callable[..., Any], whole: float) -> None:
+def _at_share(ordered: Any, share: float, count: int, method: str) -> Any:
+    """One quantile of the first `count` entries of sorted lines."""
+    place = min(max(float(_PLACES[method](share, count)), 0.0), count - 1.0)
+    below = int(place)
+    rest = place - below
+    value = ordered[..., below]
+    return value + (ordered[..., below + 1] - value) * rest if rest else value
+
+
+def _enter(function: Callable[..., Any], whole: float, of_numbers: bool = False) -> None:
     """Enter a function of shares, of which `whole` is the largest."""
 
     @implements(function)
@@ -112,11 +127,13 @@ def _enter(function: Callable[..., Any], whole: float) -> None:
         method: str = "linear",
         keepdims: bool = False,
     ) -> Any:
-        return _at_shares(tape, a, np.true_divide(q, whole), axis, method, keepdims)
+        return _at_shares(tape, a, np.true_divide(q, whole), axis, method, keepdims, of_numbers)
 
 
 _enter(np.quantile, 1.0)
 _enter(np.percentile, 100.0)
+_enter(np.nanquantile, 1.0, of_numbers=True)
+_enter(np.nanpercentile, 100.0, of_numbers=True)
 
 
 @implements(np.median)
@@ -125,6 +142,14 @@ def median(
 ) -> Any:
     """The entry in the middle, or the mean of both."""
     return _at_shares(tape, a, 0.5, axis, "linear", keepdims)
+
+
+@implements(np.nanmedian)
+def nanmedian(
+    tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
+    """The median of the entries that are not NaN."""
+    return _at_shares(tape, a, 0.5, axis, "linear", keepdims, of_numbers=True)
 
 
 # Covariances ---------------------------------------------------------------------------------------------------------

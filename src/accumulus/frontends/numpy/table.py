@@ -136,7 +136,7 @@ _REASONS: Final = {
         "The order of the entries depends on the arguments of the function, and would be fixed for all points. "
         "np.maximum, np.minimum and np.where choose at each point.": (
             "sort argsort argmax argmin lexsort partition argpartition unique unique_all unique_counts unique_inverse "
-            "unique_values searchsorted digitize nanargmax nanargmin nanmedian nanpercentile nanquantile sort_complex "
+            "unique_values searchsorted digitize nanargmax nanargmin sort_complex "
             "union1d intersect1d setdiff1d setxor1d isin"
         ),
         "Which entries are chosen depends on the function's arguments, and so would the shape. Write "

@@ -21,7 +21,7 @@ from accumulus.frontends.source.expressions import HARMLESS, RUNTIME
 from accumulus.frontends.source.nodes import MARK, copied, placed
 from accumulus.frontends.source.syntax import Transformer, is_refused
 
-__all__ = ["converted", "is_converted"]
+__all__ = ["converted"]
 
 #: Transformed code by the original, its file, and whether no builtin is shadowed; None for what is left as it is.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
@@ -33,17 +33,13 @@ _NAME: Final = "@function"
 _FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code objects
 
 
-def is_converted(function: FunctionType) -> bool:
-    """Whether a function is transformed, or comes from within one that is."""
-    return any(name in RUNTIME for name in function.__code__.co_freevars)
-
-
 def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
     """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
 
     Args:
         runtime: what each name of `accumulus.frontends.source.expressions.RUNTIME` stands for.
     """
+    assert runtime.keys() == RUNTIME.keys()
     code = _transformed(function)
     if code is None:
         return None
