@@ -17,7 +17,7 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape, emit_source
+from accumulus.targets import Segment, compile_tape, emit_source, languages
 from accumulus.targets.c import c_compiler, c_source
 from accumulus.targets.c.c_source import CSource
 
@@ -205,3 +205,19 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     X = (0.1 * np.arange(19 * 3) + 0.05).reshape(19, 3)
     found = np.array(done.stdout.split(), float).reshape(19, 30)
     np.testing.assert_allclose(found, compile_tape(tape, segments, "llvm").batch(X)[0], rtol=1e-9, atol=1e-12)
+
+
+def test_programs_have_source_in_every_language():
+    def f(x, k):
+        return np.array([k * x[0] * x[1] + x[1], np.sin(x[0])])
+
+    program = acc.value_and_jacobian(f, effort="fast").compile(np.ones(2), 2.0)
+    for target in languages():
+        assert program.source(target)
+    assert "void g(const double *a0, const double *a1, double *result, double *result_1);" in program.source("c", "g")
+    assert "F_MADD(" in program.source("c").split("f_part0")[1]
+    exact = acc.value_and_jacobian(f, effort="fast", exact_order=True).compile(np.ones(2), 2.0)
+    assert "F_MADD(" not in exact.source("c").split("f_part0")[1]
+    loops = acc.jacobian(lambda x: np.sin(x) * x, sparse=True).compile(np.ones(30_000))
+    with pytest.raises(CompileError, match="loops over long arrays"):
+        loops.source("c")

@@ -270,7 +270,7 @@ class Interpreter(Kernel):
         return rows
 
 
-def listed(tape, segments, dtype, arguments, name):
+def listed(tape, segments, dtype, arguments, name, exact):
     return f"{name}:\n{tape}\n"
 
 

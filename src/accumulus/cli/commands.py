@@ -19,7 +19,7 @@ from accumulus.errors import TimeLimitWarning
 from accumulus.show.output import write, write_json
 from accumulus.show.tables import duration, key_values
 from accumulus.show.tables import text as words
-from accumulus.targets import targets
+from accumulus.targets import languages
 from accumulus.text import printable
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def compare(
 def emit(
     problem: ProblemText,
     shape: Shapes = None,
-    target: Annotated[str, typer.Option(help=f"Language of the source: {' or '.join(targets())}.")] = "numpy",
+    target: Annotated[str, typer.Option(help=f"Language of the source: {' or '.join(languages())}.")] = "numpy",
     values: Annotated[bool, typer.Option(help="Whether the code returns the function's values, too.")] = True,
     output: Output = None,
     method: Method = "auto",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accumulus.errors import CompileError
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
 from accumulus.options import Options
@@ -94,6 +95,13 @@ class ArrayProgram(Program):
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> BlockKernel:
         segments: Any = self._segments()
         return compiled_loops(self.tape, self.maps, segments, self._arguments.numeric_shapes, self.options)
+
+    def source(self, target: str | None = None, name: str = "f") -> str:
+        """Not there: raises CompileError."""
+        raise CompileError(
+            f"{self.name} is a program of loops over long arrays, which is compiled and has no source; save it by "
+            "accumulus.save, or give exact_order=True for a program without loops"
+        )
 
     def report(self) -> StructureReport:  # type: ignore[override]
         """Which bodies there are, how often they run, and what they cost. Printable."""

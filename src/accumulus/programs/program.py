@@ -37,7 +37,7 @@ from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
-from accumulus.targets import Call, Kernel, Segment, compile_tape
+from accumulus.targets import Call, Kernel, Segment, compile_tape, emit_source
 
 if TYPE_CHECKING:
     from accumulus.programs.native_function import NativeFunction
@@ -437,6 +437,26 @@ class Program:
         from accumulus.show.notebook import programs_as_html
 
         return programs_as_html(f"Program of {self.name}", [self])
+
+    def source(self, target: str | None = None, name: str = "f") -> str:
+        """The program as text in a target's language, by default that which it is compiled for.
+
+        Args:
+            target: of `accumulus.targets.languages`: "c", "cuda", "numpy" or "llvm".
+            name: of the function in it.
+
+        Returns:
+            Text that takes the arguments and writes or returns the results, flat in C order, of sparse ones the
+            structural nonzeros.
+
+        Raises:
+            UnknownNameError: if there is no such target.
+            ArgumentError: if `name` is none that a function can have.
+            CompileError: for programs over long arrays, which are loops.
+        """
+        shapes, exact = self._arguments.numeric_shapes, self._exact
+        target, dtype = target or self.options.target, self.options.dtype
+        return emit_source(self.tape, self.kernel.segments, target, name, dtype, exact=exact, arguments=shapes)
 
     def report(self) -> Report:
         """What was won and why: counts by method, operations by kind, time of each stage. Printable."""

@@ -1,7 +1,7 @@
 """Compiled code from tapes: targets, each of which turns a tape into a `Kernel`."""
 
 from accumulus.targets.kernel import DTYPES, Call, Kernel, Segment, Shape
-from accumulus.targets.target import check_target, compile_tape, emit_source, target_of, targets
+from accumulus.targets.target import check_target, compile_tape, emit_source, languages, target_of, targets
 
 __all__ = [
     "DTYPES",
@@ -12,6 +12,7 @@ __all__ = [
     "check_target",
     "compile_tape",
     "emit_source",
+    "languages",
     "target_of",
     "targets",
 ]

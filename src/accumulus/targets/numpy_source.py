@@ -32,12 +32,20 @@ _SELECT: Final = BY_NAME["select"].code
 _TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
 
 
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], name: str = "f") -> str:
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: Sequence[Shape],
+    name: str = "f",
+    exact: frozenset[int] = frozenset(),
+) -> str:
     """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
+    del exact  # NumPy rounds every operation
     if not name.isidentifier() or iskeyword(name):
         raise ArgumentError(f"{name!r} is not a name that a Python function can have")
     arrays = _array_names(segments)

@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
     from accumulus.targets.block_kernel import LongSegment, Loops
 
-__all__ = ["TARGETS", "Target", "check_target", "compile_tape", "emit_source", "target_of", "targets"]
+__all__ = [
+    "SOURCES",
+    "TARGETS",
+    "Target",
+    "check_target",
+    "compile_tape",
+    "emit_source",
+    "languages",
+    "target_of",
+    "targets",
+]
 
 
 Shapes = tuple[Shape, ...]
@@ -47,7 +57,8 @@ class Target:
         compile: the kernel of a tape, given its segments, dtype, the shapes of arguments, operations that are rounded
             by themselves, and whether code is cached; `compile_tape` says what these are, and has checked them. Raises
             `CompileError` where that cannot be had.
-        source: source text, given tape, segments, dtype, shapes of arguments, and the name of the function.
+        source: source text, given tape, segments, dtype, shapes of arguments, the name of the function, and operations
+            that are rounded by themselves beside those that reach a jump.
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
         loops: compiled code of a program over arrays, given that program, its bodies (`accumulus.tape.fusion`), which
@@ -55,7 +66,7 @@ class Target:
     """
 
     compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
-    source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str], str]
+    source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str, frozenset[int]], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
     loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], bool], Loops] = _by_numpy
@@ -69,8 +80,12 @@ TARGETS: Final[dict[str, str]] = {
 }
 
 
+#: As `TARGETS`, of those that source is written for, and nothing is compiled.
+SOURCES: Final[dict[str, str]] = {"cuda": "accumulus.targets.cuda.cuda_source"}
+
+
 def targets() -> tuple[str, ...]:
-    """Names of all targets.
+    """Names of all targets that programs are compiled for.
 
     >>> targets()
     ('llvm', 'numpy', 'c')
@@ -78,10 +93,19 @@ def targets() -> tuple[str, ...]:
     return tuple(TARGETS)
 
 
+def languages() -> tuple[str, ...]:
+    """Names of all targets that source is written for, these among them.
+
+    >>> languages()
+    ('llvm', 'numpy', 'c', 'cuda')
+    """
+    return (*TARGETS, *SOURCES)
+
+
 def check_target(name: str) -> str:
     """The name, or `UnknownNameError` with the names that there are."""
-    if name not in TARGETS:
-        raise unknown_name("target", name, TARGETS)
+    if name not in languages():
+        raise unknown_name("target", name, languages())
     return name
 
 
@@ -91,7 +115,7 @@ def target_of(name: str) -> Target:
     Raises:
         UnknownNameError: if there is none.
     """
-    return _target(TARGETS[check_target(name)])
+    return _target((TARGETS | SOURCES)[check_target(name)])
 
 
 @cache
@@ -127,7 +151,7 @@ def compile_tape(
         UnknownNameError: for an unknown target, or a dtype that it does not have.
         ArgumentError: for a segment that names an output that the tape does not have, or arguments that do not hold as
             many entries as it has inputs.
-        CompileError: if the target cannot work on this machine.
+        CompileError: if the target cannot work on this machine, or is source alone.
 
     >>> from accumulus.tape.tape import Tape
     >>> import numpy as np
@@ -152,9 +176,10 @@ def emit_source(
     name: str = "f",
     dtype: str = "float64",
     *,
+    exact: Collection[int] = (),
     arguments: Sequence[Shape] | None = None,
 ) -> str:
-    """Source text of the program in the target's language, with a function `name`; `arguments` as for `compile_tape`.
+    """Source text of the program in the target's language, with a function `name`; the rest as for `compile_tape`.
 
     Raises:
         UnknownNameError: for an unknown target, or a dtype that it does not have.
@@ -179,7 +204,7 @@ def emit_source(
     <BLANKLINE>
     """
     given = _checked(tape, segments, target, dtype, arguments)
-    return target_of(target).source(*given, name)
+    return target_of(target).source(*given, name, frozenset(exact))
 
 
 def _checked(

@@ -121,7 +121,8 @@ class Mathematics:
         dtype: of its numbers.
     """
 
-    truth: Final = "_Bool"
+    #: The type of truth values.
+    truth = "_Bool"
 
     def __init__(self, name: str, dtype: str) -> None:
         self._name, self._macro, self._dtype = name, name.upper(), dtype

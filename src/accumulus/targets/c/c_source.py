@@ -15,13 +15,14 @@ import numpy as np
 
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_expressions import Expressions, Fused, array_names, check_name, fusible, literal
+from accumulus.targets.c.c_expressions import Fused, array_names, check_name, fusible
 from accumulus.targets.c.c_header import BYTES, Argument, Array, Functions, Result
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_moving import Kind, moving
+from accumulus.targets.c.c_statements import Statements
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.parts import Part, parts
-from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.schedule import groups, order
 
 __all__ = ["CSource", "source"]
 
@@ -33,13 +34,20 @@ TILE: Final = {"float64": 8, "float32": 16}
 MOST_STACK: Final = 256 << 10
 
 
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: Sequence[Shape], name: str = "f") -> str:
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: Sequence[Shape],
+    name: str = "f",
+    exact: frozenset[int] = frozenset(),
+) -> str:
     """A C99 file that is complete in itself: what the header says, and the functions.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
     """
-    return CSource(tape, segments, dtype, arguments, name).text
+    return CSource(tape, segments, dtype, arguments, name, exact).text
 
 
 class CSource:
@@ -111,7 +119,7 @@ class CSource:
 
     def _part(self, number: int, part: Part, fused: Mapping[int, Fused]) -> tuple[str, list[str]]:
         """One part as a function of a row of points, and the arrays that it takes."""
-        lines, used = _Statements(self._tape, self._inputs, self._results, self._mathematics, self._dtype).of(
+        lines, used = Statements(self._tape, self._inputs, self._results, self._mathematics, self._dtype, _at).of(
             part, fused
         )
         arrays = [array.name for array in self._arrays]
@@ -231,87 +239,11 @@ class CSource:
         return moving(self._name, self._real, kinds)
 
 
-class _Statements:
-    """Writes one part, as the body of a loop over points.
-
-    Args:
-        inputs: array and entry of each input of the tape.
-    """
-
-    def __init__(
-        self,
-        tape: Tape,
-        inputs: Sequence[tuple[str, int]],
-        results: Sequence[Result],
-        mathematics: Mathematics,
-        dtype: str,
-    ) -> None:
-        self._tape, self._inputs, self._results, self._mathematics = tape, inputs, results, mathematics
-        self._dtype = dtype
-        self._lines: list[str] = []
-        self._known: set[int] = set()
-        self._used: set[str] = set()
-
-    def of(self, part: Part, fused: Mapping[int, Fused]) -> tuple[list[str], set[str]]:
-        """The statements, and the arrays that they need."""
-        tape, slots = self._tape, part.slots
-        here = {step for step in part.steps if not isinstance(step, Group)}
-        within = {s: f for s, f in fused.items() if s in here and f.product in here}
-        left_out = {f.product for f in within.values()}
-        names = self._mathematics.function, self._mathematics.multiply_add
-        write = Expressions(tape, self._dtype, within, *names)
-        for step in part.steps:
-            if isinstance(step, Group):
-                (reference,) = step.references
-                assert reference is not None
-                self._need(reference, slots)
-                result = self._results[step.segment]
-                self._used.add(result.name)
-                self._lines.append(f"{result.name}[{_at(result.row(step.start))}] = {write.value(reference)};")
-            elif step not in left_out:
-                arguments = tape.arguments(step)
-                if step in within:
-                    product = within[step].product
-                    arguments = (*(a for a in arguments if a != product), *tape.arguments(product))
-                for argument in arguments:
-                    self._need(argument, slots)
-                self._lines.append(f"const {self._kind(step)} t{step} = {write.operation(step)};")
-                self._known.add(step)
-                if step in slots:
-                    self._keep(step, slots[step])
-        return self._lines, self._used
-
-    def _kind(self, reference: int) -> str:
-        return self._mathematics.truth if self._tape.is_boolean(reference) else self._mathematics.real
-
-    def _need(self, reference: int, slots: Mapping[int, int]) -> None:
-        """Load an input, or a value of another part, when it is first needed."""
-        if reference < 0 or reference in self._known:
-            return
-        self._known.add(reference)
-        if reference < self._tape.inputs:
-            array, entry = self._inputs[reference]
-            name, text = f"x{reference}", f"{array}[{_at(entry)}]"
-        else:
-            array, name, text = "frame", f"t{reference}", f"frame[{_at(slots[reference])}]"
-            if self._tape.is_boolean(reference):
-                text = f"{text} != {literal(0.0, self._dtype)}"
-        self._used.add(array)
-        self._lines.append(f"const {self._kind(reference)} {name} = {text};")
-
-    def _keep(self, reference: int, slot: int) -> None:
-        """Store a value for another part; truth values as numbers."""
-        value = f"t{reference}"
-        if self._tape.is_boolean(reference):
-            value = f"{value} ? {literal(1.0, self._dtype)} : {literal(0.0, self._dtype)}"
-        self._used.add("frame")
-        self._lines.append(f"frame[{_at(slot)}] = {value};")
-
-
 def _function(head: str, lines: Sequence[str]) -> str:
     return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
 
 
-def _at(row: int) -> str:
+def _at(array: str, row: int) -> str:
     """Where the number of the point is in that row."""
-    return "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
+    place = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
+    return f"{array}[{place}]"

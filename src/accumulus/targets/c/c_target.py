@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +42,8 @@ class CKernel(Kernel):
         self.source = written.text
         self.lanes = written.tile
         emitted = time.perf_counter()
+        #: Entries of a point in each array.
+        self._sizes = [*map(prod, arguments), *(segment.length for segment in segments)]
         self._library = Loaded(self.source)
         arrays = len(arguments) + len(segments)
         self._one = self._library.function(_NAME)
@@ -72,9 +75,8 @@ class CKernel(Kernel):
         """Compute points first … last-1 of a batch."""
         del zeroed  # zeros are written again
         alike = (*(shared or (False,) * len(X)), *(False,) * len(out))
-        sizes = [int(np.prod(shape)) for shape in self.arguments] + [segment.length for segment in self.segments]
         layout: list[int] = []
-        for array, size, same in zip((*X, *out), sizes, alike, strict=True):
+        for array, size, same in zip((*X, *out), self._sizes, alike, strict=True):
             point, entry = (0, 1) if same else (1, array.shape[-1]) if transposed else (size, 1)
             layout += [_address(array) + first * point * array.itemsize, point, entry]
         self._many(last - first, *layout)

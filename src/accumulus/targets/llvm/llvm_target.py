@@ -6,6 +6,7 @@ The modules that do it are imported when they are needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from accumulus.tape.tape import Tape
@@ -29,13 +30,21 @@ LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
 WIDTH_OF_LOOPS: Final = 64
 
 
-def source(tape: Tape, segments: tuple[Segment, ...], dtype: str, arguments: tuple[Shape, ...], name: str) -> str:
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: tuple[Shape, ...],
+    name: str,
+    exact: frozenset[int] = frozenset(),
+) -> str:
     """The LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
     from accumulus.targets.llvm.module import module
     from accumulus.targets.llvm.tuning import tune
 
     del name
-    return module(tape, arguments, segments, tune(tape, segments, dtype)).text
+    suited = tune(tape, segments, dtype)
+    return module(tape, arguments, segments, replace(suited, exact=suited.exact | exact)).text
 
 
 def _loops(tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool) -> Loops:

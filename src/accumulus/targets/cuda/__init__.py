@@ -1,0 +1,1 @@
+"""The `cuda` target: source for NVIDIA's GPUs, one thread a point."""

@@ -1,0 +1,149 @@
+"""CUDA source: compiled by NVRTC, which needs no GPU, and run, thread by thread, as C++ for this processor."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels import assert_same, expected, whole
+from strategies import EXACT, points, programs
+
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets import Segment, compile_tape, emit_source, languages, targets
+
+#: What C++ has to be told to take a kernel as a function, and the threads of a launch as turns of a loop.
+SHIM = """
+#include <cmath>
+using namespace std;
+#define __global__
+#define __device__
+struct { unsigned x; } blockIdx, blockDim = {32}, threadIdx;
+"""
+LAUNCH = """
+extern "C" void launch(long long points, REAL **arrays, const long long *layout) {
+    for (blockIdx.x = 0; blockIdx.x <= points / 32; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < 32; threadIdx.x++) f(points CALL);
+}
+"""
+
+
+def launched(tape, segments, X, transposed, tmp_path):
+    """Results of the kernel, compiled for this processor."""
+    real = "double" if X.dtype == np.float64 else "float"
+    arrays = [np.ascontiguousarray(X.T if transposed else X)]
+    arrays += [np.full((s.length, len(X)) if transposed else (len(X), s.length), 7.0, X.dtype) for s in segments]
+    call = "".join(f", arrays[{k}], layout[{2 * k}], layout[{2 * k + 1}]" for k in range(len(arrays)))
+    text = SHIM + emit_source(tape, segments, "cuda", dtype=str(X.dtype))
+    text += LAUNCH.replace("REAL", real).replace("CALL", call)
+    path = tmp_path / f"kernel{len(list(tmp_path.iterdir()))}"
+    path.with_suffix(".cpp").write_text(text)
+    command = ["g++", "-O1", "-ffp-contract=off", "-shared", "-fPIC", str(path.with_suffix(".cpp")), "-o", str(path)]
+    subprocess.run(command, check=True)
+    layout = [d for array in arrays for d in ((1, len(X)) if transposed else (array.shape[1], 1))]
+    ctypes.CDLL(str(path)).launch(
+        ctypes.c_longlong(len(X)),
+        (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays)),
+        (ctypes.c_longlong * len(layout))(*layout),
+    )
+    return [array.T if transposed else array for array in arrays[1:]]
+
+
+needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+@needs_a_compiler
+@settings(max_examples=6)
+@given(data=st.data())
+def test_a_thread_computes_a_point(tmp_path_factory, data):
+    program = data.draw(programs(names=EXACT - {"multiply"}))
+    X = data.draw(points(37, program.tape.inputs, data.draw(st.sampled_from(["float64", "float32"]))))
+    found = launched(program.tape, program.segments, X, data.draw(st.booleans()), tmp_path_factory.mktemp("cuda"))
+    for one, other in zip(found, expected(program.tape, program.segments, X), strict=True):
+        assert_same(one, other)
+
+
+def everything():
+    """A tape of every operation, those of special functions with order 3."""
+    tape = Tape(2)
+    rows = [row for row in OPERATIONS if row.arity and "boolean" not in (row.result, *row.arguments)]
+    tape.outputs = [
+        tape.apply(row.name, *(tape.constant(3.0) if kind == "order" else k for k, kind in enumerate(row.arguments)))
+        for row in rows
+    ]
+    return tape, whole(len(rows))
+
+
+@needs_a_compiler
+def test_every_operation_is_that_of_llvm(tmp_path):
+    tape, segments = everything()
+    X = np.array([[0.3, 0.7], [1.5, 2.5], [0.9, 9.0], [np.nan, 1.0]])
+    wanted = compile_tape(tape, segments).batch(X)[0]
+    (found,) = launched(tape, segments, X, False, tmp_path)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+
+
+class NVRTC:
+    """NVIDIA's compiler as a library."""
+
+    def __init__(self):
+        found = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
+        if found is None or not found.submodule_search_locations:
+            pytest.skip("needs nvidia-cuda-nvrtc-cu12")
+        (folder, *_) = found.submodule_search_locations
+        self.library = ctypes.CDLL(str(Path(folder, "lib", "libnvrtc.so.12")))
+
+    def ptx(self, text):
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        options = (ctypes.c_char_p * 2)(b"--fmad=false", b"--gpu-architecture=compute_80")
+        assert not self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"f.cu", 0, None, None)
+        failed = self.library.nvrtcCompileProgram(program, 2, options)
+        self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        self.library.nvrtcGetProgramLog(program, log)
+        assert not failed, log.value.decode()
+        assert not log.value.strip(), log.value.decode()
+        self.library.nvrtcGetPTXSize(program, ctypes.byref(size))
+        ptx = ctypes.create_string_buffer(size.value)
+        self.library.nvrtcGetPTX(program, ptx)
+        self.library.nvrtcDestroyProgram(ctypes.byref(program))
+        return ptx.value.decode()
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    return NVRTC()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_nvidias_compiler_takes_every_operation(nvrtc, dtype):
+    tape, segments = everything()
+    assert ".entry f(" in nvrtc.ptx(emit_source(tape, segments, "cuda", dtype=dtype))
+
+
+def test_values_are_in_registers_and_rounded_as_they_are_to_be(nvrtc):
+    tape = Tape(3)
+    product = tape.multiply(0, 1)
+    tape.outputs = [tape.add(product, 2), tape.apply("floor", tape.add(tape.multiply(0, 2), 1)), tape.constant(np.inf)]
+    ptx = nvrtc.ptx(emit_source(tape, (Segment(9, (0, 1, 2), (1, 5, 6)),), "cuda"))
+    assert ptx.count("fma.rn.f64") == 1  # the other product reaches a jump
+    assert ptx.count("mul.f64") + ptx.count("mul.rn.f64") == 1
+    assert ".local" not in ptx
+
+
+def test_there_is_source_alone():
+    assert "cuda" in languages()
+    assert "cuda" not in targets()
+    tape, segments = everything()
+    with pytest.raises(CompileError, match="source alone"):
+        compile_tape(tape, segments, "cuda")
+    with pytest.raises(ArgumentError, match="of CUDA"):
+        emit_source(tape, segments, "cuda", name="while")
