@@ -77,6 +77,13 @@ def test_examples_of_the_readme_run(capsys, monkeypatch, tmp_path):
     assert scope["matrix"].shape == (350_000, 350_000)
 
 
+def test_examples_on_long_arrays_run():
+    scope = {"np": np, "acc": acc}
+    for example in blocks(TEXTS["tracing.md"], "python"):
+        exec(example.replace("1_000_000", "100_000").replace("128", "48"), scope)  # quicker, and loops all the same
+    assert scope["jac"].report().nonzeros == 299_994
+
+
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_commands_of_the_pages_run(arguments, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
