@@ -118,7 +118,7 @@ def test_long_arrays_are_computed_in_place():
     rows = jax.vmap(slope)(np.stack([x, 2 * x]))
     np.testing.assert_allclose(rows[1], slope(2 * x), rtol=1e-12)
     with pytest.raises(ArgumentError, match="works on long arrays"):
-        jax.jacfwd(slope)(jnp.asarray(x))
+        jax.jvp(slope, (jnp.asarray(x),), (jnp.asarray(x),))
 
 
 def test_a_program_in_the_operations_of_jax(monkeypatch):

@@ -8,14 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import config
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, SizeError
 
-config.update("jax_enable_x64", True)
-
 QUICK = {"effort": "fast", "time_limit": 0.0}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def double_precision():
+    with jax.enable_x64(True):
+        yield
 
 
 def swirl(x, scale):

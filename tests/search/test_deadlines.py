@@ -105,7 +105,8 @@ def test_procedures_hand_back_the_better_sweep_when_they_do_not_finish(name):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "ANYWAY", 0.0)
         found = get(name)(graph, Options(), Deadline(2.5e-3, Clock()))
-    if name in ("forward", "reverse", "markowitz"):  # nothing to be found, or within one call of a kernel
+    # nothing to be found, or within one call of a kernel
+    if name in ("forward", "reverse", "markowitz", "edge-pushing"):
         assert not found.unfinished
         return
     assert found.unfinished

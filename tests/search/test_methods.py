@@ -195,7 +195,8 @@ def test_methods_take_layered_graphs_of_hundreds_of_vertices(method):
 
 
 def test_methods_are_listed_with_what_they_do():
-    assert METHODS[:6] == ("forward", "reverse", "markowitz", "vertex", "edge", "face")
+    vertices = ("vertex", "edge-pushing", "symmetric")
+    assert METHODS[:8] == ("forward", "reverse", "markowitz", *vertices, "edge", "face")
     assert METHODS[-1] == "auto"
     assert all(methods().values())
 

@@ -66,7 +66,7 @@ class Choices:
                 return condition
             operands = (condition, operands[1 if self._truth(condition) else 2])
         conditions: dict[int, None] = {}
-        known = code != INPUT
+        known, longest = code != INPUT, 0
         for operand in operands:
             if operand < 0:
                 continue
@@ -79,6 +79,9 @@ class Choices:
                 known = False
                 break
             conditions.update(dict.fromkeys(own))
+            longest = max(longest, len(own))
+        # a count of what holds is the same number in many ways: there the number is the better guard
+        known &= code == _SELECT or len(conditions) == longest
         found[reference] = tuple(conditions) if known and len(conditions) <= MOST_CONDITIONS else None
         return None
 
