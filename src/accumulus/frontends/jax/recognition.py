@@ -100,14 +100,19 @@ def _calls_jax(function: FunctionType, instance: Any, seen: set[int], depth: int
     return wrapped is not None and _is_of_jax(wrapped, seen, depth + 1)
 
 
+@functools.lru_cache(maxsize=1024)
+def _instructions(code: CodeType) -> tuple[tuple[str, Any], ...]:
+    """Operations of code and what they are about, kept since a function is looked at whenever it is run on numbers."""
+    return tuple((instruction.opname, instruction.argval) for instruction in dis.get_instructions(code))
+
+
 def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any]:
     """What names and attributes of modules in code stand for, as far as that is known without running it."""
     own = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
     imported: dict[str, Any] = {}
     current: Any = _MISSING
     arrives: Any = _MISSING
-    for instruction in dis.get_instructions(code):
-        name, known = instruction.opname, instruction.argval
+    for name, known in _instructions(code):
         if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"):
             current = scope.get(known, _MISSING)
         elif name.startswith("LOAD_FAST") and known == own:
