@@ -97,7 +97,7 @@ def test_idempotent_and_deterministic(program):
     assert str(tape) == before
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(program=st.one_of(any_program, of_powers_and_quotients), kept=st.integers(0, 2))
 def test_all_operations_at_once_as_one_after_the_other(program, kept):
     tape = program.tape()
