@@ -244,6 +244,24 @@ def test_what_cannot_be_compared_has_to_be_the_same_expression():
     assert str(optimise(written(f"{lost} + {lost} * b"))) == str(canonical(written(f"{lost} + {lost} * b")))
 
 
+def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
+    """What grows as products of products do: beyond all numbers, but near zero."""
+    tape = Tape(2)
+    before, value = 0, tape.add(0, 1)
+    for _ in range(14):
+        product = tape.multiply(value, before) if reordered else tape.multiply(before, value)
+        before, value = value, tape.add(tape.multiply(product, product), 1)
+    tape.outputs = [tape.multiply(value, tape.constant(factor))]
+    return tape
+
+
+def test_what_grows_beyond_all_numbers_is_compared_near_zero():
+    for seed in range(5):
+        verify(growing(), growing(reordered=True), seed)
+        with pytest.raises(VerificationError, match="which rounding does not explain"):
+            verify(growing(), growing(1.001), seed)
+
+
 def test_kept_outputs_are_the_same_to_the_last_bit():
     tape, other = written("a * b * c * d, a + b"), written("a * (b * (c * d)), a + b")
     verify(tape, other)

@@ -136,6 +136,11 @@ def test_values_are_all_references_of_the_tape_by_default():
     assert tape.operations == 1
 
 
+def test_what_is_not_there_yet_is_no_argument():
+    with pytest.raises(IndexError, match="before one of its arguments"):
+        extended(Tape(2), commands(3, BY_NAME["add"].code, [0, 3, 0], 1))
+
+
 def test_an_argument_may_be_taken_as_it_is():
     tape = Tape(2)
     found, references = extended(tape, commands(2, TAKE, [1, tape.constant(4.0)]))

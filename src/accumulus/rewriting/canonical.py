@@ -64,8 +64,9 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
     powers = np.flatnonzero(free & (codes == _POWER) & (second < 0))
 
     base = tape.emptied()
-    inverted = np.zeros(len(tape), bool)
-    inverted[second[(codes == _DIVIDE) & (first == base.constant(1.0))]] = True
+    # of values; those of constants are constants
+    inverted = np.zeros(len(tape) + len(tape.constants), bool)
+    inverted[second[(codes == _DIVIDE) & (first == base.constant(1.0)) & (second >= 0)]] = True
     chains, kinds = _chains(base, first[powers], np.array(tape.constants)[-1 - second[powers]])
 
     # the value of an operation is the last of those that it becomes

@@ -87,7 +87,9 @@ class Definitions:
 
 def emit(network: Definitions, tape: Tape) -> Tape:
     """The network as a tape with the inputs and constants of another, whose operations do not matter."""
-    return _emitted(network, _order(network), np.ones(len(network.codes), np.int64), tape)
+    # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
+    signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
+    return _emitted(network, _order(network), signs, tape)
 
 
 def with_few_changes(tape: Tape) -> Tape:

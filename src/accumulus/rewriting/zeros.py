@@ -48,13 +48,17 @@ def with_signed_zeros(network: Definitions, tape: Tape, staying: Integers, value
     value[staying] = values
     signed = staying[signed_zeros(tape)[staying]]
     codes = rows[signed, 0]
-    turned, own = signed[codes == NEGATIVE], signed[(codes != NEGATIVE) & ~_LOSES[codes]]
+    turned, own = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
 
     # one operation for each node, the first; the others get new nodes
-    nodes = np.abs(value[own])
-    operations = np.flatnonzero(~np.isin(network.codes[nodes], (INPUT, CONSTANT)))
+    nodes, loses = np.abs(value[own]), _LOSES[rows[own, 0]]
+    computed = ~np.isin(network.codes[nodes], (INPUT, CONSTANT))
+    operations = np.flatnonzero(computed)
     has_node = np.zeros(len(own), bool)
     has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
+    # what has no sign of zeros to keep stays as it has become, unless that is another operation
+    kept = ~loses | (computed & ~has_node)
+    own, has_node = own[kept], has_node[kept]
     if not has_node[np.isin(own, seeing_zero_signs(tape))].all():
         return None
     count, more = len(network.codes), int(np.count_nonzero(~has_node))

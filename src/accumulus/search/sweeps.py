@@ -72,7 +72,7 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
 
     When forward elimination comes to a vertex, the edges into it are still those of the graph, and those out of it lead
     to the terminals that it reaches. So products and additions are known. All products cost one, if all labels vary and
-    all vertices are scalars.
+    all vertices are scalars. Where not all entries are wanted these are upper bounds of the products.
     """
     count = len(graph.vertices)
     if count * max(len(graph.roots), len(graph.terminals)) > COUNTED:
@@ -92,6 +92,7 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
         products = int((degree * reach)[inner].sum())
         entries = int(reach[list(far)].sum())
         created = entries - len(pairs) + int((degree + reach)[inner].sum())
-        counts[name] = Priced((widest * products, products), products, products - created)
-    varies = not (graph.kinds[live] != Kind.VARIABLE).any()
+        # where not all entries are wanted, what is created for others is counted with those that are
+        counts[name] = Priced((widest * products, products), products, max(0, products - created))
+    varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.wanted is None
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())

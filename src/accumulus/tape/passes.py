@@ -77,8 +77,14 @@ def extended(tape: Tape, rows: Integers, given: Any = None) -> tuple[Tape, Integ
 
     Returns:
         The tape, and the reference that each value is, (given + n).
+
+    Raises:
+        IndexError: for an argument that is not there yet, since compiled code would read whatever is in memory.
     """
     start = np.arange(len(tape)) if given is None else np.asarray(given, np.int64)
+    latest = np.maximum(np.maximum(rows[:, 1], rows[:, 2]), rows[:, 3])
+    if (latest >= np.arange(len(start), len(start) + len(rows))).any():
+        raise IndexError("an operation comes before one of its arguments")
     writer = _Writer(tape, rows, start)
     writer.run()
     return writer.tape(tape.outputs), writer.values
