@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType, TracebackType
@@ -78,6 +79,7 @@ class Place:
         return f"{place}:\n    {self.source}\n{self.marks}" if self.source else f"{place}: "
 
 
+@lru_cache(maxsize=1 << 16)
 def is_foreign(module: str) -> bool:
     """Whether a module, by its name, is of the standard library, this package or an array library."""
     return module.partition(".")[0] in _FOREIGN

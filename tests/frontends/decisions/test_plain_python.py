@@ -7,9 +7,11 @@ import operator
 import statistics
 from math import sin as sine
 
+import numba
 import numpy as np
 import pytest
 
+import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.record import record
 from accumulus.tape.evaluate import evaluate
@@ -75,6 +77,26 @@ def test_functions_of_numbers_are_called_for_each_entry():
     for point in (x, -x, 0.1 * x):
         expected = np.concatenate([np.ravel(part) for part in per_entry(point)])
         np.testing.assert_allclose(np.array(evaluate(recording.scalars, list(point)), float), expected, rtol=1e-15)
+
+
+def test_universal_functions_of_python_functions():
+    bent = np.frompyfunc(lambda u, v: u * v if u > v else math.sin(u), 2, 1)
+    parts = np.frompyfunc(lambda u: (u * u, -u), 1, 2)
+
+    @numba.vectorize
+    def inside(u):
+        return u * u if u > 0 else 3.0 * u
+
+    def function(x):
+        return np.array([bent(x, [[0.4], [2.0]])[0], *parts(x), inside(x), x * bent(x[0], 0.1)]).astype(float)
+
+    jacobian = acc.value_and_jacobian(function, cache=False)
+    for x in (np.array([0.75, -0.5, 3.0]), np.array([-0.75, 0.5, -3.0])):
+        values, slopes = jacobian(x)
+        np.testing.assert_allclose(values, function(x), rtol=1e-14)
+        for k in range(3):
+            step = 1e-6 * np.eye(3)[k]
+            np.testing.assert_allclose(slopes[..., k], (function(x + step) - function(x - step)) / 2e-6, atol=1e-8)
 
 
 def test_texts_of_values_show_them_at_the_point():

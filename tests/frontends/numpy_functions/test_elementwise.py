@@ -44,7 +44,7 @@ def call(ufunc: np.ufunc, row: Elementwise):
 
 
 @each_row
-@settings(max_examples=max(3, settings.default.max_examples // 16))
+@settings(max_examples=max(2, settings.default.max_examples // 16))
 @given(data=st.data())
 def test_arrays_and_scalars_agree_with_numpy(ufunc, row, data):
     points = [data.draw(operands(row)) for _ in range(POINTS)]

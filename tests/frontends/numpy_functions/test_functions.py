@@ -40,7 +40,7 @@ def test_every_function_has_a_case():
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@settings(max_examples=max(2, settings.default.max_examples // 25))
+@settings(max_examples=max(1, settings.default.max_examples // 25))
 @given(points=st.lists(st.tuples(array(3), array(3, 3), array(2, 4), ENTRIES), min_size=3, max_size=3))
 def test_agrees_with_numpy(source, points):
     assert_agrees(program(source), *points)

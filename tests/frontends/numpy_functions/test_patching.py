@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -216,3 +217,37 @@ def test_modules_that_are_imported_while_recording(tmp_path, monkeypatch):
         assert_agrees(imported_late.f, [2.0])
     finally:
         sys.modules.pop("imported_late", None)
+
+
+INSTALLED = """
+import numpy as np
+
+def filled(x):
+    out = np.zeros(2)
+    out[0], out[1] = x, x * x
+    return out
+
+def made(x):
+    out = make(2)
+    out[0] = x
+    return out
+"""
+
+
+def test_installed_packages_are_looked_at_again_when_they_have_more(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_helpers.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(folder)
+    helpers = importlib.import_module("installed_helpers")
+    monkeypatch.setitem(sys.modules, "installed_helpers", helpers)
+    for _ in range(3):
+        assert_agrees(helpers.filled, [2.0])
+        assert helpers.np is np
+    helpers.make = np.ones
+    for _ in range(2):
+        assert_agrees(helpers.made, [2.0])
+        assert helpers.make is np.ones
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: assert_agrees(helpers.filled, [k]), np.arange(1.0, 20.0).tolist()))
+    assert (helpers.np, helpers.make) == (np, np.ones)

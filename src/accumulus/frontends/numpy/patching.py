@@ -7,7 +7,9 @@ library and the array libraries; what the recorded function closes over, has as 
 that it runs itself. All is put back when the last recording ends, however it ends, and a thread that does not record
 meets replacements that call the originals.
 
-Finding the names takes a look at every global variable of the user's modules: about a millisecond for 20,000 of them.
+Finding the names takes a look at every global variable of the user's modules. Of installed packages, of which there may
+be hundreds, it is kept which names these are for as long as no global is added.
+
 What is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those with
 traced values is an error that says what to do.
 
@@ -26,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from types import CellType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
@@ -41,6 +43,21 @@ _LOCK: Final = threading.RLock()
 _restorers: list[Callable[[], None]] = []
 #: Recordings under way, in all threads.
 _recordings = 0
+
+
+class _Installed(NamedTuple):
+    """What is known of a module of an installed package."""
+
+    module: ModuleType
+    #: How many globals it has, how much there is to be replaced, and types of functions that Numba compiles.
+    state: tuple[int, int, frozenset[type]]
+    #: Globals that are replaced.
+    names: tuple[str, ...]
+
+
+#: By the name of the module.
+_INSTALLED: Final[dict[str, _Installed]] = {}
+_PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 def replaced(value: Any) -> Any:
@@ -87,7 +104,7 @@ def _enter(function: object) -> None:
     if _recordings == 1:
         _replace_import()
     _borrow()
-    _replace_in_modules()
+    _replace_in_modules(untouched=_recordings == 1)
     for part in list(_parts(function)):
         if isinstance(part, FunctionType):
             _replace_in(part.__globals__)
@@ -98,10 +115,39 @@ def _enter(function: object) -> None:
             _replace_in(vars(part))
 
 
-def _replace_in_modules() -> None:
-    for name, module in list(sys.modules.items()):
-        if _is_users(name, module) and not _is_loading(vars(module)):
-            _replace_in(vars(module))
+class _Listed:
+    """The loaded modules that may be the user's, listed again when others have come."""
+
+    def __init__(self) -> None:
+        self._count, self._last = 0, object()
+        self._modules: list[tuple[str, ModuleType]] = []
+
+    def users(self) -> list[tuple[str, ModuleType]]:
+        """Names and modules; what is loaded comes last, also what had been dropped and is loaded again."""
+        loaded = list(sys.modules.values())
+        if len(loaded) != self._count or loaded[-1] is not self._last:
+            self._count, self._last = len(loaded), loaded[-1]
+            self._modules = [item for item in list(sys.modules.items()) if _is_users(*item)]
+        return self._modules
+
+
+_listed: Final = _Listed()
+
+
+def _replace_in_modules(*, untouched: bool = False) -> None:
+    """Replace NumPy in all modules; `untouched` if nothing has been replaced in them yet."""
+    kinds = dispatchers()
+    for name, module in _listed.users():
+        namespace = vars(module)
+        state = len(namespace), len(REPLACEMENTS), kinds
+        known = _INSTALLED.get(name)
+        if known is not None and known.module is module and known.state == state:
+            for held in known.names:
+                _replace_name(namespace, held)
+        elif not _is_loading(namespace):
+            names = _replace_in(namespace)
+            if untouched and any(folder in str(namespace.get("__file__")) for folder in _PACKAGES):
+                _INSTALLED[name] = _Installed(module, state, names)
 
 
 def _borrow() -> None:
@@ -163,16 +209,24 @@ def _is_users(name: str, module: object) -> bool:
     return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def _replace_in(namespace: MutableMapping[str, Any]) -> None:
+def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
+    """Replace what there is in a namespace; its names."""
     values = list(namespace.values())
     kinds = dispatchers() | {MethodType}
     if REPLACEMENTS.keys().isdisjoint(map(id, values)) and kinds.isdisjoint(map(type, values)):
-        return
-    for name, value in list(namespace.items()):
-        replacement = replaced(value)
-        if replacement is not value:
-            namespace[name] = replacement
-            _restorers.append(functools.partial(_restore, namespace, name, replacement, value))
+        return ()
+    return tuple([name for name in list(namespace) if _replace_name(namespace, name)])
+
+
+def _replace_name(namespace: MutableMapping[str, Any], name: str) -> bool:
+    """Replace what a name stands for; whether there was anything to replace."""
+    value = namespace.get(name)
+    replacement = replaced(value)
+    if replacement is value:
+        return False
+    namespace[name] = replacement
+    _restorers.append(functools.partial(_restore, namespace, name, replacement, value))
+    return True
 
 
 def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, original: Any) -> None:

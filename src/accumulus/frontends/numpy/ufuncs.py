@@ -30,6 +30,7 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, FUNCTIONS, PROTOCOLS, unsupported
+from accumulus.frontends.numpy.vectorized import entry_by_entry, function_of_entries
 from accumulus.frontends.refusals import FILLING
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 from accumulus.tape.tape import Tape
@@ -62,6 +63,9 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
     elif (names := PAIRS.get(ufunc.__name__)) is not None:
         _check_keywords(ufunc, keywords)
         result = tuple(apply(tape, ELEMENTWISE[name], inputs) for name in names)
+    elif row_of(ufunc) is None and (each := function_of_entries(ufunc)) is not None:
+        _check_keywords(ufunc, keywords)
+        result = entry_by_entry(tape, each, inputs)
     else:
         result = apply(tape, _row(ufunc, keywords), inputs)
     return result if out is None else _store(result, out)
