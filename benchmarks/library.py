@@ -116,6 +116,28 @@ def product_operations(example: Example, kind: str) -> int:
     return tally(acc.hvp(weighted(example)).compile(arguments, tangents).tape).operations
 
 
+@dataclass(frozen=True)
+class EdgesLeft:
+    """What a product with a Jacobian takes at a point.
+
+    Attributes:
+        edges: of the differentiation graph.
+        nonzeros: of the Jacobian, structural.
+        multiplications: of a product through the edges that are left.
+    """
+
+    edges: int
+    nonzeros: int
+    multiplications: int
+
+
+def edges_left(example: Example) -> EdgesLeft:
+    """The operator of the Jacobian at the example's point."""
+    operator = acc.linear_operator(example.function)(example.point)
+    edges = len(acc.trace(example.function, example.point).linearize().sources)
+    return EdgesLeft(edges, operator.nonzeros, operator.multiplications)
+
+
 def hessian_contender(example: Example, X: NDArray[np.float64], w: NDArray[np.float64]) -> Contender:
     """Gradient and Hessian of w·f at the points X (points, inputs), one thread."""
     hessian = acc.value_gradient_hessian(weighted(example), 0, threads=1)

@@ -13,25 +13,26 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
-from accumulus.api import (
-    Derivative,
-    Trace,
+from accumulus.api.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
+from accumulus.api.implicit_functions import ImplicitFunction, implicit
+from accumulus.api.jacobians import (
     compile,  # noqa: A004  # what it does
     gradient,
     jacobian,
-    trace,
     value_and_gradient,
     value_and_jacobian,
 )
+from accumulus.api.operators import linear_operator
+from accumulus.api.products import hvp, jvp, taylor, vjp
+from accumulus.api.recordings import Trace, trace
 from accumulus.checking.check import check
 from accumulus.checking.check_report import CheckReport
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.frontends.containers import register
 from accumulus.graph.files import load_graph, save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
 from accumulus.methods import methods
-from accumulus.products import hvp, jvp, vjp
+from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
 from accumulus.rewriting.optimise import optimise
@@ -57,6 +58,7 @@ __all__ = [
     "Derivative",
     "DifferentiationGraph",
     "ExpressionSet",
+    "ImplicitFunction",
     "Kind",
     "LineGraph",
     "Plan",
@@ -76,9 +78,11 @@ __all__ = [
     "hessian",
     "hessian_of_lagrangian",
     "hvp",
+    "implicit",
     "jacobian",
     "jax",
     "jvp",
+    "linear_operator",
     "load",
     "load_graph",
     "load_plan",
@@ -92,6 +96,7 @@ __all__ = [
     "save_plan",
     "scan",
     "sympy",
+    "taylor",
     "trace",
     "value_and_gradient",
     "value_and_jacobian",

@@ -1,4 +1,4 @@
-"""Functions back into CasADi, with compiled Jacobians: `accumulus.casadi.external`.
+"""Functions back into CasADi, with compiled derivatives: `accumulus.casadi.external`, `accumulus.casadi.nlpsol`.
 
 The way in needs no name: `accumulus.jacobian` and the rest take a `casadi.Function` as it is.
 
@@ -11,31 +11,37 @@ array([[2., 0.],
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, Final, Unpack
 
 import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api import value_and_jacobian
+from accumulus.api.casadi_source import by_columns, nlp_source
+from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, shows_options
 from accumulus.programs.sparse import SparsePattern
+from accumulus.targets.c.c_compiler import shared_library
 
-__all__ = ["external"]
+__all__ = ["external", "nlpsol"]
 
 Shape = tuple[int, ...]
+#: What loops are compiled with: all else that compilers try takes as long again, and wins nothing measurable.
+QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
 @shows_options
 def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[Given]) -> Any:
     """A function as a `casadi.Function` whose values and Jacobian are computed by compiled code.
 
-    It is differentiated once: its Jacobian has no derivatives in CasADi. In `nlpsol` with Ipopt this means
-    ``{"ipopt.hessian_approximation": "limited-memory"}``.
+    It is differentiated once: its Jacobian has no derivatives in CasADi. In `casadi.nlpsol` with Ipopt this means
+    ``{"ipopt.hessian_approximation": "limited-memory"}``; `nlpsol` of this module gives second derivatives, too.
 
     Args:
         f: what `accumulus.jacobian` takes: a function of numbers and NumPy arrays; a function of JAX, expressions of
@@ -62,6 +68,55 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     return _External(name or _name(f), _Compiled(f, examples, options))
 
 
+@shows_options
+def nlpsol(
+    name: str,
+    solver: str,
+    f: Callable[..., Any],
+    g: Callable[..., Any],
+    x: Any,
+    p: Any = None,
+    solver_options: dict[str, Any] | None = None,
+    **options: Unpack[Given],
+) -> Any:
+    """`casadi.nlpsol` of a nonlinear program whose functions, derivatives and second derivatives are compiled C.
+
+    It minimises f(x, p) subject to lbx ≤ x ≤ ubx and lbg ≤ g(x, p) ≤ ubg. Gradient, Jacobian and Hessian of the
+    Lagrangian are planned here, with their patterns, and compiled by the machine's C compiler; the solver calls them
+    without Python.
+
+    Args:
+        name: of the solver.
+        solver: of CasADi's: "ipopt", "sqpmethod", ….
+        f: what `accumulus.jacobian` takes; it returns one number.
+        g: the same; it returns a vector or a number.
+        x, p: examples of variables and parameters, vectors or numbers; without parameters f and g take x alone.
+        solver_options: those of `casadi.nlpsol`.
+        options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
+
+    Returns:
+        A `casadi.Function`, as `casadi.nlpsol` makes it.
+
+    Raises:
+        ArgumentError: if x or p have more axes, or f and g return anything else.
+        TraceError: if f or g cannot be recorded.
+        CompileError: if there is no C compiler.
+
+    >>> import numpy as np, accumulus as acc
+    >>> quiet = {"ipopt.print_level": 0, "ipopt.sb": "yes", "print_time": False}
+    >>> solve = acc.casadi.nlpsol("s", "ipopt", lambda x: np.sum((x - 1.0) ** 2), lambda x: x[0] * x[1], np.ones(2),
+    ...                           solver_options=quiet)
+    >>> print(np.round(np.array(solve(x0=[3.0, 1.0], lbg=4.0)["x"]).ravel(), 6))
+    [2. 2.]
+    """
+    text = nlp_source(f, g, x, p, **options)
+    # once it is loaded, the file is not needed
+    with tempfile.TemporaryDirectory(prefix="accumulus-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "nlp.so")
+        shared_library(text, path, QUICKLY)
+        return ca.nlpsol(name, solver, str(path), solver_options or {})
+
+
 def _name(f: Any) -> str:
     """A name that CasADi allows."""
     own = f.name() if isinstance(f, ca.Function) else name_of(f)
@@ -77,16 +132,10 @@ class _Block:
 
     @classmethod
     def of(cls, pattern: SparsePattern, result: Shape, argument: Shape) -> _Block:
-        rows, columns = _by_columns(result)[pattern.rows], _by_columns(argument)[pattern.columns]
+        rows, columns = by_columns(result)[pattern.rows], by_columns(argument)[pattern.columns]
         order = np.lexsort((rows, columns))
         starts = np.searchsorted(columns[order], np.arange(pattern.shape[1] + 1))
         return cls(ca.Sparsity(*pattern.shape, starts.tolist(), rows[order].tolist()), order)
-
-
-def _by_columns(shape: Shape) -> NDArray[np.intp]:
-    """Of the entries of an array in C order, their places in CasADi's order."""
-    places: NDArray[np.intp] = np.arange(int(np.prod(shape))).reshape(shape[::-1]).T.ravel()
-    return places
 
 
 class _Compiled:

@@ -15,6 +15,7 @@ __all__ = [
     "CacheWarning",
     "CaseError",
     "CompileError",
+    "ConvergenceError",
     "EndlessRecordingError",
     "ExecutorWarning",
     "ExpressionError",
@@ -61,6 +62,10 @@ class CaseError(AccumulusError, ValueError):
 
 class TooManyCasesError(CaseError):
     """A function decides in too many ways for a program each; names the lines whose decisions multiply them."""
+
+
+class ConvergenceError(AccumulusError, ArithmeticError):
+    """An iteration has found no root from the guess that was given."""
 
 
 class GraphError(AccumulusError, ValueError):

@@ -15,17 +15,19 @@ import math
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
 import jax as jax_library
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus import api
+from accumulus.api import hessians, jacobians, products
+from accumulus.api.asked import ARGUMENTS, CHOICE, Asked, AskedOfMatrix, GivenOfMatrix
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
-from accumulus.options import Given
+from accumulus.frontends.signature import positions_of
+from accumulus.options import Given, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
@@ -34,19 +36,51 @@ from accumulus.targets.jax_function import jax_function
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.xla_handler import ENTRIES, RUN, handler
 
-__all__ = ["gradient", "jacobian", "value_and_jacobian"]
+__all__ = [
+    "compile",
+    "gradient",
+    "hessian",
+    "hessian_of_lagrangian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "value_and_gradient",
+    "value_and_jacobian",
+    "value_gradient_hessian",
+    "vjp",
+]
 
+F = TypeVar("F", bound=Callable[..., Any])
 Compute = Callable[..., tuple[Any, ...]]
 #: Options that are decided by the arguments, or that give what is no array of JAX's.
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
+def _shows_options(function: F) -> F:
+    return with_parameters(function, {}, _DECIDED)
+
+
+def _shows_arguments(function: F) -> F:
+    return with_parameters(function, ARGUMENTS, _DECIDED)
+
+
+def _shows_statics(function: F) -> F:
+    return with_parameters(
+        function, {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}, _DECIDED
+    )
+
+
+def _shows_choice(function: F) -> F:
+    return with_parameters(function, CHOICE, _DECIDED)
+
+
+def _shows_all(function: F) -> F:
+    return with_parameters(function, ARGUMENTS | CHOICE, _DECIDED)
+
+
+@_shows_all
 def jacobian(
-    f: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    **options: Unpack[Given],
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.jacobian` as a function of JAX's arrays.
 
@@ -54,7 +88,7 @@ def jacobian(
 
     Args:
         f: a function of NumPy or of JAX.
-        argnums, static_argnums, options: as for `accumulus.jacobian`; not `sparse`, `guards`, `dtype` and `target`.
+        argnums, asked: the names and options of `accumulus.jacobian`; not `sparse`, `guards`, `dtype` and `target`.
 
     Raises:
         ArgumentError: for one of these options; at the call, for arguments without numbers.
@@ -73,61 +107,142 @@ def jacobian(
     >>> jax.vmap(determinant)(jnp.array([[1.0, 2.0], [0.0, 4.0]])).tolist()
     [7.0, 32.0]
     """
-    return _Inside(api.jacobian, f, argnums, static_argnums, options)
+    return _Inside(jacobians.jacobian, (f, argnums), asked)
 
 
+@_shows_all
 def value_and_jacobian(
-    f: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    **options: Unpack[Given],
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.value_and_jacobian` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(api.value_and_jacobian, f, argnums, static_argnums, options)
+    return _Inside(jacobians.value_and_jacobian, (f, argnums), asked)
 
 
+@_shows_arguments
 def gradient(
-    f: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    **options: Unpack[Given],
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Callable[..., Any]:
     """`accumulus.gradient` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(api.gradient, f, argnums, static_argnums, options)
+    return _Inside(jacobians.gradient, (f, argnums), asked)
+
+
+@_shows_arguments
+def value_and_gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
+) -> Callable[..., Any]:
+    """`accumulus.value_and_gradient` as a function of JAX's arrays; see `jacobian`."""
+    return _Inside(jacobians.value_and_gradient, (f, argnums), asked)
+
+
+@_shows_all
+def hessian(
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+) -> Callable[..., Any]:
+    """`accumulus.hessian` as a function of JAX's arrays; see `jacobian`.
+
+    >>> import jax
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> curvature = acc.jax.hessian(lambda x: x[0] ** 2 * np.sin(x[1]))
+    >>> jax.vmap(curvature)(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 0, 1].tolist()
+    [2.0, 4.0]
+    """
+    return _Inside(hessians.hessian, (f, argnums), asked)
+
+
+@_shows_all
+def value_gradient_hessian(
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+) -> Callable[..., Any]:
+    """`accumulus.value_gradient_hessian` as a function of JAX's arrays; see `jacobian`."""
+    return _Inside(hessians.value_gradient_hessian, (f, argnums), asked)
+
+
+@_shows_choice
+def hessian_of_lagrangian(
+    f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]
+) -> Callable[..., Any]:
+    """`accumulus.hessian_of_lagrangian` as a function of JAX's arrays (x, sigma, multipliers, …); see `jacobian`."""
+    return _Inside(hessians.hessian_of_lagrangian, (f, g), options)
+
+
+@_shows_options
+def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
+    """`accumulus.jvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`."""
+    return _Inside(products.jvp, (f,), options)
+
+
+@_shows_options
+def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
+    """`accumulus.vjp` as a function of JAX's arrays: of (primals, cotangents); see `jacobian`."""
+    return _Inside(products.vjp, (f,), options)
+
+
+@_shows_options
+def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
+    """`accumulus.hvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> product = acc.jax.hvp(lambda x: np.sum(x**3))
+    >>> jax.jit(product)((jnp.array([1.0, 2.0]),), (jnp.array([1.0, 0.5]),))[0].tolist()
+    [6.0, 6.0]
+    """
+    return _Inside(products.hvp, (f,), options)
+
+
+@_shows_statics
+def compile(  # noqa: A001  # what it does
+    f: Callable[..., Any], **asked: Unpack[Asked]
+) -> Callable[..., Any]:
+    """`accumulus.compile`, the function alone, as a function of JAX's arrays; see `jacobian`."""
+    return _Inside(jacobians.compile, (f,), asked)
 
 
 class _Inside:
-    """A derivative that takes JAX's arrays, traced ones too."""
+    """A derivative that takes JAX's arrays, traced ones too.
 
-    def __init__(
-        self,
-        make: Callable[..., Derivative],
-        f: Callable[..., Any],
-        argnums: int | Sequence[int] | None,
-        static_argnums: int | Sequence[int],
-        options: Given,
-    ) -> None:
-        if wrong := [name for name in _DECIDED if name in options]:
+    Args:
+        make: the function of accumulus that makes it.
+        given: what that takes by position, the user's function first.
+        asked: what it takes by keyword.
+    """
+
+    def __init__(self, make: Callable[..., Derivative], given: Sequence[Any], asked: Any) -> None:
+        if wrong := [name for name in _DECIDED if name in asked]:
             raise ArgumentError(
                 f"{wrong[0]} is given for a derivative inside of JAX; expected none: results are dense arrays in the "
                 "precision of the arguments, and nothing is decided on values"
             )
-        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        self._make = partial(make, f, argnums, static_argnums=static_argnums, guards="error", **options)
+        static, names = asked.get("static_argnums", ()), asked.get("static_argnames", ())
+        names = (names,) if isinstance(names, str) else names
+        #: Positions and names of what is passed on as it is.
+        self._static: tuple[int | str, ...] = (
+            *((static,) if isinstance(static, int) else static),
+            *positions_of(given[0], names, "static_argnames"),
+            *names,
+        )
+        self._make = partial(make, *given, guards="error", **asked)
+        self._make()  # refuses at once what cannot be asked for
         self._derivatives: dict[str, Derivative] = {}
         #: By program, which stays as it is as long as it is a key here.
         self._computes: dict[Program, Compute] = {}
         self._lock = Lock()
-        self.__wrapped__ = f
+        self.__wrapped__ = given[0]
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Derivatives at one point."""
-        static = {k % len(arguments) for k in self._static if -len(arguments) <= k < len(arguments)}
-        kept = [x if k in static else None for k, x in enumerate(arguments)]
+        count = len(arguments)
+        static: set[int | str] = {
+            k % count if isinstance(k, int) else k
+            for k in self._static
+            if not isinstance(k, int) or -count <= k < count
+        }
         given = [None if k in static else x for k, x in enumerate(arguments)]
-        leaves, structure = jax_library.tree.flatten((given, keywords))
+        named = {name: None if name in static else x for name, x in keywords.items()}
+        leaves, structure = jax_library.tree.flatten((given, named))
         if not any(map(_is_number, leaves)):
             raise ArgumentError("a derivative inside of JAX was called without numbers; expected an array of JAX's")
         numbers = [x for x in leaves if _is_number(x)]
@@ -137,7 +252,8 @@ class _Inside:
         rest = iter(examples)
         filled = [next(rest) if _is_number(x) else x for x in leaves]
         by_position, by_keyword = jax_library.tree.unflatten(structure, filled)
-        by_position = [kept[k] if k in static else x for k, x in enumerate(by_position)]
+        by_position = [arguments[k] if k in static else x for k, x in enumerate(by_position)]
+        by_keyword |= {name: x for name, x in keywords.items() if name in static}
         with self._lock, jax_library.ensure_compile_time_eval():
             if dtype not in self._derivatives:
                 self._derivatives[dtype] = self._make(dtype=dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
@@ -33,6 +33,7 @@ __all__ = [
     "SparseFormat",
     "check_threads",
     "shows_options",
+    "with_parameters",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,8 +123,8 @@ class Options:
             raise ArgumentError(f"most_cases is {self.most_cases!r}; expected at least 1")
 
     @classmethod
-    def of(cls, **given: Any) -> Options:
-        """Options from keyword arguments as users give them.
+    def of(cls, beside: Iterable[str] = (), /, **given: Any) -> Options:
+        """Options from keyword arguments as users give them; `beside` are other names that the caller takes.
 
         Raises:
             UnknownNameError: for an option, or a name given for one, that does not exist.
@@ -132,7 +133,7 @@ class Options:
         names = [option.name for option in fields(cls)]
         unknown = set(given).difference(names)
         if unknown:
-            raise unknown_name("option", min(unknown), names)
+            raise unknown_name("option", min(unknown), [*names, *beside])
         return cls(**given)
 
     @property
@@ -203,17 +204,23 @@ class Given(TypedDict, total=False):
 
 def shows_options(function: F) -> F:
     """Let the signature of a function of ``**options`` have their names and defaults, for `help` and editors."""
+    return with_parameters(function, {})
+
+
+def with_parameters(function: F, more: dict[str, Any], without: Iterable[str] = ()) -> F:
+    """The same, for a function that takes `more` than options by keyword, names and defaults, and not all of these."""
     signature = inspect.signature(function)
-    options = [
-        inspect.Parameter(
-            option.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=str(option.default) if isinstance(option.default, str) else option.default,  # an objective is text
-        )
+    options = {
+        option.name: str(option.default) if isinstance(option.default, str) else option.default  # an objective is text
         for option in fields(Options)
+    }
+    named = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, default in (more | options).items()
+        if name not in without
     ]
     own = list(signature.parameters.values())[:-1]
-    vars(function)["__signature__"] = signature.replace(parameters=own + options)
+    vars(function)["__signature__"] = signature.replace(parameters=own + named)
     return function
 
 

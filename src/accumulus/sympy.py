@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from accumulus.api import value_and_jacobian
+from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.points import Spread
 from accumulus.frontends.record import record

@@ -33,7 +33,7 @@ def computed(target, tape, maps, point):
     count = len(tape.outputs)
     result = np.full(count, np.nan)
     segment = LongSegment(count, slice(0, count), slice(0, count))
-    target_of(target).loops(tape, maps, [segment], False)([point], [result], 1)
+    target_of(target).loops(tape, maps, [segment], ((tape.inputs,),), False)([point], [result], 1)
     return result
 
 
@@ -116,7 +116,7 @@ def written_out(tape):
     return flat
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_blocks_compute_what_is_written_out(seed):
     tape = random_program(seed)

@@ -35,6 +35,10 @@ def matrix(a):
     return a @ a
 
 
+def long(x):
+    return np.sin(x) * np.roll(x, 1)
+
+
 def branches(x):
     if x[0] > 0:
         return x
@@ -315,3 +319,10 @@ def test_the_installed_command(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert json.loads(done.stdout)["chosen"]["method"] == "markowitz"
     assert done.stderr == ""
+
+
+def test_emitted_c_of_long_arrays_has_loops(model):
+    result = run("emit", f"{model}:long", "--shape", "6000", "--target", "c", *QUICK)
+    assert "// Value and Jacobian of long" in result.stdout
+    assert "void long_jacobian(const double *x, double *result, double *result_1, double *work);" in result.stdout
+    assert result.stdout.count("for (ptrdiff_t i") < 12

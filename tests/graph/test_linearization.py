@@ -202,7 +202,7 @@ def test_table_rows_without_derivative_make_no_edges():
         assert linearize(tape_of(lambda t, f, name=name: [f(name, 0)])).rows == (-1,)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(program=programs(), data=st.data())
 def test_all_partials_at_once_as_one_after_the_other(program, data):
     tape = program.tape()

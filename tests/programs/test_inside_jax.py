@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -10,17 +12,15 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import accumulus as acc  # noqa: E402
-from accumulus.errors import ArgumentError, TraceError  # noqa: E402
+from accumulus.errors import ArgumentError, TraceError, UnknownNameError  # noqa: E402
 
 FAST = {"cache": False, "time_limit": 0, "optimise": False}
 
 
 @pytest.fixture(autouse=True)
 def double():
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+    with jax.enable_x64(True):
+        yield
 
 
 def f(x, k):
@@ -127,6 +127,80 @@ def test_a_program_in_the_operations_of_jax(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "another")
     in_words = jax.jit(derivative).lower(X).compile()
     close(in_words(X), by_code)
+
+
+class TestOtherKinds:
+    """Each kind within `jit` and `vmap`, against JAX's own."""
+
+    parameters = {"w": np.arange(1.0, 5.0).reshape(2, 2) / 5.0, "b": np.array([0.1, -0.2])}  # noqa: RUF012
+    points = np.array([[0.3, 0.7], [1.1, -0.4], [0.2, 0.9]])
+
+    @staticmethod
+    def energy(x, p):
+        return jnp.sum(jnp.tanh(p["w"] @ x + p["b"]) * x) + x[0] ** 2 * x[1]
+
+    def test_values_and_gradients(self):
+        def both(make):
+            return jax.jit(jax.vmap(make, in_axes=(0, None)))(self.points, self.parameters)
+
+        close(both(acc.jax.value_and_gradient(self.energy, (0, 1), **FAST)),
+              both(jax.value_and_grad(self.energy, (0, 1))))  # fmt: skip
+        close(both(acc.jax.compile(self.energy, **FAST)), both(self.energy))
+
+    def test_hessians(self):
+        def mapped(make):
+            return jax.jit(jax.vmap(make, in_axes=(0, None)))(self.points, self.parameters)
+
+        wanted = mapped(jax.hessian(self.energy))
+        close(mapped(acc.jax.hessian(self.energy, **FAST)), wanted)
+        value, slope, curvature = mapped(acc.jax.value_gradient_hessian(self.energy, rows=[1], **FAST))
+        close((value, slope), mapped(jax.value_and_grad(self.energy)))
+        close(curvature, wanted[:, 1:])
+        entries = acc.jax.hessian(self.energy, entries=([1, 0], [0, 0]), **FAST)
+        close(jax.jit(entries)(self.points[1], self.parameters), wanted[1][jnp.array([1, 0]), jnp.array([0, 0])])
+
+    def test_a_lagrangian(self):
+        curvature = acc.jax.hessian_of_lagrangian(lambda x: x[0] ** 2 * x[1], lambda x: x**3, **FAST)
+        found = jax.jit(curvature)(X, 3.0, jnp.array([0.5, -2.0]))
+        wanted = 3.0 * np.array([[2.0 * X[1], 2.0 * X[0]], [2.0 * X[0], 0.0]]) + np.diag([3.0 * X[0], -12.0 * X[1]])
+        close(found, jnp.asarray(wanted))
+
+    def test_products(self):
+        def f(x, p):
+            return np.sum(x**3) * p + x[0] * x[1]
+
+        x, v = jnp.asarray(X), jnp.array([0.5, -1.5])
+        slope = 3.0 * X**2 * 2.0 + X[::-1]
+        pushed = jax.jit(lambda x, v: acc.jax.jvp(f, **FAST)((x, 2.0), (v, None)))(x, v)
+        close(pushed, (jnp.asarray(f(X, 2.0)), jnp.asarray(slope @ v)))
+        value, (by_x, by_p) = jax.jit(acc.jax.vjp(f, **FAST))((x, 2.0), 0.5)
+        close((value, by_x, by_p), tuple(map(jnp.asarray, (f(X, 2.0), 0.5 * slope, 0.5 * np.sum(X**3)))))
+        curvature = jnp.asarray([[12.0 * X[0], 1.0], [1.0, 12.0 * X[1]]])
+        product = acc.jax.hvp(f, **FAST)
+        close(jax.jit(jax.vmap(lambda v: product((x, 2.0), (v, None))[0]))(jnp.eye(2)), curvature)
+        close(jax.jit(product)((x, 2.0), (jnp.eye(2), None))[0], curvature)
+
+    def test_they_are_differentiated_once_more(self):
+        product = acc.jax.hvp(lambda x: np.sum(x**4) * x[0], **FAST)
+        slope = jax.jit(jax.grad(lambda x: product((x,), (jnp.ones(2),))[0][1]))(jnp.asarray(X))
+        close(slope, jnp.asarray([12.0 * X[1] ** 2, 24.0 * X[0] * X[1] + 12.0 * X[1] ** 2]))
+
+    def test_names_of_static_arguments(self):
+        compiled = acc.jax.compile(lambda x, n=2, *, sign=1: sign * x**n, static_argnames=("n", "sign"), **FAST)
+        close(jax.jit(lambda x: compiled(x, n=3, sign=-1))(jnp.asarray(X)), jnp.asarray(-(X**3)))
+        close(jax.jit(lambda x: compiled(x, 3))(jnp.asarray(X)), jnp.asarray(X**3))
+        by_name = acc.jax.gradient(lambda x, y: x * y**2, argnames="y", **FAST)
+        close(by_name(2.0, 3.0), jnp.float64(12.0))
+
+    def test_signatures_name_what_there_is(self):
+        shown = {make: inspect.signature(getattr(acc.jax, make)).parameters for make in acc.jax.__all__}
+        assert all("dtype" not in each and "effort" in each for each in shown.values())
+        assert all(("rows" in shown[make]) == ("rows" in inspect.signature(getattr(acc, make)).parameters)
+                   for make in shown)  # fmt: skip
+        with pytest.raises(ArgumentError, match="needs a function that returns one number"):
+            jax.jit(acc.jax.hessian(f, **FAST))(X, 2.0)
+        with pytest.raises(UnknownNameError, match="unknown option 'rows'"):
+            acc.jax.gradient(self.energy, rows=[1])
 
 
 def test_what_cannot_be():

@@ -11,6 +11,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, SizeError
+from accumulus.programs import choice
 
 QUICK = {"effort": "fast", "time_limit": 0.0}
 
@@ -195,6 +196,22 @@ class TestSecondDerivatives:
         by_one = acc.hvp(curved(np), **QUICK)(ARGUMENTS, (DIRECTIONS[0], None))
         assert by_one[1] is None
         agree(by_one[0], acc.hessian(curved(np), **QUICK)(*ARGUMENTS) @ DIRECTIONS[0])
+
+    def test_of_two_graphs_the_shorter_product_with_a_hessian_is_taken(self, monkeypatch):
+        def f(x, numpy=np):
+            matrix = 5.0 * numpy.eye(4) + numpy.outer(x, numpy.sin(x))
+            return numpy.where(x[0] > 0.0, x[1], 2.0) * numpy.sum(numpy.linalg.solve(matrix, x) ** 2)
+
+        x, v = np.array([0.3, -1.2, 0.8, 2.1]), np.array([1.0, 0.5, -2.0, 0.3])
+        expected = jax.jit(jax.hessian(lambda x: f(x, jnp)))(x) @ v
+        operations = []
+        for use in (choice._with_mirror, lambda *given: None):
+            monkeypatch.setattr(choice, "_with_mirror", use)
+            product = acc.hvp(f, **QUICK, cache=False)
+            agree(product((x,), (v,))[0], expected, 1e-11)
+            agree(product((x,), (np.stack([v, 2.0 * v]),))[0], np.stack([expected, 2.0 * expected]), 1e-11)
+            operations.append(product.compile((x,), (v,)).operations)
+        assert operations[0] < operations[1]
 
     def test_hessians(self):
         expected = jax.jit(jax.hessian(curved(jnp), (0, 1)))(*ARGUMENTS)

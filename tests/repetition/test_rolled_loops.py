@@ -339,7 +339,7 @@ stages = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(stages, min_size=1, max_size=5), st.integers(5, 9), st.integers(0, 99), st.booleans(), st.integers(3, 9)
 )

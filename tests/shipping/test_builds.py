@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import accumulus as acc
 from accumulus.cli import app
 from accumulus.cli.option_table import OPTIONS
-from accumulus.errors import ArgumentError, CompileError
+from accumulus.errors import ArgumentError
 from accumulus.options import Options
 from accumulus.shipping.c_projects import CProject
 from accumulus.shipping.wheels import write_wheel
@@ -169,6 +169,26 @@ def test_a_case_is_checked(tmp_path, monkeypatch):
             call()
 
 
+def test_loops_over_long_arrays(model, tmp_path, monkeypatch):
+    shared = ("--shape", "6000", "--sparse", "csr", "--name", "long_loops", "-o", str(tmp_path / "out"))
+    built(f"{model}:long", *shared)
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    package = imported(wheel, "long_loops", tmp_path, monkeypatch)
+    scope = {}
+    exec(MODEL, scope)
+    X = np.random.default_rng(0).uniform(size=(3, 6000))
+    values, jacobian = acc.value_and_jacobian(scope["long"], sparse="csr", effort="fast", time_limit=0.0)(X[1])
+    for found in (package.long_loops(X[1]), [each[1] for each in package.batch(X)]):
+        np.testing.assert_allclose(found[0], values, rtol=1e-13)
+        np.testing.assert_allclose(found[1], jacobian.data, rtol=1e-13)
+    np.testing.assert_array_equal(package.PATTERNS["jacobian"][1], jacobian.indices)
+    built(f"{model}:long", *shared, "--target", "library")
+    library = ctypes.CDLL(str(tmp_path / "out" / "liblong_loops.so"))
+    value, nonzeros, work = np.empty(6000), np.empty(12000), np.empty(library.long_loops_work_size())
+    library.long_loops(*[ctypes.c_void_p(each.ctypes.data) for each in (X[1], value, nonzeros, work)])
+    np.testing.assert_allclose(nonzeros, jacobian.data, rtol=1e-13)
+
+
 def test_what_cannot_be_built(model, tmp_path):
     for arguments, message in (
         (("--target", "rust"), "unknown target 'rust'"),
@@ -182,16 +202,12 @@ def test_what_cannot_be_built(model, tmp_path):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 1, result.output
         assert message in " ".join(result.output.split()), result.output
-    scope = {}
-    exec(MODEL, scope)
-    program = acc.jacobian(scope["long"], sparse=True, effort="fast", time_limit=0.0).compile(np.linspace(0, 1, 9000))
-    with pytest.raises(CompileError, match="loops over long arrays"):
-        CProject.of(program, "f")
     project = CProject.of(acc.compile(lambda x: {1: x}, target="numpy").compile(0.9), "f")
     with pytest.raises(ArgumentError, match="a wheel returns arrays in tuples"):
         write_wheel(project, tmp_path, version="1.0", parameters=["x"], native=True)
 
 
 def test_every_option_of_the_api_is_one_of_the_command_line():
+    of_kinds = {"derivative", "argnums", "argnames", "rows", "columns", "banded"}
     own = {"executor", "progress", "target"}  # what shares in a search, and callbacks, are no text; each has targets
-    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - {"argnums", "argnames"}
+    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - of_kinds

@@ -8,7 +8,7 @@ from typing import Any, Final, Unpack
 
 import numpy as np
 
-from accumulus.api import Trace
+from accumulus.api.recordings import Trace
 from accumulus.checking.cases import at_borders, by_case, merged
 from accumulus.checking.check_report import CheckReport, Finding
 from accumulus.checking.comparisons import compare_programs, compare_slopes

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 
 from accumulus.cli.application import AsJson, app, note, reported
 from accumulus.cli.jobs import processes
-from accumulus.cli.option_table import Effort, Method, ObjectiveName, Seed, TimeLimit
+from accumulus.cli.option_table import OF_SEARCHES, OPTIONS, with_options
 from accumulus.cli.problem import Problem, load
 from accumulus.cli.progress_bar import Watch
 from accumulus.errors import TimeLimitWarning
@@ -23,6 +23,8 @@ from accumulus.targets import languages
 from accumulus.text import printable
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plans.plan import Plan
     from accumulus.show.comparison import Candidate
@@ -30,6 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "compare", "emit", "methods", "plan"]
 
+#: Options of commands about a problem: all that do not say how often, or how, a program is called.
+OF_PROBLEMS: Final = tuple(name for name in OPTIONS if name not in ("threads", "check_finite", "most_cases"))
+#: Options of checks, which hold the Jacobian that is made by them against the function.
+OF_CHECKS: Final = tuple(
+    name
+    for name in OPTIONS
+    if name not in ("derivative", "rows", "columns", "banded", "sparse", "dtype", "seed", "check")
+)
 #: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1
 
@@ -57,26 +67,22 @@ Output = Annotated[
 
 @app.command()
 @reported
+@with_options(*OF_PROBLEMS)
 def plan(
     problem: ProblemText,
     shape: Shapes = None,
-    method: Method = "auto",
-    objective: ObjectiveName = "operations",
-    time_limit: TimeLimit = 1.0,
-    seed: Seed = 0,
-    effort: Effort = "balanced",
     jobs: Jobs = 1,
     as_json: AsJson = False,
     expressions: AsExpressions = False,
     latex: AsLatex = False,
+    **options: Any,
 ) -> None:
-    """Find a plan for the Jacobian, and report what it costs and why it was chosen."""
+    """Find a plan for a derivative, and report what it costs and why it was chosen."""
     if as_json and (expressions or latex):
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
-    options = _options(method, objective, time_limit, seed, effort)
-    what = load(problem, shape or [])
+    what = _load(problem, shape, options)
     with processes(jobs) as executor:
-        found, interrupted = _find(what, {**options, "executor": executor})
+        found, interrupted = _find(what, options, executor)
     if expressions or latex:
         from accumulus.theory.algebra.sets import expressions as expressions_of
 
@@ -92,15 +98,13 @@ def plan(
 
 @app.command()
 @reported
+@with_options(*(name for name in OF_PROBLEMS if name != "method"))
 def compare(
     problem: ProblemText,
     shape: Shapes = None,
-    objective: ObjectiveName = "operations",
-    time_limit: TimeLimit = 1.0,
-    seed: Seed = 0,
-    effort: Effort = "balanced",
     jobs: Jobs = 1,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Plan with every method, and print side by side what each costs and how long it took.
 
@@ -108,8 +112,8 @@ def compare(
     """
     from accumulus.show.comparison import Candidate, chosen_because, comparison_table
 
-    options = _options("auto", objective, time_limit, seed, effort)
-    what = load(problem, shape or [])
+    what = _load(problem, shape, options)
+    objective, time_limit = options["objective"], options["time_limit"]
     candidates: list[Candidate] = []
     interrupted = False
     names, skipped = _within(what.graph, time_limit)
@@ -118,7 +122,7 @@ def compare(
             for method in names:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", TimeLimitWarning)  # the table says so
-                    found, interrupted = _find(what, {**options, "method": method, "executor": executor})
+                    found, interrupted = _find(what, {**options, "method": method}, executor)
                 if method in ("auto", found.method):
                     candidates.append(Candidate.of(found, method))
                 elif interrupted:  # a better sweep is the best so far of a method that has not finished
@@ -151,29 +155,38 @@ def compare(
 
 @app.command()
 @reported
+@with_options(*OF_PROBLEMS)
 def emit(
     problem: ProblemText,
     shape: Shapes = None,
     target: Annotated[str, typer.Option(help=f"Language of the source: {' or '.join(languages())}.")] = "numpy",
-    values: Annotated[bool, typer.Option(help="Whether the code returns the function's values, too.")] = True,
     output: Output = None,
-    method: Method = "auto",
-    objective: ObjectiveName = "operations",
-    time_limit: TimeLimit = 1.0,
-    seed: Seed = 0,
-    effort: Effort = "balanced",
     jobs: Jobs = 1,
+    values: Annotated[
+        bool, typer.Option("--values/--no-values", help="Leave values away: jacobian for value_and_jacobian.")
+    ] = True,
+    **options: Any,
 ) -> None:
-    """Print the source of the function's value and Jacobian, or of a graph's Jacobian from its labels."""
-    from accumulus.cli.source import source
+    """Print the source of a derivative of the function, or of a graph's Jacobian from its labels."""
+    from accumulus.cli.source import source, source_of_loops
+    from accumulus.errors import ArgumentError
     from accumulus.targets import check_target
 
     check_target(target)
-    options = _options(method, objective, time_limit, seed, effort)
-    what = load(problem, shape or [])
+    if not values:
+        options["derivative"] = kind = options["derivative"].removeprefix("value_and_")
+        if kind.startswith("value"):
+            raise ArgumentError(f"--no-values is given for {kind}; expected a kind without values: hessian, gradient")
+    _check(options)
+    interrupted = False
     with processes(jobs) as executor:
-        found, interrupted = _find(what, {**options, "executor": executor})
-    text = source(what, found, target, values=values)
+        # the numpy target compiles in no time, and lays results out as every other
+        given = {**options, "target": "numpy"}
+        text = source_of_loops(problem, shape or [], target, {**given, "executor": executor})
+        if text is None:
+            what = _load(problem, shape, given)
+            found, interrupted = _find(what, given, executor)
+            text = source(what, found, target)
     if output is None:
         sys.stdout.write(text)
     else:
@@ -185,23 +198,28 @@ def emit(
 
 @app.command()
 @reported
+@with_options(*OF_CHECKS)
 def check(
     function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
     shape: Shapes = None,
     points: Annotated[int, typer.Option(min=0, help="How many points to try around the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the arguments where it begins.")] = 0,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Hold a function's recording and derivatives against the function itself; exit code 1 if they differ."""
     import numpy as np
 
     from accumulus.checking.check import check as hold
-    from accumulus.cli.problem import load_function, user_code
+    from accumulus.cli.derivatives import as_given
+    from accumulus.cli.functions import load_function, user_code
 
     f, shapes, path = load_function(function, shape or [])
     generator = np.random.default_rng(seed)
     with user_code(path):
-        report = hold(f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points)
+        report = hold(
+            f, *(generator.uniform(0.5, 1.5, shape)[()] for shape in shapes), points=points, **as_given(options)
+        )
     if as_json:
         write_json(report.to_dict())
     else:
@@ -223,21 +241,25 @@ def methods(as_json: AsJson = False) -> None:
         write(key_values(descriptions.items()))
 
 
-def _options(method: str, objective: str, time_limit: float, seed: int, effort: str) -> dict[str, Any]:
-    """Options of a search, checked before anything slow begins."""
+def _check(options: dict[str, Any]) -> None:
+    """Refuse options that are out of range, before anything slow begins."""
     from accumulus.options import Options
 
-    given = {"method": method, "objective": objective, "time_limit": time_limit, "seed": seed, "effort": effort}
-    Options.of(**given)
-    return given
+    Options.of(**{name: options[name] for name in OF_SEARCHES if name in options})
 
 
-def _find(what: Problem, options: dict[str, Any]) -> tuple[Plan, bool]:
+def _load(problem: str, shapes: list[str] | None, options: dict[str, Any]) -> Problem:
+    _check(options)
+    return load(problem, shapes or [], options)
+
+
+def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
     """The plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
     from accumulus.search.find import plan as find
 
-    with Watch(f"{what.name}, {options['method']}", options["time_limit"], options["objective"]) as watch:
-        found = find(what.graph, progress=watch.progress, **options)
+    chosen = {name: options[name] for name in OF_SEARCHES if name in options}
+    with Watch(f"{what.name}, {chosen['method']}", chosen["time_limit"], chosen["objective"]) as watch:
+        found = find(what.graph, progress=watch.progress, executor=executor, **chosen)
     return found, watch.interrupted
 
 
@@ -261,9 +283,6 @@ def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], 
 def _report(what: Problem, found: Plan) -> Report:
     from accumulus.show.report import Report
 
-    stages = {**what.seconds, "plan": found.seconds}
-    if what.trace is None:
-        return Report.of_plan(found, stages)
-    program = what.trace.compile(found, values=True)
-    program.seconds = {**stages, **program.seconds}
-    return Report.of(program)
+    if what.posed is None:
+        return Report.of_plan(found, {**what.seconds, "plan": found.seconds})
+    return Report.of(what.posed.compile(found))

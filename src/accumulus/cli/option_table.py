@@ -7,32 +7,34 @@ its default is that of the API.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
-from accumulus.options import EFFORTS, FORMATS, GUARDS, Options
+from accumulus.options import EFFORTS, FORMATS, GUARDS, OF_PLANS, Options
 from accumulus.targets import DTYPES
 
-__all__ = ["OPTIONS", "Effort", "Method", "ObjectiveName", "Seed", "TimeLimit", "with_options"]
+__all__ = ["OF_SEARCHES", "OPTIONS", "beyond_searches", "with_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-Method = Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")]
-ObjectiveName = Annotated[str, typer.Option("--objective", help="What to minimise: operations, multiplications, fma.")]
-TimeLimit = Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")]
-Seed = Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")]
-Effort = Annotated[str, typer.Option(help=f"When a search that no longer improves stops: {', '.join(EFFORTS)}.")]
 
 
 def _flag(text: str) -> Any:
     return Annotated[bool, typer.Option(help=text)]
 
 
+def _positions(what: str) -> Any:
+    text = f"Position of a {what} of the derivative that is wanted, if not all are; once for each."
+    return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
+
+
 #: By name: type and help. Executors and callbacks are no text, and targets are each command's own.
 OPTIONS: Final[dict[str, Any]] = {
+    "derivative": Annotated[
+        str, typer.Option(metavar="KIND", help="Of a function: the function of accumulus that makes it.")
+    ],
     "argnums": Annotated[
         list[int] | None,
         typer.Option(
@@ -45,11 +47,17 @@ OPTIONS: Final[dict[str, Any]] = {
         list[str] | None,
         typer.Option(metavar="NAME", help="Name of such an argument; once for each.", show_default=False),
     ],
-    "method": Method,
-    "objective": ObjectiveName,
-    "time_limit": TimeLimit,
-    "effort": Effort,
-    "seed": Seed,
+    "rows": _positions("row"),
+    "columns": _positions("column"),
+    "banded": Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="BELOW ABOVE", help="Diagonals of a banded matrix.", show_default=False),
+    ],
+    "method": Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")],
+    "objective": Annotated[str, typer.Option(help="What to minimise: operations, multiplications, fma.")],
+    "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")],
+    "effort": Annotated[str, typer.Option(help=f"When a search that no longer improves stops: {', '.join(EFFORTS)}.")],
+    "seed": Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")],
     "iterations": Annotated[int | None, typer.Option(metavar="N", help="Of the search, at most.", show_default=False)],
     "cache": _flag("Whether plans and programs are taken from the cache, and stored there."),
     "sparse": Annotated[
@@ -68,7 +76,12 @@ OPTIONS: Final[dict[str, Any]] = {
     "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
     "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
 }
-_DEFAULTS: Final[dict[str, Any]] = {"argnums": None, "argnames": None} | {
+#: Those that say what is planned, and how: what a graph file has is there already.
+OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
+_DEFAULTS: Final[dict[str, Any]] = {
+    "derivative": "value_and_jacobian",
+    **dict.fromkeys(("argnums", "argnames", "rows", "columns", "banded")),
+} | {
     option.name: str(option.default) if isinstance(option.default, str) else option.default
     for option in fields(Options)
 }
@@ -95,3 +108,9 @@ def with_options(*names: str) -> Callable[[F], F]:
         return command
 
     return decorate
+
+
+def beyond_searches(options: Mapping[str, Any]) -> list[str]:
+    """The options that were given, of those that no search takes."""
+    beyond = [name for name in OPTIONS if name in options and name not in OF_SEARCHES]
+    return [name for name in beyond if options[name] != _DEFAULTS[name]]

@@ -3,63 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from accumulus.cli.derivatives import load_derivative
+from accumulus.cli.functions import user_code
 from accumulus.cli.problem import Problem
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.rewriting.optimise import optimise
 from accumulus.show.tables import counted, product_of
+from accumulus.tape.blocks import BlockTape
 from accumulus.targets import Segment, emit_source, target_of
 from accumulus.text import printable
 
 if TYPE_CHECKING:
-    from accumulus.api import Trace
     from accumulus.graph.graph import DifferentiationGraph
+    from accumulus.programs.program import Program
     from accumulus.search.plans.plan import Plan
 
-__all__ = ["source"]
+__all__ = ["source", "source_of_loops"]
 
 
-def source(problem: Problem, plan: Plan, target: str, *, values: bool) -> str:
+def source(problem: Problem, plan: Plan, target: str) -> str:
     """The program in the target's language.
 
-    For a function it maps the entries of its arguments to values (if `values`) and Jacobians, flattened in C order. For
-    a graph it maps the labels that are not known numbers, edge by edge, to the Jacobian, roots × terminals.
+    For a function it maps the entries of its arguments to values and derivatives, flattened in C order. For a graph it
+    maps the labels that are not known numbers, edge by edge, to the Jacobian, roots × terminals.
     """
-    if problem.trace is None:
+    if problem.posed is None:
         text, lines = _from_labels(problem.graph, plan, target)
     else:
-        text, lines = _from_function(problem.trace, plan, target, values)
+        text, lines = _from_function(problem.posed.compile(plan), target)
     # a name that breaks the line would end the comment
     return "".join(f"{target_of(target).comment} {printable(line)}\n" for line in lines) + text
 
 
-def _from_function(trace: Trace, plan: Plan, target: str, values: bool) -> tuple[str, list[str]]:
-    # the numpy target compiles in no time, and lays results out as every other
-    program = trace.compile(plan, "numpy", values=values)
-    recording = trace.recording
-    arguments = [k for k, shape in enumerate(recording.argument_shapes) if shape is not None]
-    leaves = range(len(recording.result_shapes))
-    names = [_numbered("value", leaf, len(leaves)) for leaf in leaves] if values else []
-    shapes = [product_of(recording.result_shapes[leaf]) for leaf in leaves] if values else []
-    for leaf in leaves:
-        for k in arguments:
-            name = _numbered("jacobian", leaf, len(leaves))
-            names.append(_numbered(name, k, len(arguments)))
-            shapes.append(product_of((*recording.result_shapes[leaf], *(recording.argument_shapes[k] or ()))))
+def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapping[str, Any]) -> str | None:
+    """As `source`, of a function of long arrays that is recorded as loops, in a language that has them; else None.
+
+    Args:
+        text: what the command line names.
+        options: as for `accumulus.cli.problem.load`.
+    """
+    if target_of(target).loop_source is None or ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
+        return None
+    made, examples, path = load_derivative(text, shapes, options, every=True)
+    with user_code(path):
+        form, numbers = made._form_of(examples, {})
+        recording = form._record(numbers)
+        if not (isinstance(recording.tape, BlockTape) or recording.unrolled):
+            return None
+        program = made.compile(*examples)
+    if not isinstance(program.tape, BlockTape):
+        return None
+    name, comment = printable(text.rpartition(":")[2]), target_of(target).comment
+    source = program.source(target, _identifier(f"{name}_{program.kind.noun}"))
+    return f"{comment} {program.kind.title} of {name}, flat in C order.\n{source}"
+
+
+def _from_function(program: Program, target: str) -> tuple[str, list[str]]:
+    names, inputs, shapes = program.array_names, program._arguments.numeric_shapes, [*program._results.shapes]
+    if program.is_guarded:
+        shapes.append(())
     segments = [replace(segment, name=name) for segment, name in zip(program.kernel.segments, names, strict=True)]
-    inputs = [recording.argument_shapes[k] or () for k in arguments]
-    results = ", ".join(f"{name} ({shape})" for name, shape in zip(names, shapes, strict=True))
-    what = "Value and Jacobian" if values else "Jacobian"
+    results = ", ".join(f"{name} ({product_of(shape)})" for name, shape in zip(names, shapes, strict=True))
     lines = [
-        f"{what} of {trace.name}, {counted(program.operations, 'operation')}.",
+        f"{program.kind.title} of {program.name}, {counted(program.operations, 'operation')}.",
         f"Takes its arguments as arrays: {', '.join(map(product_of, inputs))}; points, if there are many, run behind.",
         f"Returns {results}, flat in C order.",
     ]
-    name = _identifier(f"{trace.name}_jacobian")
-    return emit_source(program.tape, segments, target, name, arguments=inputs), lines
+    name = _identifier(f"{program.name}_{program.kind.noun}")
+    dtype, exact = program.options.dtype, program._exact
+    return emit_source(program.tape, segments, target, name, dtype, exact=exact, arguments=inputs), lines
 
 
 def _from_labels(graph: DifferentiationGraph, plan: Plan, target: str) -> tuple[str, list[str]]:
@@ -96,10 +113,6 @@ def _wrapped(items: Sequence[str], width: int = 100) -> list[str]:
             lines.append("")
         lines[-1] += f"{', ' if lines[-1] else '  '}{item}"
     return lines
-
-
-def _numbered(name: str, k: int, count: int) -> str:
-    return f"{name}_{k}" if count > 1 else name
 
 
 def _identifier(name: str) -> str:

@@ -5,8 +5,12 @@ this x are constants: `attach(x, W·r(p, fixed x))`. That says all of second der
 whole are those of the Lagrangian λ·r as a function of p and x, with λ constant, taken along x′ = W·∂r/∂p: no
 derivative of W, or of whatever has computed x, is needed.
 
-Whether the derivative that is attached is such a step is found out in numbers, at some points: it has to be 0, its
-Jacobian by the fixed x has to be −1, and it has to be linear in W.
+W need not be formed: any g(p, x, w) will do, with constant w, that is 0 at the solution whatever w is, and whose
+Jacobian by x is −1 for the w that there is. For g(p, x(p), w), with w held constant, is then 0 for all p, and so are
+its second derivatives.
+
+Whether the derivative that is attached is such a step is found out in numbers, at some points: it has to be 0, with
+other w as well, and its Jacobian by the fixed x has to be −1.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["fixed_solutions"]
+__all__ = ["fixed_solutions", "newton_steps"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Points at which steps are examined, of which so many have to have finite values.
@@ -38,13 +42,35 @@ _CLOSE: Final = 1e-7
 
 
 def fixed_solutions(tape: Tape) -> dict[int, int] | None:
+    """As `newton_steps`; None, too, if a step takes solutions in another way than linear systems do.
+
+    The graph of a gradient has vertices for solutions, not for what residuals compute of them.
+    """
+    found, weights = _parted(tape) or (None, [])
+    if found is None or not _are_direct(tape, found, set(weights)):
+        return None
+    return found if not found or _are_steps(tape, found, weights) else None
+
+
+def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[int, int] | None:
     """For each solution that is held constant in a Newton step, by reference, the solution itself: the `attach`.
 
     None if a value that the outputs need is attached to a derivative that is no Newton step.
+
+    Args:
+        points: at which the steps are examined, (points, inputs), before they are at random ones.
     """
+    found, weights = _parted(tape) or (None, [])
+    if not found:
+        return found
+    return found if _are_steps(tape, found, weights, points, within=True) else None
+
+
+def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
+    """Fixed solutions with what they are of, and fixed weights: what is attached to values, by its form alone."""
     attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH]
     if not attached:
-        return {}
+        return {}, []
     constant = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
     solutions: list[int] = []
     while True:
@@ -60,9 +86,7 @@ def fixed_solutions(tape: Tape) -> dict[int, int] | None:
     found = {k: by_value[tape.first[k]] for k in fixed if tape.first[k] in by_value}
     if len(found) != len(solutions) or len(by_value) != len(solutions):
         return None
-    weights = [k for k in fixed if k not in found]
-    right = _are_direct(tape, found, set(weights)) and _are_steps(tape, solutions, list(found), weights)
-    return found if right else None
+    return found, [k for k in fixed if k not in found]
 
 
 def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
@@ -84,31 +108,44 @@ def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
     return True
 
 
-def _are_steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int]) -> bool:
-    """Whether what is attached to the solutions are Newton steps."""
-    steps = _steps(tape, solutions, fixed, weights)
+def _are_steps(
+    tape: Tape,
+    found: dict[int, int],
+    weights: Sequence[int],
+    points: NDArray[np.float64] | None = None,
+    *,
+    within: bool = False,
+) -> bool:
+    """Whether what is attached to the solutions are Newton steps.
+
+    Args:
+        within: whether equations may contain solutions of others, which depend on what is held constant in these.
+    """
+    solutions, fixed = sorted(found.values()), list(found)
+    steps = _steps(tape, solutions, fixed, weights, within=within)
     values = tape.copy()
     values.outputs = [tape.first[k] for k in (*solutions, *fixed, *weights)]
     first = tape.inputs + len(solutions)
-    found = linearize(steps, range(first, first + len(fixed)))
-    graph = found.graph
-    slopes = emit(eliminate_vertices(graph, graph.intermediates))
-    places, _ = eliminate_vertices(graph, graph.intermediates).ordered_entries()
+    derivatives = linearize(steps, range(first, first + len(fixed)))
+    accumulation = eliminate_vertices(derivatives.graph, derivatives.graph.intermediates)
+    slopes, (places, _) = emit(accumulation), accumulation.ordered_entries()
     expected = np.array([[-float(tape.first[x] == tape.first[f]) for f in fixed] for x in solutions])
+    counts = ~_nested(tape, solutions, [found[f] for f in fixed]) if within else np.ones(expected.shape, bool)
     rng = np.random.default_rng(0)
     finite = 0
-    for _ in range(_POINTS):
-        point = rng.uniform(0.5, 1.5, tape.inputs)
+    for point in [*([] if points is None else points), *rng.uniform(0.5, 1.5, (_POINTS, tape.inputs))]:
         with np.errstate(all="ignore"):
             at = np.array([*point, *evaluate(values, point.tolist())])
             size = 1.0 + np.abs(at[tape.inputs :]).max(initial=0.0)
             if not math.isfinite(size):
                 continue
             results = np.array(evaluate(slopes, at.tolist()))
-            jacobian = np.zeros((len(graph.roots), len(fixed)))
+            jacobian = np.zeros((len(derivatives.graph.roots), len(fixed)))
             jacobian[places[:, 0], places[:, 1]] = results[len(solutions) :]
-            rows = np.array([jacobian[r] if r >= 0 else np.zeros(len(fixed)) for r in found.rows])
-            errors = [results[: len(solutions)] / size**2, rows - expected, _bend(steps, at, len(weights), rng) / size]
+            rows = np.array([jacobian[r] if r >= 0 else np.zeros(len(fixed)) for r in derivatives.rows])
+            wrong = np.where(counts, rows - expected, 0.0)
+            others = _with_others(steps, at, len(weights), rng)
+            errors = [results[: len(solutions)] / size**2, wrong, others / size**2]
         error = max(float(np.abs(each).max(initial=0.0)) for each in errors)
         if math.isfinite(error):
             finite += 1
@@ -117,31 +154,37 @@ def _are_steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weigh
     return finite >= _FINITE
 
 
-def _bend(steps: Tape, at: NDArray[np.float64], weights: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """By how much steps are not linear in the weights, beside solutions that are none."""
+def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDArray[np.bool_]:
+    """Which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
+    uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
+    found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
+    return np.array(found, bool).reshape(len(solutions), len(others))
+
+
+def _with_others(steps: Tape, at: NDArray[np.float64], weights: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """What the steps are with weights at random in the place of their own."""
     moved = at.copy()
-    moved[len(at) - weights :] = 0.0
-    moved[steps.inputs - weights - 1 :: -1] *= 1.0 + 0.1 * rng.random(steps.inputs - weights)
-    one, other = rng.standard_normal((2, weights))
-    sums = []
-    for chosen in (one, other, one + other):
-        moved[len(at) - weights :] = chosen
-        sums.append(np.array(evaluate(steps, moved.tolist())))
-    bend: NDArray[np.float64] = sums[2] - sums[0] - sums[1]
-    return bend
+    moved[len(at) - weights :] = rng.uniform(-1.0, 1.0, weights)
+    return np.array(evaluate(steps, moved.tolist()))
 
 
-def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int]) -> Tape:
-    """What is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights."""
+def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
+    """What is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
+
+    Args:
+        within: whether solutions have the derivatives of their steps; else they are constants.
+    """
     given = {k: tape.inputs + place for place, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(given))
-    values = list(range(tape.inputs))
+    values, own = list(range(tape.inputs)), set(solutions) if within else set()
 
     def reference(k: int) -> int:
         return steps.constant(tape.value_of(k)) if k < 0 else values[k]
 
     for k in range(tape.inputs, len(tape)):
-        if k in given:
+        if k in own:
+            values.append(steps.apply("attach", given[k], reference(tape.second[k])))
+        elif k in given:
             values.append(given[k])
         elif tape.codes[k] == _ATTACH:  # nobody needs it
             values.append(reference(tape.first[k]))

@@ -40,6 +40,7 @@ __all__ = [
     "keep",
     "listed",
     "order",
+    "point_at",
     "truth",
     "truths",
     "values_of",
@@ -204,6 +205,13 @@ def _around(tape: Any, references: Any) -> tuple[Any, Any]:
     return tape, references
 
 
+def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
+    """Values at the given point, not kept as guards; None where there is no such point, or no decisions are taken."""
+    tape, references = _around(tape, references)
+    found: Decisions | None = ACTIVE.decisions
+    return found.values(references) if found is not None and found.tape is tape else None
+
+
 def decisions_on(tape: Any) -> Decisions | None:
     """The decisions of the recording on a tape; None if whatever asks is refused.
 
@@ -217,9 +225,9 @@ def decisions_on(tape: Any) -> Decisions | None:
     if isinstance(tape, InnerTape):
         raise refuse(
             "Which way to go here depends on the arguments of a function that is recorded once and runs for many "
-            "instances (acc.map, acc.scan), which may go different ways. Write np.where(condition, a, b), np.maximum "
-            "or np.minimum; conditions are joined by & and |, negated by ~. In the place of an index, hand on what it "
-            "chooses: acc.map(f, x[indices])."
+            "instances (acc.map, acc.scan, acc.implicit), which may go different ways. Write np.where(condition, a, "
+            "b), np.maximum or np.minimum; conditions are joined by & and |, negated by ~. In the place of an index, "
+            "hand on what it chooses: acc.map(f, x[indices])."
         )
     if found.tape is not tape:
         return None

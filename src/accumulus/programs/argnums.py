@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import Restructured
+from accumulus.frontends.calls import Restructured, constant_key
+from accumulus.frontends.kinds import shape_of
+from accumulus.frontends.location import numbered
 from accumulus.frontends.trees import Branch, Leaf, Structure, grafted, together
+from accumulus.programs.chosen import Places
 
-__all__ = ["Selection", "arranged", "checked_argnums", "static_positions"]
+__all__ = ["Selection", "arranged", "checked_argnums", "key_of", "static_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +25,24 @@ class Selection:
         structure: with a leaf for each of them.
         seeds: positions of the arguments that are directions, one for each of these, or weights of the results.
         several: how many directions or weights there are, along the first axis of each; None for one, without an axis.
+        places: what of the matrix of derivatives is wanted, and returned in the place of all; None for all.
     """
 
     positions: tuple[int, ...]
     structure: Structure
     seeds: tuple[int, ...] = ()
     several: int | None = None
+    places: Places | None = None
 
     @property
     def seed_count(self) -> int:
         """How many directions or weights there are."""
         return 1 if self.several is None else self.several
+
+    @property
+    def whole(self) -> Selection:
+        """The same with all derivatives."""
+        return replace(self, places=None)
 
     @classmethod
     def of(cls, positions: int | Sequence[int]) -> Selection:
@@ -118,6 +129,15 @@ def _check_independent(structure: Structure) -> None:
         )
     for part in structure.parts:
         _check_independent(part)
+
+
+def key_of(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
+    """What programs are for: shapes of numeric arguments, values of others, and of those that are static."""
+    key = []
+    for k, example in enumerate(examples):
+        shape = None if k in static else shape_of(example, numbered(name, k))
+        key.append(constant_key(example, numbered(name, k)) if shape is None else shape)
+    return tuple(key)
 
 
 def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:

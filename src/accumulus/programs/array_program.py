@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accumulus.errors import CompileError
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
 from accumulus.options import Options
@@ -27,7 +26,7 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
 from accumulus.targets import Call
 from accumulus.targets.block_kernel import BlockKernel, LongSegment
-from accumulus.targets.target import target_of
+from accumulus.targets.target import emit_loops, target_of
 
 if TYPE_CHECKING:
     from accumulus.show.structure import StructureReport
@@ -97,11 +96,14 @@ class ArrayProgram(Program):
         return compiled_loops(self.tape, self.maps, segments, self._arguments.numeric_shapes, self.options)
 
     def source(self, target: str | None = None, name: str = "f") -> str:
-        """Not there: raises CompileError."""
-        raise CompileError(
-            f"{self.name} is a program of loops over long arrays, which is compiled and has no source; save it by "
-            "accumulus.save, or give exact_order=True for a program without loops"
-        )
+        """The program as text in a target's language, see `Program.source`; C has its loops.
+
+        Raises:
+            CompileError: for a target whose language has none.
+        """
+        segments: Any = self.kernel.segments
+        shapes = self._arguments.numeric_shapes
+        return emit_loops(self.tape, self.maps, segments, target or self.options.target, name, arguments=shapes)
 
     def report(self) -> StructureReport:  # type: ignore[override]
         """Which bodies there are, how often they run, and what they cost. Printable."""
@@ -124,5 +126,6 @@ def compiled_loops(
         arguments: shapes of the arrays that the inputs are the entries of.
     """
     start = time.perf_counter()
-    loops = target_of(options.target).loops(tape, maps, segments, options.cache and is_enabled())
+    shapes = tuple(map(tuple, arguments))
+    loops = target_of(options.target).loops(tape, maps, segments, shapes, options.cache and is_enabled())
     return BlockKernel(loops, segments, arguments, options.threads, time.perf_counter() - start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,39 +12,52 @@ from numpy.typing import NDArray
 from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
 from accumulus.frontends.record import Recording
+from accumulus.graph.linearize import Linearization
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, of_gradient
-from accumulus.programs.kinds import Kind
+from accumulus.programs.expansion import expanded
+from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import linearize_arguments
+from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
-__all__ = ["program_of"]
+__all__ = ["Recorded", "graph_of", "program_of", "second_order"]
 
 #: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
 #: compiled, and hardly less time a call than loops.
 MOST_PRODUCTS: Final = 60_000
+#: Operations of long arrays, at most, that are written out for factors: more take many seconds to be compiled.
+MOST_WRITTEN_OUT: Final = 20_000
+#: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
+#: the operations.
+SPARSE: Final = 4
 
 
-def program_of(
-    recording: Recording,
-    kind: Kind,
-    selection: Selection,
-    preparation: Preparation,
-    first: Call,
-    shared: tuple[bool, ...],
-    again: Callable[..., Recording],
-    points: NDArray[np.float64],
-) -> Program:
-    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
+class Recorded(NamedTuple):
+    """What programs are made of.
 
-    Args:
+    Attributes:
+        recording: of the function.
+        selection: what is differentiated by.
+        preparation: the options, and the stages so far.
         again: records the function once more, with ``arrays`` and ``at_once`` as `record` has them.
         points: at which the recording holds, (points, inputs).
+    """
+
+    recording: Recording
+    kind: Kind
+    selection: Selection
+    preparation: Preparation
+    again: Callable[..., Recording]
+    points: NDArray[np.float64]
+
+
+def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:
+    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
 
     Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
     What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
@@ -52,26 +65,25 @@ def program_of(
     Raises:
         SizeError: if they are, and arrays were recorded as such.
     """
-    given = None
+    recording, kind, selection, preparation, again, points = recorded
+    if kind.factored:
+        return _factored(recording, selection, preparation, first, shared, again)
+    given = other = None
+    if kind.seeds is Seeds.SERIES:
+        recording = expanded(_written_out(recording, again), selection, preparation, points)
+        kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
     if kind.first is not None:
         if isinstance(recording.tape, BlockTape):
             found = _of_blocks(recording, kind, kind.first, selection, preparation)
             if found is not None:
                 return found
-            recording = (
-                again(arrays=False)
-                if recording.written_out is None
-                else replace(recording, tape=recording.written_out, written_out=None)
-            )
-        if kind.symmetric and is_mirrored(recording.scalars):
-            with preparation.stage("linearize"):
-                recording, linearization = of_gradient(recording, kind, selection, preparation.name)
-            given = linearization, None
-        else:
-            recording = derived(recording, kind.first, selection, preparation, points)
+            recording = _written_out(recording, again)
+        other = _with_mirror(recording, kind, kind.first, selection, preparation)
+        recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
+        given = None if mirrored is None else (mirrored, None)
     elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
-            linearization = linearize_arguments(recording, selection.positions, preparation.name)
+            linearization = linearize_arguments(recording, selection, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
             with preparation.stage("trace"):
@@ -92,7 +104,94 @@ def program_of(
                 recording = again(arrays=False)
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
-    return Program(recording, kind, selection, preparation, given=given, first=first, shared=shared)
+    return Program(recording, kind, selection, preparation, given=given, other=other, first=first, shared=shared)
+
+
+def _with_mirror(
+    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+) -> Linearization | None:
+    """The graph of a gradient that has a mirror, by directions: beside that of the gradient's recording.
+
+    Its gradient is that of reverse mode, operation by operation, which the other one's plan has rearranged: now one,
+    now the other makes the shorter program.
+    """
+    if kind.seeds is not Seeds.TANGENTS or not is_mirrored(recording.scalars) or not recording.is_number:
+        return None
+    with preparation.stage("linearize"):
+        gradient, found = of_gradient(recording, first, selection, preparation.name)
+        return in_directions(gradient, selection, found)
+
+
+def _factored(
+    recording: Recording,
+    selection: Selection,
+    preparation: Preparation,
+    first: Call,
+    shared: tuple[bool, ...],
+    again: Callable[..., Recording],
+) -> Program:
+    """Factors by straight-line code; of long arrays the Jacobian, by loops, where it is sparse or they are too long.
+
+    Raises:
+        SizeError: if it is not, they are, and it does not fit into memory.
+    """
+    from accumulus.programs.factored_program import FactoredArrayProgram, FactoredProgram
+
+    written_out = recording.written_out
+    if isinstance(recording.tape, BlockTape):
+        operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
+        try:
+            found = FactoredArrayProgram(replace(recording, written_out=None), selection, preparation)
+            if found.nonzero_count <= SPARSE * operations or not few:
+                return found
+        except SizeError:
+            if not few:
+                raise
+        except NotInBlocksError:  # the derivatives need too many blocks
+            pass
+        if written_out is None:
+            with preparation.stage("trace"):
+                recording = again(arrays=False)
+        else:
+            recording = replace(recording, tape=written_out, written_out=None)
+    return FactoredProgram(recording, selection, preparation, first, shared)
+
+
+def _written_out(recording: Recording, again: Callable[..., Recording]) -> Recording:
+    """The recording without blocks."""
+    if not isinstance(recording.tape, BlockTape):
+        return recording
+    if recording.written_out is None:
+        return again(arrays=False)
+    return replace(recording, tape=recording.written_out, written_out=None)
+
+
+def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
+    """What a kind differentiates, written out entry by entry, and its graph."""
+    recording, kind, selection, preparation, again, points = recorded
+    recording = _written_out(recording, again)
+    found = None
+    if kind.first is not None:
+        recording, found = second_order(recording, kind, kind.first, selection, preparation, points)
+    if found is None:
+        with preparation.stage("linearize"):
+            found = linearized(recording, kind, selection, preparation.name)
+    return recording, found
+
+
+def second_order(
+    recording: Recording,
+    kind: Kind,
+    first: Kind,
+    selection: Selection,
+    preparation: Preparation,
+    points: NDArray[np.float64],
+) -> tuple[Recording, Linearization | None]:
+    """What a kind differentiates, of what is written out entry by entry: its graph, too, where that has a mirror."""
+    if kind.symmetric and is_mirrored(recording.scalars):
+        with preparation.stage("linearize"):
+            return of_gradient(recording, kind, selection, preparation.name)
+    return derived(recording, first, selection.whole, preparation, points), None
 
 
 def _of_blocks(
@@ -103,7 +202,7 @@ def _of_blocks(
     from accumulus.programs.derived_blocks import recording_of_blocks
 
     try:
-        gradient = recording_of_blocks(recording, first, selection, preparation)
+        gradient = recording_of_blocks(recording, first, selection.whole, preparation)
         return None if gradient is None else ArrayProgram(gradient, kind, selection, preparation)
     except (SizeError, NotInBlocksError):
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.calls import Restructured, constant_key
+from accumulus.frontends.calls import Restructured
 from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
@@ -19,11 +19,12 @@ from accumulus.frontends.readers import Reader
 from accumulus.frontends.record import Recording, record
 from accumulus.frontends.recorder import holder_of
 from accumulus.options import Options, check_threads
-from accumulus.programs.argnums import Selection, checked_argnums, static_positions
+from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions
 from accumulus.programs.axes import InAxes
 from accumulus.programs.batches import batch_of, like
 from accumulus.programs.cases import Cases
-from accumulus.programs.choice import program_of
+from accumulus.programs.choice import Recorded, program_of
+from accumulus.programs.chosen import Chosen
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
@@ -33,6 +34,7 @@ from accumulus.programs.guarded import Points
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
+from accumulus.programs.seeds import inputs_of
 from accumulus.programs.sizes import check_size
 from accumulus.targets import Call
 
@@ -60,6 +62,7 @@ class Derivative:
         kind: Kind,
         selected: Forms | Selection,
         options: Options,
+        chosen: Chosen | None = None,
     ) -> None:
         self._name = name_of(f)
         self.__name__ = f"{kind.name}({self._name})"
@@ -83,7 +86,7 @@ class Derivative:
         #: What takes the numbers out of arguments, for forms that were met; the calls for which that was looked for.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
-        self._options = options
+        self._options, self._chosen = options, chosen
         #: Programs by what they are for: shapes of arguments, values of constant ones.
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
@@ -162,6 +165,10 @@ class Derivative:
         """What is differentiated by, and which arguments are directions or weights, checked."""
         selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
+        if self._chosen is not None:
+            columns = len(inputs_of(recording, selection.positions))
+            size = columns if self._kind.symmetric else recording.results, columns
+            return replace(selection, places=self._chosen.places(size, self._name))
         if not self._kind.has_seeds:
             return selection
         assert isinstance(self.__wrapped__, Directed)
@@ -262,8 +269,8 @@ class Derivative:
             with self._lock:
                 form = self._inner.get(call.key) or self
                 if form is self:
-                    chosen = self._forms.selection(call)
-                    form = Derivative(call, self._kind, chosen, self._options)
+                    selected = self._forms.selection(call)
+                    form = Derivative(call, self._kind, selected, self._options, self._chosen)
                     self._inner[call.key] = form
         self._last_form = form
         return form, tuple(numbers)
@@ -273,8 +280,7 @@ class Derivative:
     ) -> tuple[Cases, Program]:
         """The program for one point, and all for arguments of its shapes."""
         self._renew()
-        static, name = static_positions(self._static, len(examples)), self._name
-        key = tuple(_signature(example, numbered(name, k), k in static) for k, example in enumerate(examples))
+        key = key_of(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
         if cases is None or program is None:
@@ -389,17 +395,50 @@ class Derivative:
         # of several cases, those that are laid out like the last
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
+    def compile_loops(self, *examples: Any) -> Program:
+        """As `compile`, with loops for operations on arrays however short these are: for C, whose compilers take long.
+
+        Arguments are numbers and arrays, by position; the program is not kept for calls.
+        """
+        return self._made(examples, "point", (), 1, at_once=True)
+
     def _build(self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int) -> Program:
-        name = self._name
-        with Preparation(name, self._options) as preparation:
-            with preparation.stage("trace"):
-                recording = self._record(examples)
-            selection = self._selected(recording)
-            check_size(recording, self._kind, selection.positions, points, self._options, name)
-            again = partial(self._record, examples)
-            shapes = recording.argument_shapes
-            near = points_around(as_inputs(as_reals(examples, shapes), shapes))
-            return program_of(recording, self._kind, selection, preparation, first, shared, again, near)
+        return self._made(examples, first, shared, points)
+
+    def sparsity(self, *examples: Any, **keywords: Any) -> Any:
+        """Where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
+
+        A SciPy matrix of True (entries of result × entries of argument), or several in the structure of the results: of
+        all derivatives, whatever `rows` choose; in the case of the examples, of a function that decides on values.
+
+        Raises:
+            ArgumentError: for products with a Jacobian, and the function alone; for examples of a wrong kind.
+        """
+        form, numbers = self._form_of(examples, keywords)
+        return form._sparsity(numbers)
+
+    def _sparsity(self, examples: Sequence[Any]) -> Any:
+        from accumulus.programs.sparsity import sparsity_of
+
+        self._renew()
+        with self._lock, Preparation(self._name, self._options) as preparation:
+            return sparsity_of(self._recorded(examples, preparation))
+
+    def _made(
+        self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...], points: int, *, at_once: bool = False
+    ) -> Program:
+        with Preparation(self._name, self._options) as preparation:
+            recorded = self._recorded(examples, preparation, at_once=at_once)
+            check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
+            return program_of(recorded, first, shared)
+
+    def _recorded(self, examples: Sequence[Any], preparation: Preparation, *, at_once: bool = False) -> Recorded:
+        """What programs are made of."""
+        with preparation.stage("trace"):
+            recording = self._record(examples, at_once=at_once)
+        selection, shapes = self._selected(recording), recording.argument_shapes
+        near = points_around(as_inputs(as_reals(examples, shapes), shapes))
+        return Recorded(recording, self._kind, selection, preparation, partial(self._record, examples), near)
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
         """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
@@ -459,11 +498,3 @@ class Derivative:
     def _compiled_programs(self) -> list[Program]:
         forms = [self, *self._inner.values()]
         return [program for form in forms for cases in form._programs.values() for program in cases.programs]
-
-
-def _signature(argument: Any, name: str, is_static: bool) -> Hashable:
-    """Part of the key of a program: the shape of a numeric argument, the value of any other."""
-    shape = None if is_static else shape_of(argument, name)
-    if shape is not None:
-        return shape
-    return constant_key(argument, name)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import linearize_gradient
+from accumulus.elimination.higher_orders import with_steps
+from accumulus.elimination.implicit import newton_steps
 from accumulus.errors import ArgumentError
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording
@@ -22,9 +24,10 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind
+from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.results import Results
 from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
@@ -33,7 +36,7 @@ from accumulus.tape.live import unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_number", "derived", "of_gradient", "points_around"]
+__all__ = ["check_attached", "check_number", "derived", "of_gradient", "points_around"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
@@ -61,13 +64,16 @@ def derived(
     """
     name, options = preparation.name, preparation.options
     if kind.first is not None:
-        recording = derived(recording, kind.first, selection, preparation, points)
+        recording = derived(recording, kind.first, selection.whole, preparation, points)
     else:
         check_number(recording, kind, name)
     with preparation.stage("linearize"):
-        linearization = linearized(recording, kind, selection, name, joined=False)
-        if kind.derivatives:
-            _check_attached(recording, inputs_of(recording, selection.positions), name, points)
+        steps = newton_steps(recording.scalars, points)
+        if kind.derivatives and steps is None:
+            check_attached(recording, inputs_of(recording, selection.positions), name, points)
+        given = recording.scalars.copy()
+        given.outputs = [*given.outputs, *(steps or {})]
+        linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False)
     with preparation.stage("plan"):
         plan = plan_of(linearization, options, preparation.deadline)
     with preparation.stage("emit"):
@@ -75,14 +81,18 @@ def derived(
         nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
         layout = Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
         behind = values + len(recording.guards)
-        computed = tape.outputs[: values * kind.values] + tape.outputs[behind:]
+        solutions, entries_from = tape.outputs[behind : len(given.outputs)], len(given.outputs)
+        computed = tape.outputs[: values * kind.values] + tape.outputs[entries_from:]
         zero, outputs = tape.constant(0.0), []
         for segment in layout.segments:
             entries = np.full(segment.length, zero)
             entries[list(segment.positions)] = [computed[k] for k in segment.outputs]
             outputs += entries.tolist()
         tape.outputs = [*outputs, *tape.outputs[values:behind]]
-        tape = canonical(tape)
+        joined = with_steps(given, steps, tape, solutions) if steps else None
+        if steps and joined is None:
+            check_attached(recording, inputs_of(recording, selection.positions), name, points)
+        tape = canonical(tape) if joined is None else joined
     return replace(
         recording,
         tape=tape,
@@ -103,7 +113,8 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     value, *guards = tape.outputs
     joined = [holds_of(tape, np.array(guards))] if guards else []
     tape.outputs = [value, *guards, *joined]
-    found = linearize_gradient(tape, columns, name)
+    wanted = None if selection.places is None else selection.places.lower_triangle().tolist()
+    found = linearize_gradient(tape, columns, name, wanted)
     made = found.tape
     behind = 1 + len(guards)
     results = made.outputs[: kind.skipped] + made.outputs[behind + len(joined) :]
@@ -144,7 +155,7 @@ def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
 
 
-def _check_attached(
+def check_attached(
     recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
 ) -> None:
     """Refuse attached derivatives that are not those of the operations.

@@ -18,8 +18,9 @@ from accumulus.frontends.record import Recording
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.results import Results
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.operations import BY_NAME
@@ -74,7 +75,7 @@ def differentiated(
     given, results = recording.tape, recording.results
     assert isinstance(given, BlockTape)
     inputs = inputs_of(recording, selection.positions)
-    own = given.outputs
+    own, places = given.outputs, selection.places
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
     forms_jacobian = kind.seeds is Seeds.TANGENTS and kind.first is None
     if kind.has_seeds and not forms_jacobian:
@@ -82,8 +83,14 @@ def differentiated(
         weights = entries_of_seeds(recording, selection)
         totals = [given.sums(given.apply("multiply", row, own[:results]), [0, results]) for row in weights]
         given.outputs = np.concatenate([_fixed(given, own[:results]), *totals, own[results:]])
-    elif rows_before:
-        given.outputs = np.concatenate([_fixed(given, own[:rows_before]), own[rows_before:]])
+    elif rows_before or places is not None:
+        fixed = np.arange(results) < rows_before
+        if places is not None:
+            fixed[:] = True
+            fixed[places.rows + rows_before] = False
+            inputs = inputs[places.columns]
+        given.outputs = own.copy()
+        given.outputs[:results][fixed] = _fixed(given, own[:results][fixed])
     behind = len(given.outputs) - len(recording.guards)
     try:
         found = differentiate(given, inputs, options, deadline)
@@ -101,6 +108,12 @@ def differentiated(
         rows, columns = place[columns], rows
         order = np.lexsort((columns, rows))
         rows, columns, entries = rows[order], columns[order], entries[order]
+    if places is not None and places.pairs is not None:
+        width, place = places.size[1], np.zeros(given.inputs, np.int64)
+        place[inputs] = places.columns
+        keys = (rows.astype(np.int64) - rows_before) * width + place[columns]
+        wanted = np.isin(keys, places.pairs @ np.array([width, 1]))
+        rows, columns, entries = rows[wanted], columns[wanted], entries[wanted]
     nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
     return BlockDerivatives(
         found.tape, outputs[:results], outputs[behind : found.values], entries, nonzeros, found.products

@@ -69,7 +69,7 @@ class DirectionForms(Forms):
     def __init__(self, function: Callable[..., Any], name: str, kind: Kind) -> None:
         super().__init__(function, name, (), None, (), ())
         self._kind = kind
-        self._seeds = "tangents" if kind.seeds is Seeds.TANGENTS else "cotangents"
+        self._seeds = kind.seeds.value
 
     @property
     def positional(self) -> None:
@@ -99,8 +99,8 @@ class DirectionForms(Forms):
         if not isinstance(given.positional[0], Branch):
             raise ArgumentError(f"there are no numbers in the primals of {what}; expected what is differentiated by")
         call = Directed(given, self._function)
-        if self._kind.seeds is Seeds.TANGENTS:
-            pairs_of(call, what)
+        if self._kind.seeds is not Seeds.COTANGENTS:
+            pairs_of(call, what, self._seeds)
         return call, numbers
 
     def _in_order(
@@ -121,8 +121,8 @@ class DirectionForms(Forms):
     def selection(self, call: Restructured) -> Selection:
         """What to differentiate by among the numbers of a call, and which are directions or weights."""
         assert isinstance(call, Directed)
-        if self._kind.seeds is Seeds.TANGENTS:
-            pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})")
+        if self._kind.seeds is not Seeds.COTANGENTS:
+            pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})", self._seeds)
             return Selection(tuple(one for one, _ in pairs), structure, tuple(two for _, two in pairs))
         primals, own = call.as_given.place_of(0)
         return Selection(tuple(own), _without_constants(primals), tuple(call.as_given.place_of(1)[1]))
@@ -130,10 +130,13 @@ class DirectionForms(Forms):
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
     """A function of primals and seeds, for the names in messages."""
-    return _of_tangents if seeds is Seeds.TANGENTS else _of_cotangents
+    return {Seeds.TANGENTS: _of_tangents, Seeds.SERIES: _of_series}.get(seeds, _of_cotangents)
 
 
 def _of_tangents(primals: Any, tangents: Any) -> None: ...
+
+
+def _of_series(primals: Any, series: Any) -> None: ...
 
 
 def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
@@ -152,7 +155,7 @@ def _without_constants(structure: Structure) -> Structure:
     return Leaf() if isinstance(structure, Leaf) else _NOTHING
 
 
-def pairs_of(call: Directed, what: str) -> tuple[list[tuple[int, int]], Structure]:
+def pairs_of(call: Directed, what: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:
     """Numbers among the primals that have a direction, each with that; and the primals' structure, None for the others.
 
     Raises:
@@ -175,13 +178,13 @@ def pairs_of(call: Directed, what: str) -> tuple[list[tuple[int, int]], Structur
             at[1] += 1
             return Leaf()
         raise ArgumentError(
-            f"tangents{path} of {what} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
+            f"{seeds}{path} of {what} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
             "structure, or None for what is not differentiated by"
         )
 
     structure = walk(primals, call.seeds, "")
     if not pairs:
-        raise ArgumentError(f"all tangents of {what} are None; expected a direction for at least one argument")
+        raise ArgumentError(f"all {seeds} of {what} are None; expected a direction for at least one argument")
     return pairs, structure
 
 
@@ -208,7 +211,7 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
     """
     shapes = recording.argument_shapes
     what = f"{kind.name}({name})"
-    if kind.seeds is Seeds.TANGENTS:
+    if kind.seeds is not Seeds.COTANGENTS:
         expected = [shapes[k] for k in selection.positions]
         names = ["primal"] * len(expected)
     else:
@@ -220,6 +223,9 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
             )
         names = ["result"] * len(expected)
     several: set[int | None] = set()
+    several_of, none = "several directions at once", "directions"
+    if kind.seeds is Seeds.SERIES:
+        several_of, none = "the coefficients of t, t², …", "series"
     for seed, shape, of in zip(selection.seeds, expected, names, strict=True):
         own = shapes[seed]
         assert own is not None
@@ -231,12 +237,12 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         else:
             raise ArgumentError(
                 f"{call.names[seed]} of {what} has shape {own}, and its {of} shape {shape}; expected the same, or one "
-                "axis more, in front, for several directions at once"
+                f"axis more, in front, for {several_of}"
             )
     if len(several) > 1:
         counts = ", ".join(sorted("none" if k is None else str(k) for k in several))
-        raise ArgumentError(f"directions of {what} have first axes of different lengths ({counts}); expected one")
+        raise ArgumentError(f"{none} of {what} have first axes of different lengths ({counts}); expected one")
     found = several.pop() if several else None
     if found == 0:
-        raise ArgumentError(f"{what} was called with no directions, an axis of length 0; expected at least one")
+        raise ArgumentError(f"{what} was called with no {none}, an axis of length 0; expected at least one")
     return Selection(selection.positions, selection.structure, selection.seeds, found)

@@ -1,7 +1,7 @@
 """The kinds of derivatives, a row each: what is recorded and differentiated, and what is returned.
 
 One `Derivative` calls them, one `Program` compiles them, and all of them can be recorded within other functions. A new
-kind is a row here, and a function of `accumulus.api` that says what its arguments are.
+kind is a row here, and a function in `accumulus.api` that says what its arguments are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ __all__ = [
     "HVP",
     "JACOBIAN",
     "JVP",
+    "LINEAR_OPERATOR",
+    "TAYLOR",
     "VALUE_AND_GRADIENT",
     "VALUE_AND_JACOBIAN",
     "VALUE_GRADIENT_HESSIAN",
@@ -33,6 +35,8 @@ class Seeds(Enum):
     NONE = "none"
     #: Directions in the arguments: J·v.
     TANGENTS = "tangents"
+    #: Taylor coefficients of a path of the arguments; no Jacobian at all.
+    SERIES = "series"
     #: Weights of the results: w·J.
     COTANGENTS = "cotangents"
 
@@ -51,6 +55,7 @@ class Kind:
         first: what is recorded of the function, and then differentiated in its place.
         skipped: leaves of its result, the first, that are not differentiated.
         symmetric: whether the derivative is a Hessian, of which one triangle is enough.
+        factored: whether it is a linear operator, by factors of the Jacobian.
     """
 
     name: str
@@ -62,11 +67,22 @@ class Kind:
     first: Kind | None = None
     skipped: int = 0
     symmetric: bool = False
+    factored: bool = False
 
     @property
     def has_seeds(self) -> bool:
         """Whether directions or weights are among the arguments."""
         return self.seeds is not Seeds.NONE
+
+    @property
+    def noun(self) -> str:
+        """What results are called in source: the last word of the name."""
+        return self.name.rpartition("_")[2]
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether derivatives are matrices, of which rows, columns and entries may be chosen."""
+        return self.derivatives and not (self.of_number or self.has_seeds or self.factored)
 
     @property
     def needs_number(self) -> bool:
@@ -81,8 +97,10 @@ VALUE_AND_GRADIENT: Final = Kind("value_and_gradient", "Value and gradient", val
 COMPILED: Final = Kind("compile", "Value", values=True, derivatives=False)
 JVP: Final = Kind("jvp", "Value and product of the Jacobian with directions", values=True, seeds=Seeds.TANGENTS)
 VJP: Final = Kind("vjp", "Value and product of weights with the Jacobian", values=True, seeds=Seeds.COTANGENTS)
+TAYLOR: Final = Kind("taylor", "Value and Taylor coefficients", values=True, derivatives=False, seeds=Seeds.SERIES)
 HVP: Final = Kind("hvp", "Product of the Hessian with directions", seeds=Seeds.TANGENTS, first=GRADIENT)
 HESSIAN: Final = Kind("hessian", "Hessian", first=GRADIENT, symmetric=True)
+LINEAR_OPERATOR: Final = Kind("linear_operator", "Value and factors of the Jacobian", factored=True)
 VALUE_GRADIENT_HESSIAN: Final = Kind(
     "value_gradient_hessian",
     "Value, gradient and Hessian",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on
+from accumulus.frontends.decisions import point_at
 from accumulus.frontends.inner import NestedTape, replayed
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
@@ -26,8 +27,9 @@ from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.trees import flatten, unflatten
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import derived
-from accumulus.programs.kinds import Kind
+from accumulus.programs.derived import derived, points_around
+from accumulus.programs.expansion import expanded
+from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.tape.blocks import BlockTape
 
@@ -153,8 +155,12 @@ def written(
         with preparation.stage("trace"):
             nested = Nested.of(function, arguments, static, name)
         found, selection = nested.recording, selected(nested.recording)
-        if kind.derivatives:
-            found = derived(found, kind, selection, preparation)
+        point = point_at(outer, np.array(nested.given, np.int64))
+        points = None if point is None else points_around(point)
+        if kind.seeds is Seeds.SERIES:
+            found = expanded(found, selection, preparation, points)
+        elif kind.derivatives:
+            found = derived(found, kind, selection, preparation, points)
     references = replayed(found.scalars, outer, nested.given)
     parts, first = [], 0
     for shape in found.result_shapes:

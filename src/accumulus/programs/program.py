@@ -24,11 +24,12 @@ from accumulus.programs.dask_batches import lazy_batch
 from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, one_point
 from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
 from accumulus.programs.kinds import Kind
+from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
 from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
-from accumulus.programs.results import Nonzeros, Results
+from accumulus.programs.results import Results
 from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.canonical import canonical
@@ -54,6 +55,7 @@ class Program:
         kind: what is returned.
         selection: the differentiated arguments.
         given: a graph and a plan for it, or None, instead of finding them.
+        other: another graph of the same derivatives, whose tape has the same outputs; the shorter program is compiled.
         first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
         shared: which numeric arguments are the same at all points of the first batch.
         preparation: the name and options of the function, its deadline, and the stages so far.
@@ -79,6 +81,7 @@ class Program:
         preparation: Preparation,
         *,
         given: tuple[Linearization, Plan | None] | None = None,
+        other: Linearization | None = None,
         first: Call = "point",
         shared: tuple[bool, ...] = (),
     ) -> None:
@@ -94,23 +97,18 @@ class Program:
         if given is None:
             with preparation.stage("linearize"):
                 given = linearized(recording, kind, selection, name), None
-        self.linearization, plan = given
-        if plan is None:
-            with preparation.stage("plan"):
-                plan = plan_of(self.linearization, options, preparation.deadline)
-            if plan.recalled:
-                self.from_cache.append("plan")
-        self.plan = plan
-        with preparation.stage("emit"):
-            emitted = emit(self.plan.accumulation)
-        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
-        if kind.symmetric:
-            self._halve(emitted, selection)
+        self.linearization: Linearization
+        self.plan: Plan
+        self._nonzeros: Nonzeros
         self.tape: Tape
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
-        with preparation.stage("optimise"):
-            self.tape, self._exact = self._optimise(emitted, preparation.deadline)
+        self._write(*given, selection, preparation)
+        if other is not None:
+            known = self.linearization, self.plan, self._nonzeros, self.tape, self._exact
+            self._write(other, None, selection, preparation)
+            if known[3].operations <= self.tape.operations:
+                self.linearization, self.plan, self._nonzeros, self.tape, self._exact = known
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()
@@ -118,6 +116,25 @@ class Program:
         self._results = self._laid_out()
         with preparation.stage("compile"):
             self.kernel: Kernel = self._compile(first, shared)
+
+    def _write(
+        self, linearization: Linearization, plan: Plan | None, selection: Selection, preparation: Preparation
+    ) -> None:
+        """Plan the derivatives of a graph, and write and rewrite them."""
+        self.linearization = linearization
+        if plan is None:
+            with preparation.stage("plan"):
+                plan = plan_of(linearization, self.options, preparation.deadline)
+            if plan.recalled:
+                self.from_cache.append("plan")
+        self.plan = plan
+        with preparation.stage("emit"):
+            emitted = emit(plan.accumulation)
+        self._nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
+        if self.kind.symmetric:
+            self._halve(emitted, selection)
+        with preparation.stage("optimise"):
+            self.tape, self._exact = self._optimise(emitted, preparation.deadline)
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths, and what shares in a search, belong to this process
@@ -149,6 +166,14 @@ class Program:
         if not self.is_guarded:
             return self._results.segments
         return [*self._results.segments, self._results.one_entry(len(self.tape.outputs) - 1)]
+
+    @property
+    def array_names(self) -> tuple[str, ...]:
+        """Names of the kernel's arrays in source: of results, and of whether all guards hold."""
+        values = len(self.recording.result_shapes) * self.kind.values
+        others = len(self._results.segments) - values
+        names = [("value", values), (self.kind.noun, others), ("holds", int(self.is_guarded))]
+        return tuple(f"{name}_{k}" if count > 1 else name for name, count in names for k in range(count))
 
     def _halve(self, tape: Tape, selection: Selection) -> None:
         """Store entries of a Hessian at both of their places; where both were planned, the cheaper half of them."""
@@ -442,7 +467,7 @@ class Program:
         """The program as text in a target's language, by default that which it is compiled for.
 
         Args:
-            target: of `accumulus.targets.languages`: "c", "cuda", "numpy" or "llvm".
+            target: of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".
             name: of the function in it.
 
         Returns:
@@ -452,7 +477,7 @@ class Program:
         Raises:
             UnknownNameError: if there is no such target.
             ArgumentError: if `name` is none that a function can have.
-            CompileError: for programs over long arrays, which are loops.
+            CompileError: for programs over long arrays, which are loops, in a language without them.
         """
         shapes, exact = self._arguments.numeric_shapes, self._exact
         target, dtype = target or self.options.target, self.options.dtype

@@ -20,7 +20,7 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds
 
-__all__ = ["entries_of_seeds", "inputs_of", "linearize_arguments", "linearized"]
+__all__ = ["entries_of_seeds", "in_directions", "inputs_of", "linearize_arguments", "linearized"]
 
 
 def linearized(
@@ -28,18 +28,18 @@ def linearized(
 ) -> Linearization:
     """The graph of a kind of derivative by the selected arguments; `joined` as for `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
-    found = linearize_arguments(recording, selection.positions, name, skipped, joined=joined)
+    found = linearize_arguments(recording, selection, name, skipped, joined=joined)
     if kind.seeds is Seeds.TANGENTS:
-        return _in_directions(recording, selection, found)
+        return in_directions(recording, selection, found)
     if kind.seeds is Seeds.COTANGENTS:
         return _weighted(recording, selection, found)
     return found
 
 
 def linearize_arguments(
-    recording: Recording, argnums: Sequence[int], name: str, skipped: int = 0, *, joined: bool = True
+    recording: Recording, selection: Selection, name: str, skipped: int = 0, *, joined: bool = True
 ) -> Linearization:
-    """Graph of the recorded function with respect to the arguments at the positions `argnums`.
+    """Graph of the recorded function with respect to the selected arguments, of what is wanted of its Jacobian.
 
     Where it decides on values, the tape has one output more than the graph: 1 where all guards hold, else 0.
 
@@ -47,18 +47,29 @@ def linearize_arguments(
         skipped: entries of the results, the first, whose derivatives are not wanted.
         joined: if not, there is an output for each guard.
     """
-    columns = inputs_of(recording, argnums).tolist()
-    if not (recording.guards or skipped):
-        return linearize(recording.scalars, columns, name=name)
+    columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
+    rows = np.arange(skipped, recording.results)
+    if places is not None:
+        columns, rows = columns[places.columns], places.rows + skipped
+        if places.pairs is not None:
+            wanted = np.stack(
+                [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
+            )
+    if not recording.guards and len(rows) == recording.results:
+        return linearize(recording.scalars, columns.tolist(), name=name, wanted=wanted)
     tape, results = recording.scalars.copy(), recording.results
     guards = tape.outputs[results:]
     if guards and joined:
         guards = [holds_of(tape, np.array(guards))]
     # with a derivative of zero they are no roots
-    zero = tape.constant(0.0)
-    values = [tape.apply("attach", r, zero) if r >= 0 else r for r in tape.outputs[:skipped]]
-    tape.outputs = [*values, *tape.outputs[skipped:results], *guards]
-    found = linearize(tape, columns, name=name)
+    zero, is_root = tape.constant(0.0), np.zeros(results, bool)
+    is_root[rows] = True
+    values = [
+        r if root or r < 0 else tape.apply("attach", r, zero)
+        for r, root in zip(tape.outputs[:results], is_root.tolist(), strict=True)
+    ]
+    tape.outputs = [*values, *guards]
+    found = linearize(tape, columns.tolist(), name=name, wanted=wanted)
     return replace(found, rows=found.rows[:results])
 
 
@@ -74,7 +85,7 @@ def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.i
     return np.concatenate(parts, axis=1)
 
 
-def _in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+def in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
     """The graph by directions: these are its terminals."""
     graph = found.graph
     count = selection.seed_count

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from accumulus.frontends.record import Recording
 from accumulus.memory import check_fits
 from accumulus.options import Options
+from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind
 from accumulus.tape.blocks import BlockTape
 
@@ -17,7 +17,7 @@ __all__ = ["check_size"]
 
 
 def check_size(
-    recording: Recording, kind: Kind, argnums: Sequence[int], points: int, options: Options, name: str
+    recording: Recording, kind: Kind, selection: Selection, points: int, options: Options, name: str
 ) -> None:
     """Refuse dense Jacobians and Hessians, and results of a function's operations, that do not fit into memory.
 
@@ -27,8 +27,10 @@ def check_size(
     Raises:
         SizeError: if so.
     """
-    columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in argnums)
+    columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
     rows = columns if kind.symmetric else sum(map(math.prod, recording.result_shapes))
+    if selection.places is not None:
+        rows, columns = selection.places.matrix
     size = np.dtype(options.dtype).itemsize
     if options.sparse is None and not kind.has_seeds:
         where, disk = (f" at {points:,} points", ", or give out=, arrays on disk") if points > 1 else ("", "")

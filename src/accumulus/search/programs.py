@@ -18,13 +18,16 @@ from accumulus.elimination.vertex import Cost
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.registry import SearchResult
+from accumulus.tape.operations import BY_NAME
 
 __all__ = ["Candidate", "cheapest_program"]
 
-#: Candidates of more steps than this, as a multiple of the fewest of any, are not counted; and not scored by the
-#: rewriter, which evens out larger differences.
+#: Candidates of more steps than this, as a multiple of the fewest of any, are not counted. More are where the rewriter
+#: scores them, which evens out larger differences; and where labels have conditions, of which steps say little: the sum
+#: of two branches is one select.
 _MORE_STEPS: Final = 1.3
 _MANY_MORE_STEPS: Final = 2.5
+_SELECT: Final = BY_NAME["select"].code
 #: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
 _SCORED: Final = 50_000
 
@@ -55,7 +58,9 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
     rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
-    limit = (_MANY_MORE_STEPS if rewritten else _MORE_STEPS) * fewest
+    tape = candidates[0].found.graph.tape
+    conditional = tape is not None and _SELECT in tape.codes
+    limit = (_MANY_MORE_STEPS if rewritten or conditional else _MORE_STEPS) * fewest
     worth = {
         # equal counts are taken for equal orders
         (count, candidate.cost): candidate.found

@@ -8,18 +8,19 @@ import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from accumulus.errors import ArgumentError, CompileError
+from accumulus.errors import ArgumentError
+from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
-from accumulus.tape.blocks import BlockTape
 from accumulus.targets.c.c_compiler import shared_library
+from accumulus.targets.c.c_loop_source import LoopSource
 from accumulus.targets.c.c_source import CSource
 
 if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
 
-__all__ = ["CProject", "check_package_name"]
+__all__ = ["CProject", "check_package_name", "compiled_library", "source_of"]
 
 #: What a portable library is compiled for: processors of the last ten years, which fuse products with sums.
 _PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}
@@ -63,7 +64,7 @@ class CProject:
     program: Program
     names: tuple[str, ...]
     patterns: dict[str, SparsePattern]
-    source: CSource
+    source: CSource | LoopSource
 
     @classmethod
     def of(cls, program: Program, name: str) -> CProject:
@@ -71,23 +72,11 @@ class CProject:
 
         Raises:
             ArgumentError: if no function can have the name.
-            CompileError: if it has loops over long arrays.
         """
-        if isinstance(program.tape, BlockTape):
-            raise CompileError(
-                f"the program of {program.name} has loops over long arrays, which are not written as C; save it "
-                "instead: accumulus.save(derivative, path)"
-            )
-        results, options = program._results, program.options
-        values = len(program.recording.result_shapes) * program.kind.values
-        others = len(results.segments) - values
-        derivative = program.kind.name.rpartition("_")[2]
-        names = (*_numbered("value", values), *_numbered(derivative, others))
-        segments = [replace(each, name=n) for each, n in zip(results.segments, names, strict=True)]
-        if program.is_guarded:
-            segments.append(replace(results.one_entry(len(program.tape.outputs) - 1), name="holds"))
-        shapes = program._arguments.numeric_shapes
-        source = CSource(program.tape, segments, options.dtype, shapes, check_package_name(name), program._exact)
+        results, shown = program._results, program.array_names
+        names = shown[: len(results.segments)]
+        segments: Any = [replace(each, name=n) for each, n in zip(program.kernel.segments, shown, strict=True)]
+        source = source_of(program, check_package_name(name), segments)
         sparse = dict(zip(names[len(names) - len(results._patterns) :], results._patterns, strict=True))
         return cls(name, program, names, sparse, source)
 
@@ -112,16 +101,17 @@ class CProject:
         Raises:
             CompileError: if there is no compiler, or it refuses.
         """
-        known = _PROCESSORS.get(platform.machine().lower())
-        chosen = "native" if native or known is None else known
-        checks = " && ".join(f'__builtin_cpu_supports("{each}")' for each in _FEATURES.get(chosen, ())) or "1"
+        checks = (
+            " && ".join(f'__builtin_cpu_supports("{each}")' for each in _FEATURES.get(_processor(native), ())) or "1"
+        )
         # asked before anything else is called
         asked = f"\nint {self.name}_runs_here(void);\nint {self.name}_runs_here(void) {{ return {checks}; }}\n"
-        text = f"{self.header}\n{self.code}{asked}"
-        with tempfile.TemporaryDirectory(prefix="accumulus-") as folder:
-            made = Path(folder, path.name)
-            shared_library(text, made, (f"-march={chosen}",))
-            shutil.copyfile(made, path)
+        compiled_library(f"{self.header}\n{self.code}{asked}", path, native=native)
+
+    @property
+    def work(self) -> int | None:
+        """Numbers in the work space of its functions, if they take one: those of programs with loops do."""
+        return self.source.work if isinstance(self.source, LoopSource) else None
 
     @property
     def header(self) -> str:
@@ -153,6 +143,40 @@ class CProject:
         ]
 
 
+def compiled_library(text: str, path: Path, *, native: bool) -> None:
+    """Compile C to a shared library.
+
+    Args:
+        native: for this processor alone, with all of its instructions.
+
+    Raises:
+        CompileError: if there is no compiler, or it refuses.
+    """
+    with tempfile.TemporaryDirectory(prefix="accumulus-") as folder:
+        made = Path(folder, path.name)
+        shared_library(text, made, (f"-march={_processor(native)}",))
+        shutil.copyfile(made, path)
+
+
+def _processor(native: bool) -> str:
+    """What libraries are compiled for."""
+    known = _PROCESSORS.get(platform.machine().lower())
+    return "native" if native or known is None else known
+
+
+def source_of(program: Program, name: str, segments: Any) -> CSource | LoopSource:
+    """The C of a program.
+
+    Args:
+        name: of its function.
+        segments: its result arrays: those of its kernel, or others of its outputs.
+    """
+    shapes, tape = program._arguments.numeric_shapes, program.tape
+    if isinstance(program, ArrayProgram):
+        return LoopSource(program.tape, program.maps, segments, shapes, name)
+    return CSource(tape, segments, program.options.dtype, shapes, name, program._exact)
+
+
 def check_package_name(name: str) -> str:
     """The name, or `ArgumentError` if it cannot be that of a function of C and of a Python package."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -160,7 +184,3 @@ def check_package_name(name: str) -> str:
             f"the name is {name!r}; expected small letters, digits and _, beginning with a letter (--name gives one)"
         )
     return name
-
-
-def _numbered(name: str, count: int) -> list[str]:
-    return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]

@@ -25,6 +25,7 @@ class Function:
         results: shapes of its results at one point.
         dtype: of arguments and results.
         guarded: whether one more result says at which points the others are right.
+        work: numbers in the work space of a function with loops, which takes points as whole rows; None of others.
 
     Raises:
         ImportError: if this processor lacks instructions that the library was compiled for.
@@ -39,6 +40,7 @@ class Function:
         results: Sequence[tuple[int, ...]],
         dtype: str,
         guarded: bool,
+        work: int | None,
     ) -> None:
         self._library = ctypes.CDLL(library)
         if not getattr(self._library, f"{name}_runs_here")():
@@ -46,11 +48,12 @@ class Function:
         self._name, self._parameters, self._arguments = name, tuple(parameters), tuple(arguments)
         self._results, self._dtype, self._guarded = (*results, *([()] if guarded else [])), np.dtype(dtype), guarded
         arrays = len(self._arguments) + len(self._results)
+        self._work, more = work, [] if work is None else [ctypes.c_void_p]
         self._point = getattr(self._library, name)
-        self._point.restype, self._point.argtypes = None, [ctypes.c_void_p] * arrays
+        self._point.restype, self._point.argtypes = None, [ctypes.c_void_p] * arrays + more
         self._strided = getattr(self._library, f"{name}_strided")
-        place = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t]
-        self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(place * arrays)]
+        place = [ctypes.c_void_p, ctypes.c_ssize_t, *([ctypes.c_ssize_t] if work is None else [])]
+        self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(place * arrays), *more]
 
     def point(self, *given: Any) -> tuple[Any, ...]:
         """The results at one point: an array, or a number, for each.
@@ -64,7 +67,8 @@ class Function:
             if x.shape != shape:
                 raise ValueError(f"{self._parameters[k]} of {self._name} has shape {x.shape}; expected {shape}")
         results = [np.empty(shape, self._dtype) for shape in self._results]
-        self._point(*[array.ctypes.data for array in (*arguments, *results)])
+        arrays = [*arguments, *results, *self._space()]
+        self._point(*[array.ctypes.data for array in arrays])
         return tuple([result[()] for result in self._right(results)])
 
     def batch(self, *given: Any) -> tuple[Any, ...]:
@@ -94,10 +98,15 @@ class Function:
         places = []
         for array, shape in zip((*arguments, *results), (*self._arguments, *self._results), strict=True):
             distance = 0 if array.shape == shape else int(np.prod(shape, dtype=np.int64))
-            places += [array.ctypes.data, distance, 1]
+            places += [array.ctypes.data, distance, *([1] if self._work is None else [])]
         if count:
-            self._strided(count, *places)
+            space = self._space()
+            self._strided(count, *places, *[array.ctypes.data for array in space])
         return tuple(self._right(results))
+
+    def _space(self) -> list[Any]:
+        """A work space of this call's own, if the function takes one."""
+        return [] if self._work is None else [np.empty(self._work)]
 
     def _array(self, k: int, x: Any) -> Any:
         array = np.asarray(x)

@@ -145,6 +145,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
         f"    {tuple(results.shapes)!r},",
         f"    {program.options.dtype!r},",
         f"    {program.is_guarded!r},",
+        f"    {project.work!r},",
         ")",
         "",
     ]

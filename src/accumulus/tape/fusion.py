@@ -9,7 +9,7 @@ products of matrices are maps of their own, which others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,6 +65,14 @@ class Map:
     def is_body(self) -> bool:
         """Whether it is a body, neither sums nor a product of matrices."""
         return not self.is_sum and self.shape is None
+
+    def operands(self, tape: BlockTape) -> Sequence[Column]:
+        """The columns that it takes."""
+        return self.leaves if self.is_body else tape.blocks[self.blocks[0]].operands
+
+    def arrays(self, tape: BlockTape) -> Sequence[int]:
+        """First references of the arrays that it computes."""
+        return self.starts if self.is_body else [tape.blocks[self.results[0]].start]
 
 
 def fuse(tape: BlockTape) -> list[Map]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accumulus.errors import unknown_name
+from accumulus.errors import CompileError, unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
@@ -31,6 +31,7 @@ __all__ = [
     "Target",
     "check_target",
     "compile_tape",
+    "emit_loops",
     "emit_source",
     "languages",
     "target_of",
@@ -41,11 +42,13 @@ __all__ = [
 Shapes = tuple[Shape, ...]
 
 
-def _by_numpy(tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool) -> Loops:
+def _by_numpy(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
+) -> Loops:
     """The loops of targets that have none of their own."""
     from accumulus.targets.block_kernel import Interpreted
 
-    del maps, cache
+    del maps, arguments, cache
     return Interpreted(tape, segments)
 
 
@@ -62,14 +65,17 @@ class Target:
         comment: what a line of comment starts with in its source.
         dtypes: of points and results that it can compute.
         loops: compiled code of a program over arrays, given that program, its bodies (`accumulus.tape.fusion`), which
-            outputs go where, and whether code is cached.
+            outputs go where, the shapes of arguments, and whether code is cached.
+        loop_source: source text of such a program, given all that but for the cache, and the name of the function; None
+            where programs over arrays have none.
     """
 
     compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
     source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str, frozenset[int]], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], bool], Loops] = _by_numpy
+    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], Loops] = _by_numpy
+    loop_source: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, str], str] | None = None
 
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.
@@ -81,7 +87,10 @@ TARGETS: Final[dict[str, str]] = {
 
 
 #: As `TARGETS`, of those that source is written for, and nothing is compiled.
-SOURCES: Final[dict[str, str]] = {"cuda": "accumulus.targets.cuda.cuda_source"}
+SOURCES: Final[dict[str, str]] = {
+    "cuda": "accumulus.targets.cuda.cuda_source",
+    "jax": "accumulus.targets.jax_source",
+}
 
 
 def targets() -> tuple[str, ...]:
@@ -97,7 +106,7 @@ def languages() -> tuple[str, ...]:
     """Names of all targets that source is written for, these among them.
 
     >>> languages()
-    ('llvm', 'numpy', 'c', 'cuda')
+    ('llvm', 'numpy', 'c', 'cuda', 'jax')
     """
     return (*TARGETS, *SOURCES)
 
@@ -205,6 +214,39 @@ def emit_source(
     """
     given = _checked(tape, segments, target, dtype, arguments)
     return target_of(target).source(*given, name, frozenset(exact))
+
+
+def emit_loops(
+    tape: BlockTape,
+    maps: Sequence[Map],
+    segments: Sequence[LongSegment],
+    target: str,
+    name: str = "f",
+    *,
+    arguments: Sequence[Shape],
+) -> str:
+    """Source text of a program over arrays, with a function `name`.
+
+    Args:
+        tape: the program.
+        maps: its bodies, in their order (`accumulus.tape.fusion`).
+        segments: the result arrays.
+        target: a name, see `languages`.
+        arguments: shapes of the arrays that the tape's inputs are the entries of.
+
+    Raises:
+        UnknownNameError: for an unknown target.
+        CompileError: for one that writes no loops.
+        ArgumentError: if `name` is none that a function can have.
+    """
+    write = target_of(target).loop_source
+    if write is None:
+        able = [each for each in languages() if target_of(each).loop_source is not None]
+        raise CompileError(
+            f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, or "
+            "give exact_order=True for a program without loops"
+        )
+    return write(tape, maps, segments, tuple(map(tuple, arguments)), name)
 
 
 def _checked(

@@ -9,7 +9,7 @@ from typing import Final
 
 from accumulus.targets.kernel import Segment, Shape
 
-__all__ = ["BYTES", "FLAGS", "REALS", "Argument", "Array", "Functions", "Result"]
+__all__ = ["BYTES", "FLAGS", "REALS", "Argument", "Array", "Functions", "Result", "framed"]
 
 REALS: Final = {"float64": "double", "float32": "float"}
 BYTES: Final = {"float64": 8, "float32": 4}
@@ -141,12 +141,9 @@ class Functions:
                 sizes.append(f"#define {macro}_{n.upper()}_NONZEROS {stored}")
                 if stored:
                     what += f", those at {name}_{n}_positions"
-                    tables.append(f"extern const int {name}_{n}_positions[{stored}];")
+                    tables.append(f"extern const int {name}_{n}_positions[{stored}]")
             arrays.append(f" *   {n}: {what}.")
         lines = [
-            f"#ifndef {macro}_H",
-            f"#define {macro}_H",
-            "",
             f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
             " *",
             f" * {name} computes one point, {name}_batch points that lie one behind the other.",
@@ -173,24 +170,32 @@ class Functions:
             "#endif",
             f"#define {macro}_STACK_BYTES {stack[0]}",
             f"#define {macro}_BATCH_STACK_BYTES ({stack[1]} * {macro}_TILE)",
-            "",
-            "#ifdef __cplusplus",
-            'extern "C" {',
-            "#endif",
-            "",
-            *tables,
-            *_wrapped(f"{self.point};"),
-            *_wrapped(f"{self.batch};"),
-            *_wrapped(f"{self.strided};"),
-            "",
-            "#ifdef __cplusplus",
-            "}",
-            "#endif",
-            "",
-            f"#endif  /* {macro}_H */",
-            "",
         ]
-        return "\n".join(lines)
+        return framed(macro, lines, [*tables, self.point, self.batch, self.strided])
+
+
+def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str:
+    """A header: what has to be known, and declarations of functions and tables."""
+    lines = [
+        f"#ifndef {macro}_H",
+        f"#define {macro}_H",
+        "",
+        *about,
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *(line for each in declarations for line in _wrapped(f"{each};")),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif  /* {macro}_H */",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def _wrapped(declaration: str, width: int = 120) -> list[str]:

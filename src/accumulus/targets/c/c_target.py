@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_compiler import Loaded
+from accumulus.targets.c.c_loop_kernel import Loops
+from accumulus.targets.c.c_loop_source import loop_source
 from accumulus.targets.c.c_source import CSource, source
 from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.target import Target
@@ -87,4 +89,4 @@ def _address(array: NDArray[Any]) -> int:
     return found
 
 
-TARGET: Final = Target(CKernel, source, comment="//")
+TARGET: Final = Target(CKernel, source, comment="//", loops=Loops, loop_source=loop_source)

@@ -47,9 +47,12 @@ def source(
     return module(tape, arguments, segments, replace(suited, exact=suited.exact | exact)).text
 
 
-def _loops(tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], cache: bool) -> Loops:
+def _loops(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: tuple[Shape, ...], cache: bool
+) -> Loops:
     from accumulus.targets.llvm import maps as loops
 
+    del arguments  # each is given by itself
     return loops.Loops(tape, maps, segments, cache)
 
 

@@ -32,8 +32,8 @@ from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
 from accumulus.targets.llvm.map_layout import Layout
-from accumulus.targets.llvm.map_results import Place, Returned
 from accumulus.targets.matrix_products import MatrixProduct, Places
+from accumulus.targets.returned import Place, Returned
 
 __all__ = ["Loops"]
 
@@ -124,15 +124,15 @@ class Loops:
         self._given = tape, tuple(maps), tuple(segments), cache
         self._constants = tape.constants[::-1]
         computed = [each for each in maps if each.count and each.results]
-        arrays = {start: each.count for each in computed for start in _starts(tape, each)}
-        operands = (column for each in computed for column in _operands(tape, each))
+        arrays = {start: each.count for each in computed for start in each.arrays(tape)}
+        operands = (column for each in computed for column in each.operands(tape))
         returned = Returned(tape, segments, arrays, operands)
         self.cleared = returned.cleared
         self._layout = Layout(tape, {start: arrays[start] for start in arrays if start not in returned.places})
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
         for each in computed:
-            self._add(tape, each, tuple(returned.places.get(start, start) for start in _starts(tape, each)))
+            self._add(tape, each, tuple(returned.places.get(start, start) for start in each.arrays(tape)))
         copying = Tape(1)
         copying.outputs = [0]
         for copy in returned.copies:
@@ -329,15 +329,6 @@ class _Workspace:
         if found is None:
             found = self.tables[threads] = loops.calls(self, threads)
         return found[1]
-
-
-def _operands(tape: BlockTape, each: Map) -> Sequence[Column]:
-    return each.leaves if each.is_body else tape.blocks[each.blocks[0]].operands
-
-
-def _starts(tape: BlockTape, each: Map) -> Sequence[int]:
-    """First references of the arrays that a map computes."""
-    return each.starts if each.is_body else [tape.blocks[each.results[0]].start]
 
 
 def _address(array: NDArray[Any]) -> int:

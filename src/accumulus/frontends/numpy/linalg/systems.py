@@ -8,8 +8,9 @@ The recorded program must be right at every point, so it cannot decide while it 
   nothing. The columns of an inverse are the solutions for the unit vectors.
 
 Where values decide the pivots, the elimination is not differentiated: the solution of A·x = b is an implicit function,
-and dx is A⁻¹·(db - dA·x). That takes n³ products for the inverse, less than half of what the derivatives of the
-elimination and of all its selects would take.
+and dx is A⁻¹·(db - dA·x), by the factors of the elimination: less than half of what the derivatives of the elimination
+and of all its selects would take. The inverse is formed only by plans for which that is cheaper, so that a product with
+a direction takes n² products beside the elimination's.
 
 A singular matrix gives infinities or NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the
 factorization outside of the recorded function.
@@ -150,25 +151,31 @@ def _solve(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     triangular.substitute_back(solutions)
     if banded or not triangular.exchanges:  # an inverse has no bands; or nothing was decided by values
         return solutions
-    return _implicit(tape, a, b, solutions, triangular.inverse())
+    return _implicit(tape, a, b, solutions, triangular)
 
 
-def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, inverse: Rows) -> Rows:
-    """The solutions x, to be differentiated as A⁻¹·(b - A·x) with A⁻¹ and this x constant: dx is A⁻¹·(db - dA·x)."""
+def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
+    """The solutions x, to be differentiated as A⁻¹·(b - A·x) with A⁻¹ and this x constant: dx is A⁻¹·(db - dA·x).
 
-    def fixed(rows: Rows) -> Rows:
-        return [[tape.apply("attach", entry, tape.constant(0.0)) for entry in row] for row in rows]
+    A⁻¹ is not formed: the residual goes through the elimination's constant factors, as the right-hand side did.
+    """
+    columns = list(zip(*[[_fixed(tape, x) for x in row] for row in solutions], strict=True))
+    steps = [
+        [
+            tape.subtract(side, tape.sum(map(tape.multiply, row, column)))
+            for side, column in zip(sides, columns, strict=True)
+        ]
+        for row, sides in zip(a, b, strict=True)
+    ]
+    triangular.solve_as_constant(steps)
+    return [
+        [tape.apply("attach", x, step) for x, step in zip(*rows, strict=True)]
+        for rows in zip(solutions, steps, strict=True)
+    ]
 
-    at, weights = fixed(solutions), fixed(inverse)
-    result = [row.copy() for row in solutions]
-    for column in range(len(b[0])):
-        residuals = []
-        for row, side in zip(a, b, strict=True):
-            products = (tape.multiply(entry, x[column]) for entry, x in zip(row, at, strict=True))
-            residuals.append(tape.subtract(side[column], tape.sum(products)))
-        for row, x in zip(weights, result, strict=True):
-            x[column] = tape.apply("attach", x[column], tape.sum(map(tape.multiply, row, residuals)))
-    return result
+
+def _fixed(tape: Tape, entry: int) -> int:
+    return tape.apply("attach", entry, tape.constant(0.0))
 
 
 def _cofactors(tape: Tape, a: Rows) -> tuple[Rows, int]:
@@ -242,6 +249,22 @@ class _Triangular:
             for row in result:
                 row[k], row[i] = self._exchanged(condition, row[k], row[i])
         return result
+
+    def solve_as_constant(self, b: Rows) -> None:
+        """Turn right-hand sides into solutions, the matrix having no derivatives."""
+        tape, n = self.tape, len(self.rows)
+        fixed = [[_fixed(tape, entry) for entry in row] for row in self.rows]
+        reciprocals = [_fixed(tape, entry) for entry in self._reciprocals]
+        for k, i, condition in self.exchanges:
+            for j in range(len(b[k])):
+                b[k][j], b[i][j] = self._exchanged(condition, b[k][j], b[i][j])
+        for k in range(n):
+            for i in range(k + 1, n):
+                self._subtract(b, i, fixed[i][k], k, 0)
+        for i in reversed(range(n)):
+            for j in range(i + 1, n):
+                self._subtract(b, i, fixed[i][j], j, 0)
+            b[i] = [tape.multiply(entry, reciprocals[i]) for entry in b[i]]
 
     def determinant(self) -> int:
         """The product of the diagonal, with the sign of the permutation."""

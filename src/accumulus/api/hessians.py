@@ -7,12 +7,19 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from accumulus import api
+from accumulus.api.asked import (
+    AskedOfMatrix,
+    GivenOfMatrix,
+    derivative,
+    options_and_choice,
+    shows_arguments_and_choice,
+    shows_choice,
+)
+from accumulus.api.jacobians import compile as compiled
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, recorder_of
-from accumulus.options import Given, Options, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import HESSIAN, VALUE_GRADIENT_HESSIAN
@@ -20,15 +27,9 @@ from accumulus.programs.kinds import HESSIAN, VALUE_GRADIENT_HESSIAN
 __all__ = ["hessian", "hessian_of_lagrangian", "value_gradient_hessian"]
 
 
-@shows_options
+@shows_arguments_and_choice
 def hessian(
-    f: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    *,
-    argnames: str | Sequence[str] | None = None,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-    **options: Unpack[Given],
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
     """Hessian of a function that returns one number, in the shape and structure of ``jax.hessian``.
 
@@ -37,6 +38,7 @@ def hessian(
     Args:
         f, argnums, argnames, static_argnums, static_argnames, options: as for `jacobian`; with several arguments there
             is a block for each pair. `sparse` gives SciPy matrices (entries of argument × entries of argument).
+        rows, columns, entries, banded: as for `jacobian`, of the Hessian of all arguments.
 
     Raises:
         ArgumentError: at the first call, if `f` returns anything but one number, or has derivatives of its own that are
@@ -48,19 +50,12 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
-    return Derivative(f, HESSIAN, forms, Options.of(**options))
+    return derivative(f, HESSIAN, argnums, asked)
 
 
-@shows_options
+@shows_arguments_and_choice
 def value_gradient_hessian(
-    f: Callable[..., Any],
-    argnums: int | Sequence[int] | None = None,
-    *,
-    argnames: str | Sequence[str] | None = None,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-    **options: Unpack[Given],
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Derivative:
     """Like `hessian`, but returns (value of f, gradient, Hessian), computed together. Same options.
 
@@ -69,12 +64,11 @@ def value_gradient_hessian(
     >>> float(value), gradient.tolist(), hessian.tolist()
     (9.0, [3.0, 12.0], [[6.0, 0.0], [0.0, 12.0]])
     """
-    forms = Forms(f, name_of(f), argnums, argnames, static_argnums, static_argnames)
-    return Derivative(f, VALUE_GRADIENT_HESSIAN, forms, Options.of(**options))
+    return derivative(f, VALUE_GRADIENT_HESSIAN, argnums, asked)
 
 
-@shows_options
-def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+@shows_choice
+def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]) -> Derivative:
     """Hessian of sigma·f + multipliers·g by the first argument: a function of (x, sigma, multipliers).
 
     The convention of Ipopt. `f` returns one number, and `g`, the constraints, a number or an array, to which
@@ -98,7 +92,7 @@ def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **option
     """
     lagrangian = _Lagrangian(f, g)
     forms = Forms(lagrangian, lagrangian.__name__, 0, None, (), ())
-    return Derivative(lagrangian, HESSIAN, forms, Options.of(**options))
+    return Derivative(lagrangian, HESSIAN, forms, *options_and_choice(HESSIAN, options))
 
 
 class _Lagrangian:
@@ -109,7 +103,7 @@ class _Lagrangian:
         self._functions = f, g
         self.holder = holder_of(f), holder_of(g)
         #: The same as parts of other recordings, whatever they are functions of.
-        self._parts = api.compile(f), api.compile(g)
+        self._parts = compiled(f), compiled(g)
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:
         if ACTIVE.tape is None:

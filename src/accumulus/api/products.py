@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
-from accumulus.api import dense
+from accumulus.api.asked import dense
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
-from accumulus.programs.kinds import HVP, JVP, VJP, Kind
+from accumulus.programs.kinds import HVP, JVP, TAYLOR, VJP, Kind
 
-__all__ = ["hvp", "jvp", "vjp"]
+__all__ = ["hvp", "jvp", "taylor", "vjp"]
 
 
 @shows_options
@@ -91,6 +91,34 @@ def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
     (array([4., 2.]),)
     """
     return _directed(f, HVP, options)
+
+
+@shows_options
+def taylor(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+    """The value of `f` along a path of its arguments and its Taylor coefficients: a function of (primals, series).
+
+    With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` are a tuple of all arguments, x₀.
+    `series` has the same structure, with one more axis in front: x₁, x₂, …, and None for what is constant. The
+    length of that axis is the order. Returned is the pair (y₀, coefficients), with y₁, y₂, … along the first axis.
+    Coefficients are those of powers: `jax.experimental.jet` has derivatives, k!·x_k and k!·y_k.
+
+    They are computed by the recurrences of Taylor arithmetic, in O(order²) products an operation. Where `f` solves
+    equations (`implicit`, large linear systems) it is derivatives by t, one of the other.
+
+    Args:
+        f: as for `jacobian`.
+        options: those of `jacobian`, but for `sparse`.
+
+    Raises:
+        ArgumentError: for `sparse`; at the call, for series of another structure or shape than the primals.
+        TraceError: as `jacobian`.
+
+    >>> import numpy as np
+    >>> value, coefficients = taylor(np.exp)((0.0,), (np.array([1.0, 0.0, 0.0]),))  # of exp(t)
+    >>> float(value), coefficients.tolist()
+    (1.0, [1.0, 0.5, 0.16666666666666666])
+    """
+    return _directed(f, TAYLOR, options)
 
 
 def _directed(f: Callable[..., Any], kind: Kind, options: Given) -> Derivative:

@@ -1,0 +1,113 @@
+"""From what users ask for to a `Derivative`: arguments and options, as all functions of this package take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict, TypeVar
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.location import name_of
+from accumulus.options import Given, Options, with_parameters
+from accumulus.programs.chosen import Chosen
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.forms import Forms
+from accumulus.programs.kinds import Kind
+
+__all__ = [
+    "ARGUMENTS",
+    "CHOICE",
+    "Asked",
+    "AskedOfMatrix",
+    "GivenOfMatrix",
+    "dense",
+    "derivative",
+    "options_and_choice",
+    "shows_arguments",
+    "shows_arguments_and_choice",
+    "shows_choice",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: What says which arguments are meant, beside `argnums`, by default.
+ARGUMENTS: Final[dict[str, Any]] = {"argnames": None, "static_argnums": (), "static_argnames": ()}
+#: What says what of a matrix of derivatives is wanted, by default.
+CHOICE: Final[dict[str, Any]] = {"rows": None, "columns": None, "entries": None, "banded": None}
+
+
+class Asked(Given, total=False):
+    """Options, and beside `argnums` which arguments are meant."""
+
+    argnames: str | Sequence[str] | None
+    static_argnums: int | Sequence[int]
+    static_argnames: str | Sequence[str]
+
+
+class Choice(TypedDict, total=False):
+    """What of a matrix of derivatives is wanted."""
+
+    rows: Any
+    columns: Any
+    entries: Any
+    banded: tuple[int, int] | None
+
+
+class AskedOfMatrix(Asked, Choice, total=False):
+    """The same of derivatives that are matrices."""
+
+
+class GivenOfMatrix(Given, Choice, total=False):
+    """Options, and what of the matrix is wanted."""
+
+
+def shows_arguments(function: F) -> F:
+    """As `accumulus.options.shows_options`, of a function of ``**asked``."""
+    return with_parameters(function, ARGUMENTS)
+
+
+def shows_arguments_and_choice(function: F) -> F:
+    """The same for derivatives that are matrices."""
+    return with_parameters(function, ARGUMENTS | CHOICE)
+
+
+def shows_choice(function: F) -> F:
+    """The same without arguments."""
+    return with_parameters(function, CHOICE)
+
+
+def derivative(
+    f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, asked: Asked | AskedOfMatrix
+) -> Derivative:
+    """A derivative of `f` by the arguments at `argnums`, and by those that are asked for by name.
+
+    Raises:
+        ArgumentError, UnknownNameError: for what is asked and does not exist or does not fit.
+    """
+    options = dict[str, Any](asked)
+    named = [options.pop(name, default) for name, default in ARGUMENTS.items()]
+    forms = Forms(f, name_of(f), argnums, *named)
+    return Derivative(f, kind, forms, *options_and_choice(kind, options, ARGUMENTS))
+
+
+def options_and_choice(
+    kind: Kind, given: Mapping[str, Any], beside: Iterable[str] = ()
+) -> tuple[Options, Chosen | None]:
+    """Options, and of a matrix what of it is wanted; None for all. `beside` are other names that the caller takes.
+
+    Raises:
+        ArgumentError, UnknownNameError: for what does not exist or does not fit.
+    """
+    taken = CHOICE if kind.is_matrix else {}
+    options = Options.of([*beside, *taken], **{name: value for name, value in given.items() if name not in taken})
+    choice = {name: given.get(name) for name in CHOICE}
+    if all(value is None for value in choice.values()):
+        return options, None
+    return options, Chosen(**choice, sparse=options.sparse is not None)
+
+
+def dense(kind: Kind, given: Given) -> Options:
+    """The options of a kind whose results are no matrices."""
+    options = Options.of(**given)
+    if options.sparse is not None:
+        raise ArgumentError(f"sparse is {given['sparse']!r} for {kind.name}, whose results are arrays; expected none")
+    return options

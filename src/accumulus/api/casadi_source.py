@@ -1,0 +1,282 @@
+"""C that CasADi loads: functions with their Jacobians, nonlinear programs with all derivatives that solvers ask for.
+
+``casadi.external("f", "f.so")`` finds ``jac_f`` beside ``f``; ``casadi.nlpsol("s", "ipopt", "nlp.so")`` finds
+``nlp_f``, ``nlp_g``, ``nlp_grad_f``, ``nlp_jac_g``, ``nlp_hess_l`` and ``nlp_grad`` beside ``nlp``, each with the
+arguments and results that CasADi's own have (``Function.generate_dependencies`` writes the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.api.hessians import hessian, hessian_of_lagrangian
+from accumulus.api.jacobians import compile as compiled
+from accumulus.api.jacobians import gradient as gradient_of
+from accumulus.api.jacobians import jacobian, value_and_gradient, value_and_jacobian
+from accumulus.errors import ArgumentError
+from accumulus.frontends.location import name_of
+from accumulus.frontends.recorder import recorder_of
+from accumulus.programs.derivative import Derivative
+from accumulus.programs.sparse import SparsePattern
+from accumulus.shipping.c_projects import source_of
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
+from accumulus.targets.c.c_expressions import check_name
+from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_source import CSource
+from accumulus.targets.kernel import Segment
+
+__all__ = ["by_columns", "function_source", "nlp_source"]
+
+Shape = tuple[int, ...]
+
+
+def by_columns(shape: Shape) -> NDArray[np.intp]:
+    """Of the entries of an array in C order, their places in CasADi's order."""
+    places: NDArray[np.intp] = np.arange(int(np.prod(shape))).reshape(shape[::-1]).T.ravel()
+    return places
+
+
+def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, **options: Any) -> str:
+    """A function and its Jacobian, ``name`` and ``jac_name``.
+
+    Args:
+        f: what `accumulus.jacobian` takes.
+        examples: arguments of the right shapes.
+        options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
+
+    Raises:
+        ArgumentError: for arrays of more than two axes, options of these names, or a name that no function can have.
+        TraceError: if `f` cannot be recorded.
+    """
+    check_name(name)
+    points = [np.array(example, float) for example in examples]
+    every = tuple(range(len(points)))
+    values = _Written.of(compiled(f, **_given(options)), points, f"{name}_values")
+    slopes = _Written.of(
+        jacobian(f, every, **_given(options, sparse=True)),
+        points,
+        f"{name}_jacobian",
+        pairs=list(product(values.shapes, [point.shape for point in points])),
+    )
+    inputs = [(f"i{k}", Pattern.dense(point.shape)) for k, point in enumerate(points)]
+    outputs = [(f"o{k}", pattern) for k, pattern in enumerate(values.patterns)]
+    blocks = [f"jac_o{k}_i{j}" for k in range(len(outputs)) for j in range(len(inputs))]
+    given = [*inputs, *((f"out_{each}", pattern) for each, pattern in outputs)]
+    derived = list(zip(blocks, slopes.patterns, strict=True))
+    functions = [
+        CasadiFunction(name, inputs, outputs, [values.called(every, range(len(outputs)))]),
+        CasadiFunction(f"jac_{name}", given, derived, [slopes.called(every, range(len(derived)))]),
+    ]
+    return _text([values, slopes], functions)
+
+
+def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = None, **options: Any) -> str:
+    """The nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
+
+    Args:
+        f: returns a number.
+        g: returns an array, or a number.
+        x, p: examples of the variables and the parameters, vectors or numbers; without parameters f and g take x alone.
+        options: as for `function_source`.
+
+    Raises:
+        ArgumentError: if these have more axes, or f and g return anything else; and as `function_source`.
+        TraceError: if f or g cannot be recorded.
+    """
+    points = [np.array(each, float) for each in ([x] if p is None else [x, p])]
+    if wrong := [point.shape for point in points if point.ndim > 1]:
+        raise ArgumentError(f"an example has shape {wrong[0]}; expected vectors or numbers for x and p")
+    dense, sparse, own = _given(options), _given(options, sparse=True), range(len(points))
+    objective = _Written.of(compiled(f, **dense), points, "nlp_objective")
+    constraints = _Written.of(compiled(g, **dense), points, "nlp_constraints")
+    _check_results(f, g, objective.shapes, constraints.shapes)
+    # both have been compared with their recordings
+    dense["check"] = sparse["check"] = False
+    gradient = _Written.of(value_and_gradient(f, 0, **dense), points, "nlp_gradient")
+    slopes = _Written.of(value_and_jacobian(g, 0, **sparse), points, "nlp_slopes")
+    multipliers = np.ones(constraints.shapes[0])
+    weighted = [points[0], np.float64(1.0), multipliers, *points[1:]]
+    curvature = _Written.of(_of_lagrangian(f, g, sparse), weighted, "nlp_curvature", upper=True)
+
+    first, second = ("f", Pattern.dense(())), ("g", Pattern.dense((multipliers.size,)))
+    variables = [("x", Pattern.dense(points[0].shape)), ("p", Pattern.dense((0, 0) if p is None else points[1].shape))]
+    weights = [("lam_f", first[1]), ("lam_g", second[1])]
+    functions = [
+        CasadiFunction("nlp", variables, [first, second], [objective.called(own, [0]), constraints.called(own, [1])]),
+        CasadiFunction("nlp_f", variables, [first], [objective.called(own, [0])]),
+        CasadiFunction("nlp_g", variables, [second], [constraints.called(own, [0])]),
+        CasadiFunction("nlp_grad_f", variables, [first, ("grad_f_x", variables[0][1])], [gradient.called(own, [0, 1])]),
+        CasadiFunction("nlp_jac_g", variables, [second, ("jac_g_x", slopes.patterns[1])], [slopes.called(own, [0, 1])]),
+        CasadiFunction(
+            "nlp_hess_l",
+            [*variables, *weights],
+            [("triu_hess_gamma_x_x", curvature.patterns[0])],
+            [curvature.called([0, 2, 3, *own[1:]], [0])],
+        ),
+    ]
+    # the gradient of the Lagrangian, from which multipliers of parameters and of bounds follow at the end of a run
+    written = [objective, constraints, gradient, slopes, curvature]
+    calls = [gradient.called(own, [0, "slope_x"]), slopes.called(own, [1, "slopes_x"])]
+    by = {"x": slopes.patterns[1]}
+    if p is not None:
+        of_f = _Written.of(gradient_of(f, 1, **dense), points, "nlp_gradient_p")
+        of_g = _Written.of(jacobian(g, 1, **sparse), points, "nlp_slopes_p")
+        written += [of_f, of_g]
+        calls += [of_f.called(own, ["slope_p"]), of_g.called(own, ["slopes_p"])]
+        by["p"] = of_g.patterns[0]
+    memory = {f"slope_{each}": pattern.shape[1] for each, pattern in by.items()}
+    memory |= {f"slopes_{each}": pattern.size for each, pattern in by.items()}
+    lines = [line for k, (each, pattern) in enumerate(by.items()) for line in _weighted(k + 2, each, pattern)]
+    results = [first, second, *((f"grad_gamma_{each}", pattern) for each, pattern in variables)]
+    functions.append(CasadiFunction("nlp_grad", [*variables, *weights], results, calls, lines, memory))
+    return _text(written, functions)
+
+
+def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
+    """C of lam_f times a gradient and a transposed Jacobian times lam_g, into a result."""
+    assert pattern.starts is not None
+    return [
+        "{",
+        f"    static const int starts[] = {{{', '.join(map(str, pattern.starts))}}};",
+        f"    static const int rows[] = {{{', '.join(map(str, (*pattern.rows, 0)))}}};",
+        f"    for (int j = 0; j < {pattern.shape[1]}; j++) {{",
+        f"        double total = a2[0] * slope_{of}[j];",
+        f"        for (int k = starts[j]; k < starts[j + 1]; k++) total += a3[rows[k]] * slopes_{of}[k];",
+        f"        r{result}[j] = total;",
+        "    }",
+        "}",
+    ]
+
+
+def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
+    """Options of a derivative whose C is asked for."""
+    alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
+    if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
+        raise ArgumentError(f"{wrong[0]} is given; CasADi's functions have numbers of C's type double and own patterns")
+    return {**options, "target": "numpy"} | ({"sparse": "coo"} if sparse else {})
+
+
+def _check_results(f: Any, g: Any, value: Sequence[Shape], constraints: Sequence[Shape]) -> None:
+    if list(value) != [()]:
+        raise ArgumentError(f"{name_of(f)} returns shapes {list(value)}; expected one number, which is minimised")
+    if len(constraints) != 1 or len(constraints[0]) > 1:
+        raise ArgumentError(f"{name_of(g)} returns shapes {list(constraints)}; expected one vector, or a number")
+
+
+def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -> Derivative:
+    """The Hessian of sigma·f + multipliers·g; of Python functions as one function, whose arrays become loops."""
+    plain = recorder_of(_of_lagrangian)
+    if not (recorder_of(f) is recorder_of(g) is plain):
+        return hessian_of_lagrangian(f, g, **options)
+
+    def lagrangian(x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:
+        return sigma * f(x, *parameters) + np.sum(multipliers * g(x, *parameters))
+
+    return hessian(lagrangian, 0, **options)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A program as C, its results as CasADi has them.
+
+    Attributes:
+        name: of its function.
+        source: the text.
+        patterns: of its results.
+        shapes: of those that are dense.
+        guarded: whether it is one of several cases.
+    """
+
+    name: str
+    source: CSource | LoopSource
+    patterns: list[Pattern]
+    shapes: list[Shape]
+    guarded: bool
+
+    @classmethod
+    def of(
+        cls,
+        derivative: Derivative,
+        points: Sequence[Any],
+        name: str,
+        *,
+        pairs: Sequence[tuple[Shape, Shape]] = (),
+        upper: bool = False,
+    ) -> _Written:
+        """The program of a derivative.
+
+        Args:
+            pairs: of each sparse result, the shapes of what is differentiated and of the argument, if these are no
+                vectors.
+            upper: whether of sparse results the upper triangles are wanted.
+        """
+        program = derivative.compile_loops(*points)
+        results = program._results
+        dense = len(results.segments) - len(results._patterns)
+        segments, patterns = [], []
+        for k, segment in enumerate(results.segments):
+            if k < dense:
+                shape = results.shapes[k]
+                order, pattern = by_columns(shape), Pattern.dense(shape)
+            else:
+                pair = pairs[k - dense] if pairs else None
+                order, pattern = _sorted(results._patterns[k - dense], pair, upper=upper)
+            segments.append(_moved(segment, order, pattern.size))
+            patterns.append(pattern)
+        guards = program.kernel.segments[len(segments) :]
+        source = source_of(program, name, [*segments, *guards])
+        return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded)
+
+    def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:
+        """A call of it."""
+        return Called(self.source, self.name, arguments, results, self.guarded)
+
+
+def _sorted(
+    pattern: SparsePattern, pair: tuple[Shape, Shape] | None, *, upper: bool
+) -> tuple[NDArray[np.intp], Pattern]:
+    """Where each nonzero comes in CasADi's order, -1 if it does not, and the pattern by columns."""
+    rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
+    if pair is not None:
+        rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]
+    kept = np.flatnonzero(rows <= columns) if upper else np.arange(len(rows))
+    chosen = kept[np.lexsort((rows[kept], columns[kept]))]
+    order = np.full(len(rows), -1, np.intp)
+    order[chosen] = np.arange(len(chosen))
+    return order, Pattern.by_columns(pattern.shape, rows[chosen], columns[chosen])
+
+
+def _moved(segment: Any, order: NDArray[np.intp], size: int) -> Any:
+    """A result array whose entries are in another order; those without a place are left out."""
+    every = np.arange(segment.length)
+    positions = every[segment.positions] if isinstance(segment.positions, slice) else np.array(segment.positions, int)
+    outputs = segment.outputs
+    if isinstance(outputs, slice):
+        outputs = np.arange(outputs.start, outputs.stop)
+    places = order[positions]
+    outputs, places = np.asarray(outputs, np.intp)[places >= 0], places[places >= 0]
+    if isinstance(segment, LongSegment):
+        # one after the other where they are all there: then they may be stored at once
+        by_place = np.argsort(places)
+        return LongSegment(size, outputs[by_place], places[by_place], segment.name)
+    return Segment(size, tuple(outputs.tolist()), tuple(places.tolist()), segment.name)
+
+
+def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:
+    """One file of programs and the functions that call them."""
+    about = [
+        "/* Functions with CasADi's interface, to be loaded by casadi.external or casadi.nlpsol. Compile with",
+        " * gcc -O3 -march=native -std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -shared",
+        " * and -lm. Nothing is allocated, there is no state. */",
+        "",
+        "#define _XOPEN_SOURCE 600",
+        "",
+    ]
+    return "\n".join([*about, *(each.source.text for each in written), *(each.text for each in functions)])

@@ -1,0 +1,107 @@
+"""Implicit functions: roots of equations, with their derivatives by the implicit function theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from accumulus.api.jacobians import compile as compiled
+from accumulus.errors import ArgumentError, ConvergenceError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.location import name_of
+from accumulus.frontends.recorder import holder_of
+from accumulus.frontends.trees import flatten
+
+__all__ = ["ImplicitFunction", "implicit"]
+
+
+def implicit(
+    residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8
+) -> ImplicitFunction:
+    """The function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
+
+    It is called on numbers, or within functions that are compiled and differentiated. There it is `steps` steps of
+    Newton's method from the guess, the same at all points, and its derivatives to any order are those of the implicit
+    function theorem: -(∂r/∂y)⁻¹·∂r/∂p at the root, and what follows from that. The iteration is not differentiated,
+    and the guess has no derivatives.
+
+    A root that was found by other means is given as the guess, with ``steps=1``.
+
+    Args:
+        residual: a function of y, which has the structure and the shapes of the guess, and of parameters, as many as
+            are wanted. It returns as many real numbers as y has, in arrays or containers of any shape, and is made of
+            NumPy's functions. It may use traced values from around it, which are parameters as well.
+        steps: of Newton's method; each costs the residual, its Jacobian, and a linear system.
+        rtol, atol: the last two steps of each unknown y, or the one, have to be at most ``atol + rtol * abs(y)``. Since
+            errors are squared at each step, what is left after the last is rounding.
+
+    Returns:
+        A function of a guess and the parameters.
+
+    Raises:
+        ArgumentError: for steps that are no positive whole number, or tolerances that are no positive numbers; at the
+            call, for a guess that is not real numbers, or other numbers of equations and unknowns.
+        ConvergenceError: at a call on finite numbers, if there is no root that the steps reach, or the Jacobian is
+            singular there. Compiled code returns NaN at these points: in y, and in what depends on it.
+        TraceError: for a residual that cannot be recorded, or decides on y in a way that is no choice of values.
+
+    >>> import numpy as np
+    >>> import accumulus as acc
+    >>> kepler = acc.implicit(lambda E, M, e: E - e * np.sin(E) - M)
+    >>> print(f"{kepler(1.0, 1.0, 0.1):.12f}")
+    1.088597752398
+    >>> slope = acc.gradient(lambda M: kepler(M, M, 0.1))
+    >>> print(f"{slope(1.0):.12f}")
+    1.048627827636
+    >>> slope.batch(np.linspace(0.0, 3.0, 1000)).shape
+    (1000,)
+    """
+    return ImplicitFunction(residual, steps, rtol, atol)
+
+
+class ImplicitFunction:
+    """What `implicit` returns: a function of a guess and of the residual's parameters."""
+
+    def __init__(self, residual: Callable[..., Any], steps: int, rtol: float, atol: float) -> None:
+        if not callable(residual):
+            raise ArgumentError(f"residual is {residual!r:.60}; expected a function of unknowns and parameters")
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+            raise ArgumentError(f"steps is {steps!r}; expected a whole number, at least 1")
+        for name, value in {"rtol": rtol, "atol": atol}.items():
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 < value < np.inf:
+                raise ArgumentError(f"{name} is {value!r}; expected a positive number")
+        self.__name__ = f"implicit({name_of(residual)})"
+        self.holder = holder_of(residual)
+        self._residual, self._steps, self._rtol, self._atol = residual, int(steps), float(rtol), float(atol)
+        self._compiled = compiled(self, check=False, optimise=False, effort="fast")
+
+    def __call__(self, guess: Any, *parameters: Any) -> Any:
+        """The root near a guess, in its structure."""
+        if ACTIVE.tape is not None:
+            from accumulus.programs.newton import root  # with the first function that needs it
+
+            return root(
+                self._residual,
+                guess,
+                parameters,
+                self.__name__,
+                steps=self._steps,
+                rtol=self._rtol,
+                atol=self._atol,
+            )
+        found = self._compiled(guess, *parameters)
+        if not _is_finite(found) and _is_finite((guess, *parameters)):
+            raise ConvergenceError(
+                f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: they do not converge to "
+                f"rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular; expected a better "
+                "guess or more steps, or a root found by other means, as the guess"
+            )
+        return found
+
+
+def _is_finite(tree: Any) -> bool:
+    """Whether all numbers in containers are finite."""
+    arrays = [np.asarray(leaf) for _, leaf in flatten(tree)[1] if leaf is not None]
+    return all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")

@@ -1,0 +1,171 @@
+"""Recorded functions, step by step: `trace`, and what can be made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from accumulus.errors import ArgumentError, unknown_name
+from accumulus.frontends.calls import Restructured
+from accumulus.frontends.location import name_of
+from accumulus.frontends.record import Recording, record
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.linearize import Linearization
+from accumulus.options import GUARDS, Options
+from accumulus.programs.argnums import Selection, arranged, checked_argnums, static_positions
+from accumulus.programs.forms import Forms, settled, together
+from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.program import Program
+from accumulus.programs.seeds import linearize_arguments
+from accumulus.search.plans.plan import Plan
+from accumulus.search.plans.plan_keys import graph_hash
+
+__all__ = ["Trace", "trace"]
+
+
+def trace(
+    f: Callable[..., Any],
+    *examples: Any,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    check: bool = True,
+    guards: str = "cases",
+    **keywords: Any,
+) -> Trace:
+    """Run `f` once on traced arrays and record what it computes.
+
+    Args:
+        f: a function as for `jacobian`.
+        examples: arguments of the right shapes; the values of numbers matter only where `f` decides on them. Strings,
+            None, booleans and other objects that are not numbers are passed to `f` as they are.
+        static_argnums, static_argnames: positions and names of numbers that are passed as they are, too (sizes, loop
+            bounds).
+        keywords: examples by keyword.
+        check: compare the recording with `f` on numbers, at the examples and at two points around them.
+        guards: "cases": where `f` decides on values, the recording is that of the examples, and its compiled programs
+            raise a `CaseError` at points where a decision would be another; "error": decisions are refused.
+
+    Returns:
+        The recording. What depends on anything but the arguments, such as global variables, is recorded as it was in
+        this one run, and stays so.
+
+    Raises:
+        TraceError: naming file and line, if `f` does something that cannot be recorded; naming values, if the recording
+            computes something else than `f` does.
+        ArgumentError: if an example is not a number or array of real numbers.
+
+    >>> import numpy as np
+    >>> t = trace(lambda x: np.sin(x[0]) * x[1], np.zeros(2))
+    >>> t.tape.operations
+    2
+    """
+    if guards not in GUARDS:
+        raise unknown_name("way of guards", guards, GUARDS)
+    decides = guards == "cases"
+    forms = Forms(f, name_of(f), None, None, static_argnums, static_argnames)
+    call, numbers = forms.of(examples, keywords)
+    if call is not None:
+        return Trace(f, record(settled(call, numbers, check=check), numbers, check=check, decides=decides), call)
+    static = static_positions(forms.static_positions, len(numbers))
+    return Trace(f, record(f, numbers, static, check=check, decides=decides))
+
+
+class Trace:
+    """A recorded function: its tape, its graphs, and its compiled programs."""
+
+    def __init__(self, f: Callable[..., Any], recording: Recording, call: Restructured | None = None) -> None:
+        self.name = name_of(f)
+        self._function, self._call = f, call
+        self.recording = recording
+        self.tape = recording.tape
+        self._linearizations: dict[Selection, Linearization] = {}
+
+    def linearize(
+        self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None
+    ) -> DifferentiationGraph:
+        """Differentiation graph of all results by the arguments at `argnums`, by default by all numeric ones."""
+        key = self.selection(argnums, argnames)
+        if key not in self._linearizations:
+            self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
+        return self._linearizations[key].graph
+
+    def compile(
+        self,
+        plan: Plan,
+        target: str = "llvm",
+        output: Literal["dense", "csr", "csc", "coo"] = "dense",
+        *,
+        values: bool = False,
+        **options: Any,
+    ) -> Program:
+        """Compile the Jacobian by `plan`, with the function's values before it if `values`.
+
+        The plan is verified first, wherever it comes from.
+
+        Args:
+            plan: of a graph that `linearize` returned, or of an equal one.
+            target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
+            output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
+            values: whether the function's values are returned, too, before the Jacobian.
+            options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed
+                and time limit.
+
+        Raises:
+            ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one; or if
+                an option is out of range, or would choose another plan.
+            UnknownNameError: for an option, or a name given for one, that does not exist.
+            VerificationError: if the plan does not compute the Jacobian of that graph.
+        """
+        if "check" in options:
+            raise ArgumentError("check is given beside a recording; expected it where that is made: acc.trace")
+        planned = sorted({"method", "iterations", "executor"}.intersection(options))
+        if planned:
+            raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
+        selection, linearization = self._linearization_of(plan)
+        plan.verify()
+        # what was planned under these is rewritten under them
+        own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
+        chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **own, **options})
+        with Preparation(self.name, chosen) as preparation:
+            return Program(
+                self.recording,
+                VALUE_AND_JACOBIAN if values else JACOBIAN,
+                selection,
+                preparation,
+                given=(linearization, plan),
+            )
+
+    def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
+        """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""
+        graph = plan.accumulation.graph
+        known = list(self._linearizations.items())
+        same = [entry for entry in known if entry[1].graph is graph]
+        if not same:
+            wanted = graph_hash(graph)
+            same = [entry for entry in known if graph_hash(entry[1].graph) == wanted]
+        if not same:
+            raise ArgumentError("the plan is for another graph; expected one made from this trace's linearize()")
+        return same[0]
+
+    def selection(
+        self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
+    ) -> Selection:
+        """What is differentiated by: by default all numeric arguments, one alone or a tuple of them."""
+        asked: int | str | Sequence[int | str] | None = None
+        if argnums is not None or argnames is not None:
+            asked = together(self._function, argnums, argnames)
+        if self._call is not None:
+            if asked is None:
+                places = [*range(len(self._call.positional)), *self._call.keywords]
+                asked = [place for place in places if self._call.place_of(place)[1]]
+            return arranged(self._call, _alone(asked), self.name)
+        shapes = self.recording.argument_shapes
+        if asked is None:
+            asked = [k for k, shape in enumerate(shapes) if shape is not None]
+        return checked_argnums(_alone(asked), shapes, self.name)
+
+
+def _alone(asked: Any) -> Any:
+    """The only one of several; all that is asked, where it is not a sequence of one."""
+    return asked[0] if isinstance(asked, list | tuple) and len(asked) == 1 else asked

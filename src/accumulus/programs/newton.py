@@ -1,0 +1,153 @@
+"""Roots of equations within functions that are recorded: steps of Newton's method, and the derivative of one more.
+
+The residual r(y, p) is recorded once, as a body, with its Jacobian by y; each step is that body again, and a linear
+system. The root y is written as a value whose derivative is that of y₀ - W·r(y₀, p), where y₀, the same root, and W,
+the inverse of the Jacobian there, are constants: the implicit function theorem. The iteration is not differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.decisions import point_at
+from accumulus.frontends.inner import replayed
+from accumulus.frontends.numpy.arrays import TracedArray, make
+from accumulus.frontends.numpy.bodies import as_numbers, recorded_body
+from accumulus.frontends.numpy.calling import called
+from accumulus.frontends.numpy.linalg.implicit import attached, fixed
+from accumulus.frontends.numpy.linalg.systems import solve
+from accumulus.frontends.numpy.operands import entries_of, references_of
+from accumulus.frontends.numpy.patching import patched, replaced
+from accumulus.frontends.numpy.scalars import Traced
+from accumulus.frontends.record import Recording
+from accumulus.frontends.trees import Leaf, flatten, unflatten
+from accumulus.options import Options
+from accumulus.programs.argnums import Selection
+from accumulus.programs.derived import derived, points_around
+from accumulus.programs.kinds import VALUE_AND_JACOBIAN
+from accumulus.programs.preparation import Preparation
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.tape import Tape
+
+__all__ = ["root"]
+
+#: Steps, the last ones, that have to be small.
+_SMALL: Final = 2
+
+
+def root(
+    residual: Callable[..., Any],
+    guess: Any,
+    parameters: Sequence[Any],
+    name: str,
+    *,
+    steps: int,
+    rtol: float,
+    atol: float,
+) -> Any:
+    """The root of a residual near a guess, as traced values in the guess's structure; NaN where it was not found.
+
+    Args:
+        residual: a function of what has the guess's structure, and of the parameters.
+        name: of it.
+        steps: of Newton's method.
+        rtol, atol: the last two steps of each unknown y are at most ``atol + rtol * abs(y)``.
+
+    Raises:
+        ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
+            cannot be isolated since a residual depends on no unknown, or none on one of them.
+        TraceError: for what cannot be recorded, decisions on unknowns among it that are no choices.
+    """
+    outer: Any = ACTIVE.tape
+    if isinstance(outer, BlockTape):  # it is written out entry by entry
+        raise outer.abandon()
+    structure, leaves = flatten(guess)
+    start = np.concatenate([_unknowns(outer, path, leaf, name) for path, leaf in leaves])
+    places = [(np.shape(leaf), False) for _, leaf in leaves]
+    with patched(residual):
+        function = replaced(residual) if ACTIVE.decisions is None else called(replaced(residual))
+        body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer)
+    count, taken = len(start), body.taken
+    if len(body.tape.outputs) != count or any(boolean for _, boolean in body.results):
+        raise ArgumentError(
+            f"{name} returns {len(body.tape.outputs)} entries for {count} unknowns; expected a real number for each"
+        )
+    slices = slice(0, count), slice(count, count + len(taken))
+    shapes: tuple[tuple[int, ...], ...] = ((count,), (len(taken),))
+    recording = Recording(body.tape, shapes, slices, ((count,),), Leaf())
+    point = point_at(outer, np.concatenate([start, taken]))
+    with Preparation(name, Options.of(effort="fast")) as preparation:
+        near = None if point is None else points_around(point)
+        equations = derived(recording, VALUE_AND_JACOBIAN, Selection.of(0), preparation, near).scalars
+    _check_depends(equations, count, name)
+    newton = _newton(equations, count, steps, rtol, atol)
+    found = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
+    values = TracedArray(outer, found)
+    at = fixed(outer, values)
+    entries = np.array(replayed(equations, outer, [*references_of(outer, at).tolist(), *taken.tolist()]), np.int64)
+    matrix = fixed(outer, TracedArray(outer, entries[count:].reshape(count, count)))
+    step = solve(outer, matrix, TracedArray(outer, entries[:count]), banded=True)
+    solution = references_of(outer, attached(outer, values, -step))
+    first_of = {value: place for place, value in reversed([*enumerate(found.tolist())])}
+    solution = solution[[first_of[value] for value in found.tolist()]]  # unknowns that are the same are one solution
+    parts, first = [], 0
+    for shape, _ in places:
+        size = int(np.prod(shape))
+        part = solution[first : first + size].reshape(shape)
+        parts.append(make(outer, part if shape else int(part)))
+        first += size
+    return unflatten(structure, parts)
+
+
+def _unknowns(tape: Tape, path: str, leaf: Any, name: str) -> NDArray[np.int64]:
+    """References of a leaf of the guess."""
+    boolean = leaf.boolean if isinstance(leaf, Traced) else as_numbers(leaf, path).dtype.kind in "bc"
+    if boolean or np.iscomplexobj(leaf):
+        raise ArgumentError(f"guess{path} for {name} is {type(leaf).__name__} {leaf!r:.60}; expected real numbers")
+    return np.ravel(np.asarray(entries_of(tape, leaf)[0], np.int64))
+
+
+def _check_depends(equations: Tape, count: int, name: str) -> None:
+    """Refuse residuals and unknowns that depend on none of the other."""
+    jacobian = equations.outputs[count:]
+    there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
+    for axis, what, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
+        alone = np.flatnonzero(~there.any(axis=axis))
+        if len(alone):
+            depends = "depends on no" if axis else "is in no"
+            raise ArgumentError(
+                f"{what} {alone[0]} of {name} {depends} {other}, so that its Jacobian is singular everywhere; expected "
+                "as many independent equations as unknowns"
+            )
+
+
+def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:
+    """The iteration, from the guess and what residuals take to the root.
+
+    Args:
+        equations: residuals and their Jacobian, of these inputs.
+    """
+    tape = Tape(equations.inputs)
+    y, given = list(range(count)), list(range(count, equations.inputs))
+    converged = tape.constant(1.0)
+    for step in range(steps):
+        values = replayed(equations, tape, [*y, *given])
+        matrix = TracedArray(tape, np.array(values[count:], np.int64).reshape(count, count))
+        changes = references_of(
+            tape, solve(tape, matrix, TracedArray(tape, np.array(values[:count], np.int64)), banded=True)
+        )
+        y = [tape.subtract(value, change) for value, change in zip(y, changes.tolist(), strict=True)]
+        if step >= steps - _SMALL:
+            for value, change in zip(y, changes.tolist(), strict=True):
+                scale = tape.multiply(tape.constant(rtol), tape.apply("abs", value))
+                most = tape.add(tape.constant(atol), scale)
+                small = tape.apply("less_equal", tape.apply("abs", change), most)
+                converged = small if converged < 0 else tape.logical_and(converged, small)
+    tape.outputs = [tape.select(converged, value, tape.constant(np.nan)) for value in y]
+    return tape

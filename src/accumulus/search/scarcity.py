@@ -1,0 +1,250 @@
+"""Scarcity: which intermediates to keep, so that a product with the Jacobian takes the fewest multiplications.
+
+A product J·v, or w·J, needs no Jacobian: it runs through the graph, one multiplication for each edge whose label is
+not ±1. Eliminating a vertex replaces its edges by edges between its neighbours, which may be fewer; the edges that are
+left when a set of vertices is gone do not depend on their order. So the set is searched for after which the fewest
+multiplications are left (Griewank 2003; Griewank and Vogel 2005; Griewank and Walther 2008, chapter 10). With no vertex
+eliminated that is the graph, with all of them the Jacobian: what is found is no worse than either.
+
+First a greedy order: always the vertex whose elimination adds the fewest multiplications, through to the Jacobian where
+that does not fill in too much; the best graph on the way counts. Then, of graphs of up to `ANNEALED` edges, annealing,
+whose moves are vertices that are eliminated or kept. Of few intermediates all sets are tried.
+
+Where labels have conditions (`accumulus.elimination.guards`), a product of labels is 0 if one condition fails, whatever
+the others are. Products one after the other would be NaN where another label is infinite, so all intermediates on a
+path through such a label are eliminated.
+
+Gap: edges are not eliminated one by one, nor rerouted, and no vertex is rescaled so that one of its labels becomes 1:
+the last two divide by labels, which may be 0.
+
+Time: that of eliminating the set, in dictionary operations; for each move of annealing once more.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from accumulus.deadline import Deadline
+from accumulus.elimination.guards import guarded_labels
+from accumulus.elimination.vertex import LEVELS
+from accumulus.graph.degrees import terminal_degrees
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.options import Options
+from accumulus.tape.passes import spread
+
+__all__ = ["multiplications_left", "scarce_set"]
+
+#: Edges of graphs that are annealed, at most; moves for each vertex, by effort, and the moves of all, at most.
+ANNEALED: Final = 2_000
+_MOVES: Final = {"fast": 0, "balanced": 6, "thorough": 60}
+_MOST_MOVES: Final = {"fast": 0, "balanced": 400, "thorough": 20_000}
+#: Temperatures, in multiplications.
+_HOT, _COLD = 1.5, 0.2
+#: What more edges of as many multiplications count.
+_TIE: Final = 0.25
+#: Intermediates of which all sets are tried.
+_FEW: Final = 8
+#: How many times the multiplications of the best graph so far the greedy order may come to, and go on; always up to
+#: `_SMALL`, which is soon done.
+_FILL: Final = 4
+_SMALL: Final = 5_000
+
+
+def scarce_set(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> frozenset[int]:
+    """The intermediates to eliminate, so that few multiplications are left.
+
+    Args:
+        graph: of scalar vertices.
+        options: of the search; the effort and the seed count.
+        deadline: when it passes, the best set so far is returned.
+
+    >>> from accumulus.objective import Objective
+    >>> from accumulus.deadline import FOREVER
+    >>> edges = [(f"y{j}", "sum") for j in range(3)] + [("sum", f"x{i}") for i in range(3)] + [("y0", "a"), ("a", "x0")]
+    >>> graph = DifferentiationGraph(edges)
+    >>> chosen = scarce_set(graph, Options(), FOREVER)
+    >>> [graph.vertices[v] for v in sorted(chosen)], multiplications_left(graph, chosen)
+    (['a'], 7)
+    """
+    inner = _live(graph)
+    always = inner & _conditional(graph)
+    free = sorted(inner - always)
+    if len(free) <= _FEW:
+        sets = (always.union(chosen) for size in range(len(free) + 1) for chosen in itertools.combinations(free, size))
+        return min(sets, key=lambda chosen: _Left.of(graph, chosen).cost)
+    best, cost = _greedy(_Left.of(graph, always), always, free, options, deadline)
+    if len(graph.sources) <= ANNEALED:
+        best, cost = _annealed(graph, free, best, cost, options, deadline)
+    whole = int(terminal_degrees(graph)[list(graph.roots)].sum())
+    return inner if whole < cost[0] else best
+
+
+def multiplications_left(graph: DifferentiationGraph, eliminated: Collection[int]) -> int:
+    """Edges of a label that is not ±1, when these intermediates are gone."""
+    return _Left.of(graph, eliminated).cost[0]
+
+
+#: Multiplications, and edges, which are additions.
+_Cost = tuple[int, int]
+
+
+class _Left:
+    """What is left of a graph: the level of each edge, by its ends, both ways.
+
+    Attributes:
+        cost: multiplications and edges.
+    """
+
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        count = len(graph.vertices)
+        self.below: list[dict[int, int]] = [{} for _ in range(count)]
+        self.above: list[dict[int, int]] = [{} for _ in range(count)]
+        live = graph.live_edges
+        self._multiplications = self._edges = 0
+        for j, i, kind in zip(
+            graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True
+        ):
+            self._join(j, i, LEVELS[Kind(kind)])
+
+    @classmethod
+    def of(cls, graph: DifferentiationGraph, eliminated: Iterable[int]) -> _Left:
+        """The graph after some vertices are gone, whatever their order: those of few neighbours first."""
+        left = cls(graph)
+        waiting = [(left._pairs(k), k) for k in sorted(eliminated)]
+        heapq.heapify(waiting)
+        while waiting:
+            pairs, k = heapq.heappop(waiting)
+            now = left._pairs(k)
+            if now > pairs and waiting and now > waiting[0][0]:
+                heapq.heappush(waiting, (now, k))
+            else:
+                left.eliminate(k)
+        return left
+
+    @property
+    def cost(self) -> _Cost:
+        return self._multiplications, self._edges
+
+    def _pairs(self, k: int) -> int:
+        return len(self.above[k]) * len(self.below[k])
+
+    def _join(self, j: int, i: int, level: int) -> None:
+        row = self.below[j]
+        old = row.get(i, 0)
+        if old:
+            level = max(old, level, 2)  # a sum of ±1 and ±1 may be anything
+        self._edges += not old
+        self._multiplications += (level > 1) - (old > 1)
+        row[i] = self.above[i][j] = level
+
+    def added(self, k: int) -> _Cost:
+        """What eliminating a vertex now would add to the cost."""
+        above, below = self.above[k], self.below[k]
+        edges = -len(above) - len(below)
+        multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))
+        for j, a in above.items():
+            row = self.below[j]
+            for i, b in below.items():
+                old = row.get(i, 0)
+                edges += not old
+                multiplications += (old == 1) if old else (a > 1 or b > 1)
+        return multiplications, edges
+
+    def eliminate(self, k: int) -> set[int]:
+        """Replace the edges at k by edges between its neighbours, and return these."""
+        above, below = self.above[k], self.below[k]
+        self.above[k], self.below[k] = {}, {}
+        for j in above:
+            del self.below[j][k]
+        for i in below:
+            del self.above[i][k]
+        self._edges -= len(above) + len(below)
+        self._multiplications -= sum(level > 1 for level in (*above.values(), *below.values()))
+        for j, a in above.items():
+            for i, b in below.items():
+                self._join(j, i, max(a, b))
+        return {*above, *below}
+
+
+def _live(graph: DifferentiationGraph) -> frozenset[int]:
+    """Intermediates on a path from a root to a terminal."""
+    on_a_path = np.zeros(len(graph.vertices), bool)
+    on_a_path[graph.sources[graph.live_edges]] = True
+    on_a_path[list(graph.roots)] = False
+    return frozenset(np.flatnonzero(on_a_path).tolist())
+
+
+def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
+    """Vertices on a path through a label that has conditions."""
+    labels = [] if graph.tape is None else list(guarded_labels(graph.tape.copy(), graph.labels))
+    if not labels:
+        return frozenset()
+    sources, targets = graph.edges_in_order
+    below, above = np.zeros((2, len(graph.vertices)), bool)
+    below[graph.targets[labels]] = True
+    above[graph.sources[labels]] = True
+    found = spread(below, sources[::-1], targets[::-1]) | spread(above, targets, sources)
+    return frozenset(np.flatnonzero(found).tolist())
+
+
+def _greedy(
+    left: _Left, always: frozenset[int], free: Sequence[int], options: Options, deadline: Deadline
+) -> tuple[frozenset[int], _Cost]:
+    """The best graph on the way to the Jacobian, the vertex that adds least eliminated next."""
+    turn = random.Random(options.seed)
+    known = {k: left.added(k) for k in free}
+    waiting = [(added, turn.random(), k) for k, added in known.items()]
+    heapq.heapify(waiting)
+    gone: list[int] = []
+    best, cost = 0, left.cost
+    while waiting and not deadline.passed and left.cost[0] <= max(_SMALL, _FILL * cost[0]):
+        added, order, k = heapq.heappop(waiting)
+        if known.get(k) != added:
+            continue
+        now = left.added(k)
+        if now > added:  # edges that it would have shared are gone
+            known[k] = now
+            heapq.heappush(waiting, (now, order, k))
+            continue
+        del known[k]
+        changed = left.eliminate(k)
+        gone.append(k)
+        if left.cost < cost:
+            best, cost = len(gone), left.cost
+        for v in changed & known.keys():
+            known[v] = left.added(v)
+            heapq.heappush(waiting, (known[v], turn.random(), v))
+    return always.union(gone[:best]), cost
+
+
+def _annealed(
+    graph: DifferentiationGraph,
+    free: Sequence[int],
+    best: frozenset[int],
+    cost: _Cost,
+    options: Options,
+    deadline: Deadline,
+) -> tuple[frozenset[int], _Cost]:
+    """The best of the sets that annealing comes by."""
+    moves = min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
+    turn = random.Random(options.seed)
+    now, now_cost = best, cost
+    for move in range(moves):
+        if deadline.passed:
+            break
+        k = turn.choice(free)
+        tried = now ^ {k}
+        found = _Left.of(graph, tried).cost
+        heat = _HOT * (_COLD / _HOT) ** (move / moves)
+        if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
+            now, now_cost = tried, found
+            if found < cost:
+                best, cost = tried, found
+    return best, cost

@@ -1,0 +1,185 @@
+"""C with the interface of CasADi's external functions, around programs: what ``casadi.external`` and ``nlpsol`` load.
+
+A function gets an array of pointers to its arguments, null for zeros, one to its results, null for those that nobody
+wants, and a work space; others say how many arguments and results there are, what they are called, where their nonzeros
+are, by columns, and how much work space is needed (CasADi's manual, section 5.3, "the C API").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from accumulus.errors import ArgumentError
+from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_source import CSource
+from accumulus.targets.kernel import Shape
+
+__all__ = ["Called", "CasadiFunction", "Pattern"]
+
+#: Numbers of a line of a table.
+_LINE: Final = 20
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where the nonzeros of a matrix are, as CasADi has it.
+
+    Attributes:
+        shape: of the matrix.
+        starts, rows: where the nonzeros of each column begin, and the row of each; None of dense ones.
+    """
+
+    shape: tuple[int, int]
+    starts: tuple[int, ...] | None = None
+    rows: tuple[int, ...] = ()
+
+    @classmethod
+    def dense(cls, shape: Shape) -> Pattern:
+        """Of an array: a column for a vector.
+
+        Raises:
+            ArgumentError: for more than two axes.
+        """
+        if len(shape) > 2:
+            raise ArgumentError(f"an array has shape {shape}; CasADi has matrices, of two axes at most")
+        rows, columns = (*shape, *[1] * (2 - len(shape)))
+        return cls((rows, columns))
+
+    @classmethod
+    def by_columns(cls, shape: tuple[int, int], rows: ArrayLike, columns: ArrayLike) -> Pattern:
+        """Of nonzeros that are sorted by their columns, and then by their rows."""
+        starts = np.searchsorted(columns, np.arange(shape[1] + 1))
+        return cls(shape, tuple(starts.tolist()), tuple(np.asarray(rows).tolist()))
+
+    @property
+    def size(self) -> int:
+        """Number of nonzeros."""
+        return prod(self.shape) if self.starts is None else len(self.rows)
+
+    @property
+    def words(self) -> list[int]:
+        """As CasADi reads it."""
+        return [*self.shape, 1] if self.starts is None else [*self.shape, *self.starts, *self.rows]
+
+
+@dataclass(frozen=True)
+class Called:
+    """A program that a function calls.
+
+    Attributes:
+        source: of the program.
+        name: of its function of a point.
+        arguments: which argument of the CasADi function each of its arguments is.
+        results: where each of its results goes: to which result, or, if that is a text, to memory of that name.
+        guarded: whether one more result says if the others hold.
+    """
+
+    source: CSource | LoopSource
+    name: str
+    arguments: Sequence[int]
+    results: Sequence[int | str]
+    guarded: bool = False
+
+
+@dataclass(frozen=True)
+class CasadiFunction:
+    """A function with CasADi's interface.
+
+    Attributes:
+        name: of the function.
+        inputs, outputs: names and patterns; arguments are dense.
+        calls: programs that are called, one after the other.
+        more: lines after them, in which arguments are a0, a1, … and results r0, r1, ….
+        memory: of what is in no result: names and lengths.
+    """
+
+    name: str
+    inputs: Sequence[tuple[str, Pattern]]
+    outputs: Sequence[tuple[str, Pattern]]
+    calls: Sequence[Called]
+    more: Sequence[str] = ()
+    memory: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """Of the function, and of those that describe it."""
+        function, work = self._function()
+        return "\n".join([*self._tables(), function, *self._descriptions(work)])
+
+    def _function(self) -> tuple[str, int]:
+        """Its text, and how many numbers it needs in the work space."""
+        used = {k for each in self.calls for k in each.arguments}
+        arguments = list(range(len(self.inputs))) if self.more else sorted(used)
+        lines, size = [], 0
+        # what is not given is zero; matrices, which CasADi has column by column, are copied row by row
+        for k in arguments:
+            _, pattern = self.inputs[k]
+            rows, columns = pattern.shape
+            at = f"w + {size}"
+            size += pattern.size
+            lines.append(f"const double *a{k} = arg[{k}];")
+            if min(rows, columns) > 1:
+                place = f"(i % {columns}) * {rows} + i / {columns}"
+                lines.append(f"for (long long i = 0; i < {pattern.size}; i++) ({at})[i] = a{k} ? a{k}[{place}] : 0.0;")
+                lines.append(f"a{k} = {at};")
+            elif pattern.size:
+                lines.append(f"if (!a{k}) {{")
+                lines.append(f"    for (long long i = 0; i < {pattern.size}; i++) ({at})[i] = 0.0;")
+                lines.append(f"    a{k} = {at};")
+                lines.append("}")
+        for k, (_, pattern) in enumerate(self.outputs):
+            lines.append(f"double *r{k} = res[{k}] ? res[{k}] : w + {size};")
+            size += pattern.size
+        for name, length in self.memory.items():
+            lines.append(f"double *{name} = w + {size};")
+            size += length
+        lines += [f"(void)a{k};" for k in arguments] + [f"(void)r{k};" for k in range(len(self.outputs))]
+        guard = f"w + {size}"
+        size += any(each.guarded for each in self.calls)
+        for each in self.calls:
+            given = [f"a{k}" for k in each.arguments]
+            given += [f"r{k}" if isinstance(k, int) else k for k in each.results]
+            given += [guard] * each.guarded
+            given += [f"w + {size}"] * isinstance(each.source, LoopSource)
+            lines.append(f"{each.name}({', '.join(given)});")
+            if each.guarded:  # the program is one of several cases, and this point belongs to another
+                lines.append(f"if (!(({guard})[0] > 0.0)) return 1;")
+        lines += self.more
+        work = max((each.source.work for each in self.calls if isinstance(each.source, LoopSource)), default=0)
+        head = f"int {self.name}(const double **arg, double **res, long long *iw, double *w, int mem)"
+        unused = ["(void)arg;", "(void)res;", "(void)iw;", "(void)w;", "(void)mem;"]
+        text = "\n".join([f"{head} {{", *(f"    {line}" for line in (*lines, *unused)), "    return 0;", "}\n"])
+        return text, size + work
+
+    def _tables(self) -> list[str]:
+        texts = []
+        for kind, arrays in (("in", self.inputs), ("out", self.outputs)):
+            for k, (_, pattern) in enumerate(arrays):
+                words = list(map(str, pattern.words))
+                lines = [f"    {', '.join(words[j : j + _LINE])}," for j in range(0, len(words), _LINE)]
+                head = f"static const long long {self.name}_{kind}{k}[{len(words)}] = {{"
+                texts.append("\n".join([head, *lines, "};\n"]))
+        return texts
+
+    def _descriptions(self, work: int) -> list[str]:
+        name = self.name
+        texts = []
+        for kind, arrays in (("in", self.inputs), ("out", self.outputs)):
+            texts.append(f"long long {name}_n_{kind}(void) {{ return {len(arrays)}; }}\n")
+            for what, result, values in (
+                ("name", "const char *", [f'"{each}"' for each, _ in arrays]),
+                ("sparsity", "const long long *", [f"{name}_{kind}{k}" for k in range(len(arrays))]),
+            ):
+                cases = [f"    if (i == {k}) return {value};" for k, value in enumerate(values)]
+                head = f"{result}{name}_{what}_{kind}(long long i) {{"
+                texts.append("\n".join([head, *cases, *([] if cases else ["    (void)i;"]), "    return 0;", "}\n"]))
+        sizes = {"arg": len(self.inputs), "res": len(self.outputs), "iw": 0, "w": work}
+        parameters = ", ".join(f"long long *sz_{each}" for each in sizes)
+        lines = [f"    if (sz_{each}) *sz_{each} = {size};" for each, size in sizes.items()]
+        return [*texts, "\n".join([f"int {name}_work({parameters}) {{", *lines, "    return 0;", "}\n"])]

@@ -1,0 +1,243 @@
+"""Implicit functions against closed forms and JAX: values, derivatives to several orders, and what has no root."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, ConvergenceError, TraceError
+
+QUICK = {"effort": "fast", "cache": False}
+
+#: y³ + y = p, and y² = p.
+CUBIC = acc.implicit(lambda y, p: y**3 + y - p)
+ROOT = acc.implicit(lambda y, p: y * y - p, steps=6)
+
+
+@pytest.fixture(autouse=True)
+def _in_double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def both(y, s, p):
+    """Two numbers of the sum s and the product p."""
+    return {"sum": y[0] + y[1] - s, "product": [y[0] * y[1] - p]}
+
+
+PAIR = acc.implicit(both, steps=8)
+
+
+def weighted(x):
+    y = PAIR(np.array([3.0, 0.5]), x[0], x[1])
+    return np.sin(y[0]) * y[1] + y[0] ** 2 * x[1]
+
+
+def weighted_in_closed_form(x):
+    half = jnp.sqrt(x[0] ** 2 - 4.0 * x[1]) / 2.0
+    y = x[0] / 2.0 + half, x[0] / 2.0 - half
+    return jnp.sin(y[0]) * y[1] + y[0] ** 2 * x[1]
+
+
+def test_numbers_give_a_number_and_its_structure():
+    assert math.isclose(CUBIC(1.0, 2.0), 1.0, rel_tol=1e-15)
+    solve = acc.implicit(
+        lambda y, p: (y["a"][0] + y["a"][1] * p["k"] - 3.0, [y["a"][1] - y["b"], y["b"] * p["k"] - 2.0])
+    )
+    found = solve({"a": np.ones(2), "b": 1}, {"k": 2.0})
+    np.testing.assert_allclose([*found["a"], found["b"]], [1.0, 1.0, 1.0], rtol=1e-14)
+    slopes = acc.jacobian(lambda p: solve({"a": np.ones(2), "b": 1.0}, p), **QUICK)({"k": 2.0})
+    np.testing.assert_allclose([*slopes["a"]["k"], slopes["b"]["k"]], [0.0, -0.5, -0.5], atol=1e-14)
+
+
+def test_derivatives_of_every_order_are_those_of_the_closed_form():
+    derivative, expected = lambda p: ROOT(1.0, p), math.sqrt(2.0)
+    for order in range(1, 5):
+        derivative = acc.jacobian(derivative, **QUICK)
+        expected *= (1.5 - order) / 2.0
+        assert math.isclose(derivative(2.0), expected, rel_tol=1e-13), order
+
+
+DERIVATIVES = [
+    (acc.value_and_gradient(weighted, **QUICK), jax.jit(jax.value_and_grad(weighted_in_closed_form))),
+    (acc.hessian(weighted, **QUICK), jax.jit(jax.hessian(weighted_in_closed_form))),
+    (
+        acc.jacobian(acc.hessian(weighted, **QUICK), target="numpy", optimise=False, **QUICK),
+        jax.jit(jax.jacfwd(jax.hessian(weighted_in_closed_form))),
+    ),
+]
+
+
+@pytest.mark.parametrize("place", range(3), ids=["gradient", "hessian", "third"])
+@settings(max_examples=5, deadline=None)
+@given(s=st.floats(2.6, 4.5), p=st.floats(0.2, 1.4))
+def test_systems_agree_with_closed_forms(place, s, p):
+    own, reference = DERIVATIVES[place]
+    for found, expected in zip(
+        jax.tree.leaves(own(np.array([s, p]))), jax.tree.leaves(reference(jnp.array([s, p]))), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_products_with_directions_go_through_the_same_rule():
+    x, v = np.array([3.5, 1.0]), np.array([0.3, -1.0])
+    (found,) = acc.hvp(weighted, **QUICK)((x,), (v,))
+    np.testing.assert_allclose(found, DERIVATIVES[1][1](x) @ v, rtol=1e-11)
+
+
+def test_unknowns_that_are_the_same_expression_are_one_solution():
+    solve = acc.implicit(lambda y, p: y * y + 0.1 * y[::-1] - p, steps=6)
+    second = acc.hessian(lambda p: np.sum(solve(np.ones(2), p)), **QUICK)(2.0)
+    assert math.isclose(second, -4.0 * (0.01 + 8.0) ** -1.5, rel_tol=1e-13)
+
+
+MATRIX = np.array([[4.0, 1.0, 0.2, 0.3], [1.0, 5.0, 0.4, 0.1], [0.2, 0.7, 6.0, 1.0], [0.5, 0.1, 0.3, 4.0]])
+
+
+def of_large(y, p):
+    return MATRIX @ y + 0.1 * np.sin(y) * p - np.array([p, 1.0, p * p, 2.0])
+
+
+def of_within(y, p):
+    return y - 0.3 * np.linalg.solve(MATRIX + y * np.eye(4), np.array([p, 1.0, 2.0, p * p]))[0] - p
+
+
+def exact_large(p):
+    """The sum of the cubes of the root, by Newton's method in many digits."""
+    matrix, y = mpmath.matrix(MATRIX.tolist()), mpmath.zeros(4, 1)
+    for _ in range(7):
+        r = matrix * y + 0.1 * p * y.apply(mpmath.sin) - mpmath.matrix([p, 1.0, p * p, 2.0])
+        y -= mpmath.lu_solve(matrix + 0.1 * p * mpmath.diag(y.apply(mpmath.cos)), r)
+    return sum(entry**3 for entry in y)
+
+
+def exact_within(p):
+    matrix = mpmath.matrix(MATRIX.tolist())
+    sides = mpmath.matrix([p, 1.0, 2.0, p * p])
+    return mpmath.findroot(lambda y: y - 0.3 * mpmath.lu_solve(matrix + y * mpmath.eye(4), sides)[0] - p, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "exact"),
+    [
+        (lambda p: np.sum(acc.implicit(of_large, steps=4)(np.zeros(4), p) ** 3), exact_large),
+        (lambda p: acc.implicit(of_within, steps=4)(1.0, p), exact_within),
+    ],
+)
+def test_second_derivatives_of_systems_with_exchanges_of_rows_and_with_linear_systems_within(own, exact):
+    with mpmath.workdps(50):
+        expected = float(mpmath.diff(exact, 1.3, 2))
+    found = acc.hessian(own, target="numpy", optimise=False, check=False, **QUICK)(1.3)
+    assert math.isclose(found, expected, rel_tol=1e-10)
+
+
+def test_an_implicit_function_within_the_residual_of_another():
+    # y = √(p + y²/10), which is √(p / 0.9)
+    outer = acc.implicit(lambda y, p: y - ROOT(1.4, p + y * y / 10.0), steps=3)
+    second = acc.hessian(lambda p: outer(1.49, p), **QUICK, optimise=False)
+    assert math.isclose(second(2.0), -0.25 * 2.0**-1.5 / math.sqrt(0.9), rel_tol=1e-12)
+    third = acc.jacobian(second, **QUICK, optimise=False)
+    assert math.isclose(third(2.0), 0.375 * 2.0**-2.5 / math.sqrt(0.9), rel_tol=1e-11)
+
+
+def test_parameters_may_come_from_around_the_residual():
+    def f(p):
+        return acc.implicit(lambda y: y**3 + y - p)(1.0) * p
+
+    y = brentq(lambda y: y**3 + y - 3.0, 0.0, 3.0, xtol=1e-15)
+    assert math.isclose(acc.gradient(f, **QUICK)(3.0), y + 3.0 / (3.0 * y * y + 1.0), rel_tol=1e-13)
+
+
+@pytest.mark.parametrize("target", ["llvm", "numpy", "c"])
+def test_batches_are_nan_where_there_is_no_root(target):
+    p = np.array([4.0, -1.0, 2.0, 0.0, 1e4])
+    values, slopes = acc.value_and_gradient(lambda p: ROOT(1.0, p), target=target, **QUICK).batch(p)
+    expected = np.where(p > 0.0, np.sqrt(np.abs(p)), np.nan)
+    expected[-1] = np.nan  # six steps from 1 are not enough
+    np.testing.assert_allclose(values, expected, rtol=1e-14)
+    np.testing.assert_allclose(slopes, 0.5 / expected, rtol=1e-14)
+
+
+def test_float32_and_maps():
+    slopes = acc.jacobian(lambda p: acc.map(lambda one: CUBIC(1.0, one), p), sparse="csr", **QUICK)
+    p = np.linspace(1.0, 4.0, 3_000)
+    y = np.array([CUBIC(1.0, one) for one in p[::1000]])
+    np.testing.assert_allclose(slopes(p).data[::1000], 1.0 / (3.0 * y * y + 1.0), rtol=1e-13)
+    value, slope = acc.value_and_gradient(lambda p: CUBIC(1.0, p), dtype="float32", **QUICK)(2.0)
+    np.testing.assert_allclose([value, slope], [1.0, 0.25], rtol=1e-6)
+
+
+def test_a_root_that_was_found_outside_is_the_guess():
+    at = acc.implicit(lambda y, p: y**3 + y - p, steps=1)
+    y = brentq(lambda y: y**3 + y - 3.0, 0.0, 3.0)
+    slope = acc.jacobian(at, argnums=(0, 1), **QUICK)
+    by_guess, by_p = slope(y, 3.0)
+    assert by_guess == 0.0
+    assert math.isclose(by_p, 1.0 / (3.0 * y * y + 1.0), rel_tol=1e-13)
+    second = acc.hessian(lambda p, y: at(y, p), **QUICK)(3.0, y)
+    assert math.isclose(second, -6.0 * y / (3.0 * y * y + 1.0) ** 3, rel_tol=1e-12)
+    assert math.isnan(slope(y + 0.1, 3.0)[1])
+    with pytest.raises(ConvergenceError, match="1 step"):
+        at(y + 0.1, 3.0)
+
+
+@pytest.mark.parametrize("p", [-1.0, 0.0])
+def test_on_numbers_no_root_and_a_double_root_are_errors(p):
+    with pytest.raises(ConvergenceError, match="better guess"):
+        ROOT(1.0, p)
+    assert math.isnan(ROOT(1.0, math.nan))
+
+
+def kinked(y, p):
+    if y > 0.0:
+        return 2.0 * y - p
+    return y - p
+
+
+def test_residuals_choose_but_do_not_decide():
+    solve = acc.implicit(kinked)
+    assert (solve(1.0, 3.0), solve(1.0, -3.0)) == (1.5, -3.0)
+    np.testing.assert_allclose(acc.gradient(lambda p: solve(1.0, p), **QUICK).batch(np.array([3.0, -3.0])), [0.5, 1.0])
+
+    def turned(y, p):
+        while y > 1.0:
+            y = y / 2.0
+        return y - p
+
+    with pytest.raises(TraceError, match=r"acc\.implicit"):
+        acc.implicit(turned)(1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("residual", "guess", "match"),
+    [
+        (lambda y, p: np.array([y, p]), 1.0, "2 entries for 1 unknowns"),
+        (lambda y, p: y - p, "a", "expected real numbers"),
+        (lambda y, p: y - p, 1j, "real"),
+        (lambda y, p: y - p, None, "expected real numbers"),
+        (lambda y, p: np.array([y[0] - p, 2.0 * y[0]]), np.ones(2), "unknown 1 .* is in no residual"),
+        (lambda y, p: np.array([y[0] - y[1], p]), np.ones(2), "residual 1 .* depends on no unknown"),
+        (lambda y, p: y > p, 1.0, "real number for each"),
+    ],
+)
+def test_bad_equations_are_refused(residual, guess, match):
+    with pytest.raises(ArgumentError, match=match):
+        acc.implicit(residual)(guess, 1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"steps": 0}, {"steps": 2.5}, {"steps": True}, {"rtol": 0.0}, {"atol": -1.0}, {"rtol": "a"}, {"atol": math.nan}],
+)
+def test_bad_options_are_refused(options):
+    with pytest.raises(ArgumentError, match="expected a"):
+        acc.implicit(lambda y, p: y - p, **options)
+    with pytest.raises(ArgumentError, match="expected a function"):
+        acc.implicit(3.0)

@@ -1,0 +1,245 @@
+"""C of programs over arrays: loops of every kind compute what LLVM's do, and compilers and sanitizers say nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from looped import assert_same, unrolled
+from sanitized import numbers_of
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import BlockTape, Range, column
+from accumulus.tape.fusion import fuse
+from accumulus.tape.tape import Tape
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.c import c_compiler, c_loops
+from accumulus.targets.c.c_loop_kernel import Loops
+from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.target import target_of
+
+WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))
+
+
+def maps(x, k):
+    y = np.where(x > 0.5, np.sin(k * x) * x[::-1], np.exp(-x)) / np.hypot(np.roll(x, 3), 2.0)
+    return y[2::3] * np.concatenate([[1.5], x[:-1], [k]])[: len(y[2::3])]
+
+
+def sums(x, k):
+    table = (x * x[::-1]).reshape(-1, 3)
+    return np.concatenate([table.sum(axis=0), table.sum(axis=1)[::-1], [k * np.sum(x), np.sum(x[::2] * k)]])
+
+
+def products(x, k):
+    rows = np.sin(x[:18]).reshape(2, 9)
+    square = np.tanh(k * x[:9]).reshape(3, 3)
+    return np.concatenate(
+        [(WEIGHTS @ rows.T).ravel(), WEIGHTS @ x[:9], (square @ square.T[::-1]).ravel(), rows[0] @ WEIGHTS.T]
+    )
+
+
+def recurrences(x, k):
+    steps = np.cumsum(np.sin(x) * k)
+    states = [x[:5]]
+    for i in range(6):
+        states.append(np.tanh(states[-1] * k + x[i : i + 5]))
+    return np.concatenate([steps, *states[-2:]])
+
+
+FUNCTIONS = [maps, sums, products, recurrences]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_loops_of_every_kind_are_those_of_llvm(function):
+    x, k = np.random.default_rng(1).uniform(0.1, 1.0, 24), 1.3
+    with unrolled(0):
+        for sparse in ("csr", None):
+            found, expected = (
+                acc.value_and_jacobian(
+                    function, argnums=(0, 1), sparse=sparse, target=target, cache=False, effort="fast"
+                )
+                for target in ("c", "llvm")
+            )
+            assert_same(found(x, k), expected(x, k))
+        assert isinstance(found.compile(x, k).tape, BlockTape)
+        X = np.stack([x, x[::-1], 0.5 * x])
+        assert_same(found.batch(X, k), expected.batch(X, k))
+
+
+def program(seed):
+    """A tape of one block of each kind on operands that lie anywhere, and a point for it."""
+    rng = np.random.default_rng(seed)
+    tape = BlockTape(inputs=7)
+    known = [np.arange(7), tape.constant_array(rng.normal(size=3))]
+
+    def some(*shape):
+        pool = np.concatenate(known)
+        if rng.random() < 0.3:
+            start = int(rng.integers(0, 3))
+            return np.arange(start, start + int(np.prod(shape))).reshape(shape) % 7
+        return rng.choice(pool, shape)
+
+    def running(body, count, steps):
+        body.outputs = [body.apply("tanh", body.add(body.multiply(0, 1), 2)), body.apply("cos", 0)]
+        starts = np.asarray(steps)
+        lag = np.repeat(np.diff(starts, prepend=starts[0])[:-1], np.diff(starts))
+
+        def operands(results):
+            own = results[0].references
+            before = np.array([own[i - lag[i]] if i >= starts[1] else known[1][0] for i in range(count)])
+            return [column(before), column(some(count)), Range(int(known[0][2]), 0, count)]
+
+        return [each.references for each in tape.scan(body, operands, starts)]
+
+    known.append(tape.apply("multiply", some(5), tape.apply("sin", some(5))))
+    known.append(tape.sums(some(20), [0, 1, 12, 20]))
+    known.append(tape.sums(known[0], [0, 7]))
+    known.append(tape.matmul(some(2, 10), some(10, 3)).ravel())
+    known.append(tape.matmul(some(4, 9), some(9, 1)).ravel())
+    known += running(Tape(3), 6, range(7))
+    known += running(Tape(3), 20, [0, 5, 10, 15, 20])
+    known.append(tape.apply("select", tape.apply("less", some(5), some(5)), some(5), some(5)))
+    tape.outputs = np.concatenate([known[-1], *known[-3:], some(9)])
+    return tape, rng.uniform(-1.0, 1.0, 7)
+
+
+def computed(loops, tape, segment, point):
+    """What loops write, and that they write nothing else."""
+    memory = np.full(segment.length + 16, 7.25)
+    loops([point], [memory[8:-8]], 1)
+    assert (memory[:8] == 7.25).all()
+    assert (memory[-8:] == 7.25).all()
+    return memory[8:-8].copy()
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**32 - 1), parts=st.sampled_from([2, 2000]), length=st.sampled_from([1, 2, 9]))
+def test_random_programs(seed, parts, length):
+    tape, point = program(seed)
+    count = len(tape.outputs)
+    places = np.random.default_rng(seed).permutation(count * length)[:count]
+    segment = LongSegment(count * length, slice(0, count), places)
+    every = fuse(tape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(c_loops, "LOOP_PART", parts)
+        loops = Loops(tape, every, [segment], ((7,),))
+    expected = np.zeros(segment.length)
+    expected[places] = tape.evaluate(point)
+    for given_point in (point, point):  # the work space is what it was left as
+        np.testing.assert_allclose(computed(loops, tape, segment, given_point), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_sums_without_terms_of_their_own_and_empty_arrays():
+    tape = BlockTape(inputs=3)
+    total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
+    tape.outputs = np.append(total, [0])
+    segment = LongSegment(3, slice(0, 3), slice(0, 3))
+    loops = Loops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
+    result = np.full(3, np.nan)
+    loops([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)], 1)
+    np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)
+
+
+def test_text_says_what_it_takes_and_leaves():
+    with unrolled(0):
+        made = acc.jacobian(recurrences, cache=False, effort="fast").compile(np.ones(24), 1.0)
+    text = made.source("c", name="wave")
+    for line in (
+        "#define WAVE_A0_SIZE 24",
+        "#define WAVE_RESULT_SIZE 816",
+        "size_t wave_work_size(void);",
+        "void wave(const double *a0, const double *a1, double *result, double *work);",
+        "void wave_batch(size_t points, const double *a0, const double *a1, double *result, double *work);",
+    ):
+        assert line in text.splitlines()
+    assert "malloc" not in text
+    for line in text.splitlines():
+        assert "static double" not in line.replace("static double wave_", "")  # no state
+    assert all(line.startswith("static const") for line in text.splitlines() if line.endswith("] = {"))
+    with pytest.raises(ArgumentError, match="keyword"):
+        made.source("c", name="double")
+    with pytest.raises(CompileError, match="no source in 'numpy'; expected one of c"):
+        made.source("numpy")
+    with pytest.raises(CompileError, match="exact_order=True"):
+        made.source()
+
+
+def test_the_functions_of_the_header_compute_the_same():
+    tape, _ = program(3)
+    count = len(tape.outputs)
+    segment = LongSegment(count, slice(0, count), slice(0, count))
+    source = LoopSource(tape, fuse(tape), [segment], ((3,), (4,)), "g")
+    library = c_compiler.Loaded(source.text)
+    assert library._library.g_work_size() == source.work
+    rng = np.random.default_rng(2)
+    X, y, work = rng.normal(size=(5, 3)), rng.normal(size=4), np.empty(source.work)
+    out, many = np.full((5, count + 2), 7.0), np.empty((5, count))
+
+    def address(array):
+        return ctypes.c_void_p(array.ctypes.data)
+
+    distance = ctypes.c_ssize_t
+    library.function("g_strided")(
+        ctypes.c_size_t(5),
+        *(address(X), distance(3), address(y), distance(0), address(out), distance(count + 2), address(work)),
+    )
+    Y = np.tile(y, (5, 1))
+    library.function("g_batch")(ctypes.c_size_t(5), address(X), address(Y), address(many), address(work))
+    np.testing.assert_array_equal(out[:, :count], many)
+    assert (out[:, count:] == 7.0).all()
+    for x, row in zip(X, many, strict=True):
+        np.testing.assert_allclose(row, tape.evaluate(np.append(x, y)), rtol=1e-11, atol=1e-11)
+        one = np.empty(count)
+        library.function("g")(address(x.copy()), address(y), address(one), address(work))
+        np.testing.assert_array_equal(one, row)
+
+
+def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
+    monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
+    tape, point = program(11)
+    count = len(tape.outputs)
+    segment = LongSegment(count, slice(0, count), slice(0, count))
+    loops = target_of("c").loops(tape, fuse(tape), [segment], ((7,),), False)
+    found = computed(loops, tape, segment, point)
+    np.testing.assert_allclose(found, tape.evaluate(point), rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), found)
+
+
+MAIN = """
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void) {
+    enum { POINTS = 3 };
+    double *x = malloc(sizeof(double) * POINTS * F_X_SIZE), *y = malloc(sizeof(double) * POINTS * F_RESULT_SIZE);
+    double *work = malloc(sizeof(double) * f_work_size());
+    if (!x || !y || !work) return 1;
+    for (int i = 0; i < POINTS * F_X_SIZE; i++) x[i] = 0.1 * (double)i - 0.95;
+    for (int k = 0; k < POINTS; k++) f(x + k * F_X_SIZE, y + k * F_RESULT_SIZE, work);
+    f_batch(POINTS, x, y, work);
+    for (int i = 0; i < POINTS * F_RESULT_SIZE; i++) printf("%.17g\\n", y[i]);
+    free(x);
+    free(y);
+    free(work);
+    return 0;
+}
+"""
+
+
+def test_sanitizers_find_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(c_loops, "LOOP_PART", 3)
+    tape, _ = program(5)
+    count = len(tape.outputs)
+    segment = LongSegment(count + 40, slice(0, count), np.arange(count) + 20)
+    text = LoopSource(tape, fuse(tape), [segment], ((7,),)).text + MAIN
+    X = (0.1 * np.arange(21) - 0.95).reshape(3, 7)
+    found = numbers_of(text, tmp_path).reshape(3, count + 40)
+    np.testing.assert_allclose(found[:, 20:-20], [tape.evaluate(x) for x in X], rtol=1e-9, atol=1e-12)
+    assert not found[:, :20].any()
+    assert not found[:, -20:].any()
