@@ -78,6 +78,39 @@ def test_children_that_are_forked_while_others_compile():
     assert ran.stdout.startswith("done"), ran.stderr
 
 
+IMPORTING = """
+import os, signal, sys, threading
+import accumulus
+from accumulus.forks import held_in_forks
+
+lock, inside = threading.RLock(), threading.Event()
+held_in_forks(lock, lambda: None)
+sys.path.append(sys.argv[1])
+accumulus.__path__.append(sys.argv[1])
+importing = threading.Thread(target=__import__, args=(sys.argv[2],), daemon=True)
+importing.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    child_has = __import__(sys.argv[2], fromlist=["done"])
+    os._exit(0 if child_has.done else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize("name", ["accumulus.half_imported", "half_imported"])
+def test_a_fork_while_another_thread_imports(name, tmp_path):
+    """What the import needs in order to end is guarded for forks, too; imports of other packages are not waited for."""
+    (tmp_path / "half_imported.py").write_text(
+        "import time, __main__\n__main__.inside.set()\ntime.sleep(0.3)\nwith __main__.lock:\n    done = True\n"
+    )
+    command = [sys.executable, "-c", IMPORTING, str(tmp_path), name]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.stdout == "0\n", ran.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.parametrize("own", [True, False], ids=["of the thread that forks", "of another thread"])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

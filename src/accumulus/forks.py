@@ -3,7 +3,8 @@
 In the child there is only the thread that forked: what another one held would stay held for ever. A lock that guards
 what stays whole whenever it is looked at is simply free again in the child (`Lock`). A lock that guards what may be
 half done in between is taken before the fork (`held_in_forks`), so that the fork waits until it is done. So it does for
-imports that other threads have begun, and for what they do inside of LLVM.
+imports that other threads have begun, and for what they do inside of LLVM. Imports may need what is guarded in order to
+end: they are waited for while nothing is held.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from types import TracebackType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 __all__ = ["Lock", "held_in_forks"]
 
@@ -59,6 +60,16 @@ class Lock:
 _LOCKS: Final[weakref.WeakSet[Lock]] = weakref.WeakSet()
 
 
+class _Guard(NamedTuple):
+    """A lock that is held while the process is forked."""
+
+    lock: threading.RLock
+    in_child: Callable[[], object]
+
+
+_GUARDS: Final[list[_Guard]] = []
+
+
 def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None:
     """Let forks of this process, by any thread, wait until what a lock guards is whole.
 
@@ -67,12 +78,7 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
         in_child: what to do in the child before the lock is released there.
     """
 
-    def begin_child() -> None:
-        in_child()
-        lock.release()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=begin_child)
+    _GUARDS.append(_Guard(lock, in_child))
 
 
 def _begun_imports() -> list[str]:
@@ -82,30 +88,45 @@ def _begun_imports() -> list[str]:
 
 
 def _before_fork() -> None:
-    """Wait until no thread imports what this package needs, or is inside of LLVM."""
+    """Wait until no thread imports what this package needs, is inside of LLVM, or has something half done."""
     while True:
         for name in _begun_imports():
             with suppress(Exception):  # it is the other thread's to say
                 importlib.import_module(name)
         lib = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
-        llvm = nullcontext() if lib is None else lib._lock
-        llvm.__enter__()
-        if not _begun_imports():
-            _HELD.llvm = llvm
-            return
-        llvm.__exit__(None, None, None)
+        with ExitStack() as stack:
+            for guard in _GUARDS:
+                stack.enter_context(guard.lock)
+            if lib is not None:
+                stack.enter_context(lib._lock)
+            if not _begun_imports():
+                _HELD.locks = stack.pop_all()
+                return
 
 
 def _after_fork() -> None:
-    _HELD.llvm.__exit__(None, None, None)
+    _HELD.locks.close()
 
 
 def _in_child() -> None:
+    for guard in _GUARDS:
+        guard.in_child()
     _after_fork()
     for lock in list(_LOCKS):
         lock._free()
+    _forget_imports()
     if sys.version_info < (3, 12):
         _free_cached_properties()
+
+
+def _forget_imports() -> None:
+    """Let the child import for itself what other threads were importing when there was no waiting for them any more."""
+    locks: dict[str, Callable[[], Any]] = getattr(importlib._bootstrap, "_module_locks", {})
+    for name, reference in list(locks.items()):
+        if getattr(reference(), "owner", None) != threading.get_ident():
+            del locks[name]
+            if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+                del sys.modules[name]
 
 
 def _free_cached_properties() -> None:

@@ -257,15 +257,14 @@ def _replace_import() -> None:
     def import_(name: str, globals: Any = None, *arguments: Any, **keywords: Any) -> Any:  # noqa: A002
         loaded = len(sys.modules)
         module = original(name, globals, *arguments, **keywords)
-        if ACTIVE.tape is None:
+        scope = globals or {}
+        if ACTIVE.tape is None or _is_loading(scope):  # what loads that module does the rest, and holds no import up
             return module
         if len(sys.modules) != loaded:
             with _LOCK:
                 _borrow()
                 _replace_in_modules()
-        scope = globals or {}
-        foreign = is_foreign(str(scope.get("__name__", "")))
-        return module if foreign or _is_loading(scope) else replaced(module)
+        return module if is_foreign(str(scope.get("__name__", ""))) else replaced(module)
 
     builtins.__import__ = import_
     _restorers.append(functools.partial(_restore, vars(builtins), "__import__", import_, original))
