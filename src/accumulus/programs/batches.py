@@ -55,7 +55,7 @@ def batch_of(
             known = [known.argument_shapes for known in derivative._programs.values()]
             certain = in_axes != "auto" or not mistakable(at_one, known)
             if certain and cases in derivative._programs.values():
-                fast = derivative._while_current(cases.fast_batch(axes, transposed, make))
+                fast = derivative._watched.while_current(cases.fast_batch(axes, transposed, make))
                 derivative._fast_batch = in_axes, transposed, fast
     return result
 

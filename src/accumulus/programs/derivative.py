@@ -11,13 +11,11 @@ from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Restructured
-from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.readers import Reader
-from accumulus.frontends.record import Recording, record
-from accumulus.frontends.recorder import holder_of
+from accumulus.frontends.record import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions
 from accumulus.programs.axes import InAxes
@@ -29,13 +27,14 @@ from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
 from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
 from accumulus.programs.formed_program import FormedProgram
-from accumulus.programs.forms import Forms, axes_of_numbers, settled
+from accumulus.programs.forms import Forms, axes_of_numbers
 from accumulus.programs.guarded import Points
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of
 from accumulus.programs.sizes import check_size
+from accumulus.programs.watched import Watched
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
@@ -70,9 +69,8 @@ class Derivative:
         self.__wrapped__ = f
         if kind.has_seeds and not isinstance(f, Directed):
             self.__signature__ = signature_of(kind)
-        #: Objects whose attributes are watched for changes: the holder of `f`, and objects among constant arguments.
-        self.holder = holder_of(f)
-        self._objects: tuple[Any, ...] = ()
+        #: Records `f`, and knows whether what it held then has changed.
+        self._watched = Watched(f)
         self._kind = kind
         #: What is between users' arguments and numbers by position; None where it is these that are passed.
         self._forms = selected if isinstance(selected, Forms) else None
@@ -97,16 +95,14 @@ class Derivative:
         self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
         #: The last compiled program, and all for arguments of its shapes.
         self._last: tuple[Cases, Program] | None = None
-        #: What `f` and these objects held when the programs were recorded; None before the first.
-        self._captured: Captured | None = None
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_captured", "_lock", "_readers", "_read"}
+        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
-        return state | {"held": None if self._captured is None else self._captured.summary()}
+        return state | {"held": self._watched.summary()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
@@ -114,9 +110,13 @@ class Derivative:
         self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
-        self._captured = None if held is None else Captured((self.holder, *self._objects))
-        if self._captured is not None and self._captured.summary() != held:
+        if not self._watched.resumes(held):
             self._forget()
+
+    @property
+    def holder(self) -> object:
+        """Objects whose attributes are watched for changes."""
+        return self._watched.holder
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Derivatives at one point, of shape (result shape, argument shape) for each result and argument.
@@ -329,7 +329,7 @@ class Derivative:
             if cases not in self._programs.values():  # forgotten by another thread
                 return before
             others = [entry for entry in before if entry[0] is not cases]
-            return ((cases, self._while_current(fast)), *others[: MOST_FAST - 1])
+            return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
@@ -375,7 +375,7 @@ class Derivative:
         It names what `f` changes outside of itself, what it holds of which changes may be missed, and, where `f`
         decides on values, all cases with their conditions, and how often each ran.
         """
-        captured = self._last_form._captured
+        captured = self._last_form._watched.captured
         found = self._program().report()
         if captured is not None:
             found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
@@ -441,50 +441,20 @@ class Derivative:
         return Recorded(recording, self._kind, selection, preparation, partial(self._record, examples), near)
 
     def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
-        """Record `f`; from now on its captured values, and attributes of objects among the examples, are watched."""
-        objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
-        captured = self._captured
-        if captured is None or len(objects) > len(self._objects):
-            # together, since the function's code says which attributes of the objects matter
-            captured = Captured((self.holder, *objects.values()))
+        """Record `f`, see `Watched.record`."""
         static = static_positions(self._static, len(examples))
-        options = self._options
-        arrays = arrays and options.takes_arrays
-        function, decides = settled(self.__wrapped__, examples, check=options.check), options.guards == "cases"
-        recording = record(
-            function,
-            examples,
-            static,
-            check=options.check,
-            arrays=arrays,
-            at_once=at_once,
-            decides=decides,
-            captured=captured,
-        )
-        captured.settle()
-        self._captured, self._objects = captured, tuple(objects.values())
-        return recording
-
-    def _while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """A fast path that returns NotImplemented once a watched value has changed."""
-        if not self._captured:
-            return fast
-        is_current = self._captured.is_current
-
-        def call(*arguments: Any) -> Any:
-            return fast(*arguments) if is_current() else NotImplemented
-
-        return call
+        return self._watched.record(examples, static, self._options, arrays=arrays, at_once=at_once)
 
     def _renew(self) -> None:
         """Forget all programs if a watched value has changed."""
-        if self._captured is not None and not self._captured.is_current():
+        if not self._watched.is_current:
             self._forget()
 
     def _forget(self) -> None:
         """Drop all programs, so that the next call records `f` anew."""
         with self._lock:
-            self._programs, self._captured, self._objects = {}, None, ()
+            self._programs = {}
+            self._watched.forget()
             self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
 
     def __repr__(self) -> str:

@@ -1,0 +1,95 @@
+"""A function that is recorded for each shape of its arguments, and what it held when it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from accumulus.frontends.captured import Captured, is_changeable
+from accumulus.frontends.record import Recording, record
+from accumulus.frontends.recorder import holder_of
+from accumulus.options import Options
+from accumulus.programs.forms import settled
+
+__all__ = ["Watched"]
+
+
+class Watched:
+    """A function whose captured values are watched from its first recording on.
+
+    Args:
+        function: the user's, of numbers by position.
+
+    Attributes:
+        holder: objects whose attributes are watched for changes.
+        captured: what they and objects among the examples held when it was recorded; None before that.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.holder = holder_of(function)
+        self._objects: tuple[Any, ...] = ()
+        self.captured: Captured | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"captured": None}
+
+    def record(
+        self,
+        examples: Sequence[Any],
+        static: frozenset[int],
+        options: Options,
+        *,
+        arrays: bool = True,
+        at_once: bool = False,
+    ) -> Recording:
+        """Record the function; from now on its captured values, and attributes of objects among the examples, are
+        watched. See `accumulus.frontends.record.record`.
+        """
+        objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
+        captured = self.captured
+        if captured is None or len(objects) > len(self._objects):
+            # together, since the function's code says which attributes of the objects matter
+            captured = Captured((self.holder, *objects.values()))
+        recording = record(
+            settled(self._function, examples, check=options.check),
+            examples,
+            static,
+            check=options.check,
+            arrays=arrays and options.takes_arrays,
+            at_once=at_once,
+            decides=options.guards == "cases",
+            captured=captured,
+        )
+        captured.settle()
+        self.captured, self._objects = captured, tuple(objects.values())
+        return recording
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing that was held when it was recorded has changed."""
+        return self.captured is None or self.captured.is_current()
+
+    def while_current(self, fast: Callable[..., Any]) -> Callable[..., Any]:
+        """A fast path that returns NotImplemented once a watched value has changed."""
+        if not self.captured:
+            return fast
+        is_current = self.captured.is_current
+
+        def call(*arguments: Any) -> Any:
+            return fast(*arguments) if is_current() else NotImplemented
+
+        return call
+
+    def forget(self) -> None:
+        """Begin anew with the next recording."""
+        self.captured, self._objects = None, ()
+
+    def summary(self) -> Any:
+        """What is held, to be compared in another process; None before the first recording."""
+        return None if self.captured is None else self.captured.summary()
+
+    def resumes(self, held: Any) -> bool:
+        """Watch again after a copy was made or loaded; whether the same is held as when `held` was the summary."""
+        self.captured = None if held is None else Captured((self.holder, *self._objects))
+        return self.captured is None or self.captured.summary() == held
