@@ -83,6 +83,79 @@ def test_a_function_of_casadi_goes_in_and_comes_back():
     assert found.nnz() == 6
 
 
+def several(x, k):
+    return {"a": np.array([x[0] * x[1] - k * x[2] ** 2, np.sin(x[2] * k) + x[0] ** 2]), "b": x[0] * k}
+
+
+def several_of_casadi(x, k):
+    return ca.vertcat(x[0] * x[1] - k * x[2] ** 2, ca.sin(x[2] * k) + x[0] ** 2), x[0] * k
+
+
+def squares(A, x):
+    return A @ x * x, A * A[0, 1]
+
+
+def squares_of_casadi(A, x):
+    return ca.mtimes(A, x) * x, A * A[0, 1]
+
+
+def of_symbols(f, first, second):
+    """As a function of CasADi's symbols."""
+    a, b = ca.SX.sym("a", *first), ca.SX.sym("b", *second)
+    return ca.Function("symbols", [a, b], list(f(a, b)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "shapes"),
+    [
+        (several, several_of_casadi, ((3,), ())),
+        (squares, squares_of_casadi, ((2, 2), (2,))),
+        (of_symbols(several_of_casadi, (3,), ()), several_of_casadi, ((3,), ())),
+    ],
+)
+def test_second_derivatives(ours, theirs, shapes):
+    f = acc.casadi.external(ours, *map(np.zeros, shapes))
+    x, k = (ca.MX.sym(name, *shape) for name, shape in zip("xk", shapes, strict=True))
+    v = ca.MX.sym("v", x.numel())
+    weights = [ca.MX.sym(f"w{j}", f.sparsity_out(j)) for j in range(f.n_out())]
+
+    def derivatives(f):
+        # between other operations, so that CasADi's chain rule is taken as well
+        results = f(2.0 * x, ca.cos(k))
+        value = sum(ca.dot(w, ca.sin(r) + r) for w, r in zip(weights, results, strict=True))
+        slope = ca.vec(ca.gradient(value, x))
+        found = [slope, ca.hessian(value, ca.vertcat(ca.vec(x), ca.vec(k)))[0]]
+        found += [ca.jacobian(slope, each) for each in (x, k, *weights)]
+        found += [ca.jtimes(slope, x, ca.reshape(v, x.shape)), ca.jtimes(slope, x, v, True)]
+        third = ca.vec(ca.jtimes(ca.dot(slope, v), x, ca.DM.ones(1), True))
+        found.append(ca.jtimes(third, x, v, True))
+        return ca.Function("derivatives", [x, k, v, *weights], found)
+
+    one, other = derivatives(f), derivatives(theirs)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        point = [rng.normal(size=one.size_in(j)) for j in range(one.n_in())]
+        for mine, expected in zip(one(*point), other(*point), strict=True):
+            assert mine.sparsity() == expected.sparsity()
+            np.testing.assert_allclose(np.array(mine), np.array(expected), rtol=1e-11, atol=1e-11)
+
+
+def test_other_cases_have_derivatives_where_casadi_expects_them_or_none():
+    def chosen(x):
+        k = int(x[0])
+        return x[1] * x[2] if k < 2 else x[k - 1] ** 2
+
+    f = acc.casadi.external(chosen, np.ones(4))
+    x = ca.MX.sym("x", 4)
+    slope = ca.Function("J", [x], [ca.jacobian(f(x), x)])
+    np.testing.assert_array_equal(np.array(slope([1, 3, 4, 5])), [[0.0, 4.0, 3.0, 0.0]])
+    np.testing.assert_array_equal(np.array(slope([2, 3, 4, 5])), [[0.0, 6.0, 0.0, 0.0]])
+    assert float(f([4, 3, 4, 5])) == 25.0
+    with pytest.raises(RuntimeError, match="give examples that lead to it"):
+        slope([4, 3, 4, 5])
+    np.testing.assert_array_equal(np.array(slope([1, 2, 4, 5])), [[0.0, 4.0, 2.0, 0.0]])
+
+
 def test_optimisation_by_ipopt():
     n = 8
 
@@ -98,17 +171,20 @@ def test_optimisation_by_ipopt():
     quiet = {"print_time": False, "ipopt.print_level": 0, "ipopt.sb": "yes", "ipopt.tol": 1e-10}
     limited = {**quiet, "ipopt.hessian_approximation": "limited-memory"}
     bounds = {"x0": np.full(n, 0.5), "lbg": 0.5, "ubg": 1.2}
-    solver = ca.nlpsol("ours", "ipopt", {"x": x, "f": f(x), "g": g(x)}, limited)
-    ours = solver(**bounds)
     same = {
         "x": x,
         "f": ca.sum1(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2),
         "g": x[:-1] * x[1:] + ca.sin(x[1:]),
     }
-    theirs = ca.nlpsol("theirs", "ipopt", same, quiet)(**bounds)
-    assert solver.stats()["success"]
-    np.testing.assert_allclose(np.array(ours["x"]), np.array(theirs["x"]), rtol=1e-6)
-    np.testing.assert_allclose(float(ours["f"]), float(theirs["f"]), rtol=1e-8)
+    reference = ca.nlpsol("theirs", "ipopt", same, quiet)
+    theirs = reference(**bounds)
+    for options in (limited, quiet):
+        solver = ca.nlpsol("ours", "ipopt", {"x": x, "f": f(x), "g": g(x)}, options)
+        ours = solver(**bounds)
+        assert solver.stats()["success"]
+        np.testing.assert_allclose(np.array(ours["x"]), np.array(theirs["x"]), rtol=1e-6)
+        np.testing.assert_allclose(float(ours["f"]), float(theirs["f"]), rtol=1e-8)
+    assert solver.stats()["iter_count"] == reference.stats()["iter_count"]
 
 
 def test_arrays_of_three_axes_are_refused():

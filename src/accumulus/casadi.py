@@ -14,6 +14,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -22,26 +24,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.api.casadi_source import by_columns, nlp_source
-from accumulus.api.jacobians import value_and_jacobian
+from accumulus.api.hessians import hessian
+from accumulus.api.jacobians import compile as compiled
+from accumulus.api.jacobians import gradient, value_and_jacobian
 from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
+from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.options import Given, shows_options
+from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.targets.c.c_compiler import shared_library
 
 __all__ = ["external", "nlpsol"]
 
 Shape = tuple[int, ...]
+Point = list[NDArray[np.float64]]
 #: What loops are compiled with: all else that compilers try takes as long again, and wins nothing measurable.
 QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
 @shows_options
 def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[Given]) -> Any:
-    """A function as a `casadi.Function` whose values and Jacobian are computed by compiled code.
+    """A function as a `casadi.Function` whose values and derivatives are computed by compiled code.
 
-    It is differentiated once: its Jacobian has no derivatives in CasADi. In `casadi.nlpsol` with Ipopt this means
-    ``{"ipopt.hessian_approximation": "limited-memory"}``; `nlpsol` of this module gives second derivatives, too.
+    CasADi asks for derivatives as it needs them, and each is planned and compiled when it is first asked for: the
+    Jacobian, for `casadi.jacobian` and products with it, and weights of the results times the Jacobian, whose own
+    Jacobian is the Hessian of the weighted results, for `casadi.gradient`, `casadi.hessian` and solvers.
 
     Args:
         f: what `accumulus.jacobian` takes: a function of numbers and NumPy arrays; a function of JAX, expressions of
@@ -54,7 +63,9 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
         A `casadi.Function` with an input for each argument, and an output for each array that `f` returns.
 
     Raises:
-        ArgumentError: for an argument or a result with more than two axes, or that is no number.
+        ArgumentError: for an argument or a result with more than two axes, or that is no number. From calls CasADi
+            raises a RuntimeError: at points of another case of `f`, too, if there are derivatives where at the examples
+            none can be.
         TraceError: if `f` cannot be recorded.
 
     >>> import casadi as ca, numpy as np, accumulus as acc
@@ -65,7 +76,9 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     [[3, 00],
      [00, 3]]
     """
-    return _External(name or _name(f), _Compiled(f, examples, options))
+    given = {option: value for option, value in options.items() if option != "sparse"}
+    points = [np.array(example, float) for example in examples]
+    return _External.of(name or _name(f), _Compiled(f, points, given))
 
 
 @shows_options
@@ -123,50 +136,182 @@ def _name(f: Any) -> str:
     return own if ca.Function.check_name(own) else "f"
 
 
-@dataclass(frozen=True, slots=True)
 class _Block:
     """Derivative of one result by one argument: its pattern in CasADi, by columns, and which nonzero comes when."""
 
-    sparsity: Any
-    order: NDArray[np.intp]
+    def __init__(self, pattern: SparsePattern, result: Shape, argument: Shape) -> None:
+        self._pattern, self._shapes = pattern, (result, argument)
+        self._places, self._order = self._sorted(pattern)
+        rows, columns = self._places % pattern.shape[0], self._places // pattern.shape[0]
+        starts = np.searchsorted(columns, np.arange(pattern.shape[1] + 1))
+        self.sparsity = ca.Sparsity(*pattern.shape, starts.tolist(), rows.tolist())
 
-    @classmethod
-    def of(cls, pattern: SparsePattern, result: Shape, argument: Shape) -> _Block:
-        rows, columns = by_columns(result)[pattern.rows], by_columns(argument)[pattern.columns]
-        order = np.lexsort((rows, columns))
-        starts = np.searchsorted(columns[order], np.arange(pattern.shape[1] + 1))
-        return cls(ca.Sparsity(*pattern.shape, starts.tolist(), rows[order].tolist()), order)
+    def matrix(self, values: NDArray[Any], pattern: SparsePattern | None) -> Any:
+        """Of nonzeros at the pattern, if it is not that of the examples.
+
+        Raises:
+            ArgumentError: if there are some which CasADi has not been told of.
+        """
+        if pattern is None:
+            return ca.DM(self.sparsity, values[self._order])
+        places, order = self._sorted(pattern)
+        values, known = values[order], np.isin(places, self._places)
+        if np.any(values[~known] != 0.0):
+            raise ArgumentError(
+                "at this point the function decides otherwise than at the examples, and has derivatives where there "
+                "were none; CasADi needs one pattern, so give examples that lead to it, or write both cases as one "
+                "expression, such as numpy.where"
+            )
+        nonzeros = np.zeros(len(self._places))
+        nonzeros[np.searchsorted(self._places, places[known])] = values[known]
+        return ca.DM(self.sparsity, nonzeros)
+
+    def weighted(
+        self, weights: NDArray[np.float64], values: NDArray[Any], pattern: SparsePattern | None
+    ) -> NDArray[np.float64]:
+        """Weights of the result times the derivative, in the shape of the argument."""
+        where = pattern or self._pattern
+        products = weights.ravel()[where.rows] * values
+        totals = np.bincount(where.columns, products, where.shape[1]).astype(float, copy=False)
+        return totals.reshape(self._shapes[1])
+
+    def _sorted(self, pattern: SparsePattern) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places of nonzeros, column by column, in their order in CasADi, and which of them each is."""
+        result, argument = self._shapes
+        places = by_columns(argument)[pattern.columns] * pattern.shape[0] + by_columns(result)[pattern.rows]
+        order = np.argsort(places)
+        return places[order], order
+
+
+class _Nonzeros:
+    """A compiled derivative by all arguments, the last point kept: solvers ask for one thing after the other.
+
+    Args:
+        derivative: it returns arrays, and then nonzeros of matrices.
+        points: examples of the arguments.
+        results: shapes of what is differentiated, as many as are wanted.
+    """
+
+    def __init__(
+        self, derivative: Derivative, points: Sequence[NDArray[np.float64]], results: Sequence[Shape] | None = None
+    ) -> None:
+        self._derivative = derivative
+        self._program = derivative.compile(*points)
+        self._is_settled = not (self._program.is_guarded or derivative._watched.captured)
+        self.results = list(self._program.recording.result_shapes) if results is None else list(results)
+        patterns = list(_leaves(self._program.pattern, SparsePattern))
+        self._count = len(patterns)
+        pairs = product(self.results, [point.shape for point in points])
+        self.blocks = [_Block(pattern, *pair) for pattern, pair in zip(patterns, pairs, strict=False)]
+        self._last: tuple[Point, list[NDArray[Any]], list[SparsePattern | None]] | None = None
+
+    def arrays(self, point: Point) -> list[NDArray[Any]]:
+        """What comes before the matrices."""
+        found, _ = self._at(point)
+        return found[: len(found) - self._count]
+
+    def matrices(self, point: Point) -> list[Any]:
+        """The derivative of each result by each argument."""
+        found, patterns = self._at(point)
+        return list(map(_Block.matrix, self.blocks, found[len(found) - self._count :], patterns))
+
+    def weighted(self, point: Point, weights: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Weights of the results times the derivatives, for each argument."""
+        found, patterns = self._at(point)
+        blocks = zip(self.blocks, found[len(found) - self._count :], patterns, strict=False)
+        totals = [np.zeros(each.shape) for each in point]
+        for (weight, k), (block, nonzeros, pattern) in zip(product(weights, range(len(totals))), blocks, strict=True):
+            totals[k] += block.weighted(weight, nonzeros, pattern)
+        return totals
+
+    def _at(self, point: Point) -> tuple[list[NDArray[Any]], list[SparsePattern | None]]:
+        if self._last is None or not all(map(np.array_equal, point, self._last[0])):
+            found = list(_leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
+            # other cases of the function, and values that it holds, may have derivatives elsewhere
+            program = self._program if self._is_settled else self._derivative.compile(*point)
+            known = program is self._program
+            patterns = [None] * self._count if known else list(_leaves(program.pattern, SparsePattern))
+            self._last = point, found, patterns
+        return self._last[1:]
 
 
 class _Compiled:
-    """The compiled value and Jacobian, at the last point kept: solvers ask for one after the other."""
+    """A function with its Jacobian.
 
-    def __init__(self, f: Any, examples: Sequence[Any], options: Given) -> None:
-        points = [np.array(example, float) for example in examples]
-        given: Any = {**options, "sparse": "coo"}
-        self._derivative = value_and_jacobian(f, tuple(range(len(points))), **given)
-        program = self._derivative.compile(*points)
+    Attributes:
+        function: what is differentiated.
+        points: examples of its arguments.
+        options: of its derivatives.
+        inputs, outputs: shapes.
+    """
+
+    def __init__(self, function: Any, points: Sequence[NDArray[np.float64]], options: Any) -> None:
+        self.function, self.points, self.options = function, points, options
         self.inputs = [point.shape for point in points]
-        self.outputs = list(program.recording.result_shapes)
+        self.outputs = self.nonzeros.results
         if wrong := [shape for shape in (*self.inputs, *self.outputs) if len(shape) > 2]:
             raise ArgumentError(f"an array has shape {wrong[0]}; CasADi has matrices, of two axes at most")
-        patterns = _leaves(program.pattern, SparsePattern)
-        pairs = [(result, argument) for result in self.outputs for argument in self.inputs]
-        self.blocks = [_Block.of(p, *pair) for p, pair in zip(patterns, pairs, strict=True)]
-        self._point: list[NDArray[np.float64]] = []
-        self._leaves: list[NDArray[Any]] = []
 
-    def at(self, matrices: Sequence[Any]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-        """Results, and nonzeros of their derivatives."""
-        point = [matrix.full().reshape(shape) for matrix, shape in zip(matrices, self.inputs, strict=False)]
-        if not self._point or not all(map(np.array_equal, point, self._point)):
-            self._leaves = list(_leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
-            self._point = point
-        return self._leaves[: len(self.outputs)], self._leaves[len(self.outputs) :]
+    @cached_property
+    def nonzeros(self) -> _Nonzeros:
+        """Results and derivatives."""
+        return _Nonzeros(self._derivative(value_and_jacobian, self.function, sparse="coo"), self.points)
+
+    def values(self, point: Point) -> list[Any]:
+        """The results."""
+        return [ca.DM(value) for value in self.nonzeros.arrays(point)]
+
+    @cached_property
+    def weighted(self) -> _Weighted:
+        """Weights of the results times the Jacobian."""
+        return _Weighted(self)
+
+    def _derivative(self, kind: Callable[..., Derivative], function: Any, **more: Any) -> Derivative:
+        return kind(function, tuple(range(len(self.inputs))), **self.options, **more)
 
 
-def _leaves(tree: Any, kinds: Any) -> Iterator[Any]:
-    if isinstance(tree, kinds):
+class _Weighted(_Compiled):
+    """Weights of a function's results times its Jacobian; its own Jacobian is the Hessian of the weighted sum.
+
+    That is planned when it is asked for. The products are made of the Jacobian's nonzeros, for which solvers ask, too.
+    """
+
+    def __init__(self, of: _Compiled) -> None:
+        self._of, self._sum = of, _WeightedSum(of.function, len(of.inputs))
+        self.points, self.options = [*of.points, *map(np.ones, of.outputs)], of.options
+        self.inputs, self.outputs = [*of.inputs, *of.outputs], of.inputs
+        self.function = of._derivative(gradient, self._sum)
+
+    @cached_property
+    def nonzeros(self) -> _Nonzeros:
+        return _Nonzeros(self._derivative(hessian, self._sum, sparse="coo"), self.points, self.outputs)
+
+    def values(self, point: Point) -> list[Any]:
+        count = len(self.outputs)
+        return list(map(ca.DM, self._of.nonzeros.weighted(point[:count], point[count:])))
+
+
+class _WeightedSum:
+    """The sum of a function's results, each times its weight, as a function of the arguments and the weights."""
+
+    def __init__(self, f: Any, count: int) -> None:
+        self.__name__ = f"weighted {name_of(f)}"
+        self._function, self._count, self.holder = f, count, holder_of(f)
+        # Python functions as they are, so that operations on their arrays become loops
+        self._part = f if recorder_of(f) is recorder_of(_leaves) else compiled(f)
+
+    def __call__(self, *given: Any) -> Any:
+        arguments, weights = given[: self._count], given[self._count :]
+        if ACTIVE.tape is None:
+            found = recorder_of(self._function).evaluate(self._function, arguments)
+        else:
+            found = self._part(*arguments)
+        return sum(np.sum(weight * result) for weight, result in zip(weights, _leaves(found), strict=True))
+
+
+def _leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
+    """Of results in containers; of those of derivatives, which have tuples of blocks, the leaves are of known kinds."""
+    if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
         yield tree
     else:
         for item in tree.values() if isinstance(tree, dict) else tree:
@@ -177,75 +322,146 @@ def _dense(shape: Shape) -> Any:
     return ca.Sparsity.dense(*shape, *[1] * (2 - len(shape)))
 
 
-class _External(ca.Callback):
-    """The function as CasADi calls it."""
+@dataclass(frozen=True)
+class _Place:
+    """An argument or a result of a function in CasADi.
 
-    def __init__(self, name: str, compiled: _Compiled) -> None:
+    Attributes:
+        shape: of the array.
+        position: among those of the compiled function; None of values that CasADi gives along, on which nothing
+            depends, and of derivatives by them, which are zero.
+    """
+
+    shape: Shape
+    position: int | None
+
+
+class _Callback(ca.Callback):
+    """A function that CasADi calls.
+
+    Args:
+        name: of the function.
+        inputs: its arguments; they are dense.
+        outputs: patterns of its results.
+        names: of both, if CasADi has said which.
+        options: of CasADi.
+    """
+
+    def __init__(
+        self, name: str, inputs: Sequence[_Place], outputs: Sequence[Any], names: Sequence[Sequence[str]], options: Any
+    ) -> None:
         ca.Callback.__init__(self)
-        self._compiled = compiled
-        self._jacobians: list[Any] = []  # CasADi does not keep them
-        self.construct(name, {})
+        self._inputs, self._outputs, self._names = inputs, outputs, names
+        self._made: list[Any] = []  # CasADi does not keep them
+        self.construct(name, options)
 
     def get_n_in(self) -> int:
-        return len(self._compiled.inputs)
+        return len(self._inputs)
 
     def get_n_out(self) -> int:
-        return len(self._compiled.outputs)
+        return len(self._outputs)
+
+    def get_name_in(self, position: int) -> str:
+        return self._names[0][position] if self._names else f"i{position}"
+
+    def get_name_out(self, position: int) -> str:
+        return self._names[1][position] if self._names else f"o{position}"
 
     def get_sparsity_in(self, position: int) -> Any:
-        return _dense(self._compiled.inputs[position])
+        return _dense(self._inputs[position].shape)
 
     def get_sparsity_out(self, position: int) -> Any:
-        return _dense(self._compiled.outputs[position])
+        return self._outputs[position]
+
+    def _point(self, matrices: Sequence[Any]) -> Point:
+        """Arguments of the compiled function."""
+        given = zip(matrices, self._inputs, strict=False)
+        return [matrix.full().reshape(place.shape) for matrix, place in given if place.position is not None]
+
+
+class _External(_Callback):
+    """A compiled function."""
+
+    def __init__(
+        self,
+        name: str,
+        compiled: _Compiled,
+        inputs: Sequence[_Place],
+        outputs: Sequence[_Place],
+        names: Sequence[Sequence[str]] = (),
+        options: Any = None,
+    ) -> None:
+        self._compiled, self._results = compiled, outputs
+        super().__init__(name, inputs, [_dense(place.shape) for place in outputs], names, options or {})
+
+    @classmethod
+    def of(cls, name: str, compiled: _Compiled) -> _External:
+        """A function of the user's."""
+        inputs, outputs = (
+            [_Place(shape, k) for k, shape in enumerate(shapes)] for shapes in (compiled.inputs, compiled.outputs)
+        )
+        return cls(name, compiled, inputs, outputs)
 
     def eval(self, arguments: Sequence[Any]) -> list[Any]:
-        return [ca.DM(value) for value in self._compiled.at(arguments)[0]]
+        values = self._compiled.values(self._point(arguments))
+        return [
+            ca.DM.zeros(self._outputs[k].shape) if place.position is None else values[place.position]
+            for k, place in enumerate(self._results)
+        ]
 
     def has_jac_sparsity(self, result: int, argument: int) -> bool:
         return True
 
     def get_jac_sparsity(self, result: int, argument: int, symmetric: bool) -> Any:
-        return self._compiled.blocks[result * self.n_in() + argument].sparsity
+        row, column = self._results[result], self._inputs[argument]
+        block = self._block(row, column)
+        if block is None:
+            return ca.Sparsity(int(np.prod(row.shape)), int(np.prod(column.shape)))
+        return self._compiled.nonzeros.blocks[block].sparsity
 
     def has_jacobian(self) -> bool:
         return True
 
     def get_jacobian(self, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
-        self._jacobians.append(_Jacobian(name, self._compiled, inputs, outputs, options))
-        return self._jacobians[-1]
+        own = range(len(self._inputs))
+        pairs = list(product(range(len(self._results)), own))
+        patterns = [self.get_jac_sparsity(result, argument, False) for result, argument in pairs]
+        blocks = [self._block(self._results[result], self._inputs[argument]) for result, argument in pairs]
+        given = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
+        self._made.append(_Jacobian(name, self._compiled, blocks, given, patterns, (inputs, outputs), options))
+        return self._made[-1]
+
+    def has_reverse(self, weights: int) -> bool:
+        return weights == 1
+
+    def get_reverse(self, weights: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
+        weighted, count = self._compiled.weighted, len(self._compiled.inputs)
+        given = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
+        given += [_Place(p.shape, None if p.position is None else count + p.position) for p in self._results]
+        self._made.append(_External(name, weighted, given, self._inputs, (inputs, outputs), options))
+        return self._made[-1]
+
+    def _block(self, result: _Place, argument: _Place) -> int | None:
+        """Which derivative of the compiled function it is; None of zeros."""
+        if result.position is None or argument.position is None:
+            return None
+        return result.position * len(self._compiled.inputs) + argument.position
 
 
-class _Jacobian(ca.Callback):
-    """Its Jacobian: the arguments, and the results, which it does not need, to a block for each pair."""
+class _Jacobian(_Callback):
+    """The Jacobian of a compiled function: arguments and results, which are not needed, to a block for each pair.
 
-    def __init__(
-        self, name: str, compiled: _Compiled, inputs: Sequence[str], outputs: Sequence[str], options: Any
-    ) -> None:
-        ca.Callback.__init__(self)
-        self._compiled, self._names = compiled, (inputs, outputs)
-        self.construct(name, options)
+    Args:
+        blocks: which derivative of the compiled function each is.
+    """
 
-    def get_n_in(self) -> int:
-        return len(self._compiled.inputs) + len(self._compiled.outputs)
-
-    def get_n_out(self) -> int:
-        return len(self._compiled.blocks)
-
-    def get_name_in(self, position: int) -> str:
-        return self._names[0][position]
-
-    def get_name_out(self, position: int) -> str:
-        return self._names[1][position]
-
-    def get_sparsity_in(self, position: int) -> Any:
-        return _dense([*self._compiled.inputs, *self._compiled.outputs][position])
-
-    def get_sparsity_out(self, position: int) -> Any:
-        return self._compiled.blocks[position].sparsity
+    def __init__(self, name: str, compiled: _Compiled, blocks: Sequence[int | None], *more: Any) -> None:
+        self._compiled, self._blocks = compiled, blocks
+        super().__init__(name, *more)
 
     def eval(self, arguments: Sequence[Any]) -> list[Any]:
-        nonzeros = self._compiled.at(arguments)[1]
+        matrices = self._compiled.nonzeros.matrices(self._point(arguments))
         return [
-            ca.DM(block.sparsity, values[block.order])
-            for block, values in zip(self._compiled.blocks, nonzeros, strict=True)
+            ca.DM(*pattern.shape) if block is None else matrices[block]
+            for block, pattern in zip(self._blocks, self._outputs, strict=True)
         ]
