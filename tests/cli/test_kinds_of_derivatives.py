@@ -96,6 +96,8 @@ def test_options_of_the_api(model, scope):
     assert "jacobian_0: 3 numbers" in sparse
     part = emitted(*chosen, "--rows", "3", "--columns", "1", "--columns", "0")(X, P)
     np.testing.assert_allclose(np.ravel(part), [X[0], X[1]], rtol=1e-15)
+    some = emitted(*chosen, "--entries", "3,1", "--entries", "0,0")(X, P)
+    np.testing.assert_allclose(np.ravel(some), [X[0], P], rtol=1e-15)
     assert "holds" in run("emit", f"{model}:picked", "--shape", "3", "--time-limit", "0")
 
 
@@ -121,7 +123,7 @@ def test_plans_and_comparisons(model):
         (("plan", "{model}:field", *SHAPES, "--derivative", "hessian"), 1, "needs a function that returns one number"),
         (("plan", "{model}:energy", *SHAPES, "--rows", "7"), 1, "rows of the derivative of energy have 7"),
         (("plan", "{model}:energy", *SHAPES, "--derivative", "gradient", "--rows", "0"), 1, "unknown option 'rows'"),
-        (("build", "{model}:energy", *SHAPES, "--derivative", "jvp"), 1, "takes directions beside"),
+        (("emit", "{model}:energy", *SHAPES, "--entries", "zero"), 1, "expected ROW,COLUMN"),
         (("plan", "tests/data/graphs/HumanHeartDipole.json", "--sparse", "csr"), 2, "--sparse is for functions"),
     ],
 )

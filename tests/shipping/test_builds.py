@@ -9,17 +9,28 @@ import sys
 import zipfile
 from dataclasses import fields
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import accumulus as acc
 from accumulus.cli import app
-from accumulus.cli.option_table import OPTIONS
+from accumulus.cli.option_table import OF_DERIVATIVES, OPTIONS
 from accumulus.errors import ArgumentError
 from accumulus.options import Options
 from accumulus.shipping.c_projects import CProject
 from accumulus.shipping.wheels import write_wheel
+
+
+def chain_of_jax(x):
+    return {"inner": jnp.sin(x[1:]) * x[:-1], "sum": jnp.sum(x) * x[0]}
+
+
+def energy_of_jax(x, p):
+    return jnp.sum(jnp.sin(x) * x[::-1]) * p + x[0] * x[1] ** 2
+
 
 QUICK = ("--effort", "fast", "--time-limit", "0")
 MODEL = """
@@ -42,6 +53,14 @@ def halves(x):
 
 def long(x):
     return np.sin(x) * np.roll(x, 1)
+
+
+def chain_of(x):
+    return {"inner": np.sin(x[1:]) * x[:-1], "sum": np.sum(x) * x[0]}
+
+
+def energy(x, p):
+    return np.sum(np.sin(x) * x[::-1]) * p + x[0] * x[1] ** 2
 """
 
 pytestmark = pytest.mark.skipif(
@@ -157,11 +176,65 @@ def test_sparse_results_and_dicts(model, tmp_path, monkeypatch):
     assert "const int chain_jacobian_0_rows[6] = {0, 0, 1, 1, 2, 2};" in (tmp_path / "chain.c").read_text()
 
 
+@pytest.mark.parametrize("kind", ["jvp", "vjp", "hvp"])
+def test_products_with_directions_and_weights(kind, model, tmp_path, monkeypatch):
+    scope, rng = {}, np.random.default_rng(0)
+    exec(MODEL, scope)
+    given = rng.normal(size=(5, 4)), rng.normal(size=5)
+    if kind == "vjp":
+        name, more = "chain_of", {"inner": rng.normal(size=(5, 3)), "sum": rng.normal(size=5)}
+        arguments, names, given = ((given[0],), more), ("x", "weights_0", "weights_1"), (given[0], *more.values())
+        of_jax = jax.vmap(lambda x, *w: jax.vjp(chain_of_jax, x)[1](dict(zip(more, w, strict=True))))
+        shapes = ("--shape", "4")
+    else:
+        name, more = "energy", (rng.normal(size=(5, 4)), rng.normal(size=5))
+        arguments, names, given = (given, more), ("x", "p", "x_direction", "p_direction"), (*given, *more)
+        slope = energy_of_jax if kind == "jvp" else jax.grad(energy_of_jax, (0, 1))
+        of_jax = jax.vmap(lambda *g: jax.jvp(slope, g[:2], g[2:])[1])
+        shapes = ("--shape", "4", "--shape", "scalar")
+    package = f"{name}_{kind}"
+    shared = (f"{model}:{name}", *shapes, "--derivative", kind, "--name", package, "-o", str(tmp_path / "out"))
+    built(*shared)
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    module = imported(wheel, package, tmp_path, monkeypatch)
+    expected = getattr(acc, kind)(scope[name], effort="fast", time_limit=0.0).batch(*arguments)
+    for results in (module.batch(*given), module.batch(**dict(zip(names, given, strict=True)))):
+        for found, other in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-12)
+    with jax.enable_x64(True):
+        reference = of_jax(*given)
+    products = module.batch(*given) if kind == "hvp" else module.batch(*given)[1]
+    for found, other in zip(jax.tree.leaves(products), jax.tree.leaves(reference), strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-12)
+    stubs = (tmp_path / package / package / "__init__.pyi").read_text()
+    assert f"def {package}({', '.join(f'{each}: ArrayLike' for each in names)}) -> " in stubs
+    built(*shared, "--target", "library")
+    assert f"a{len(names) - 1} is {names[-1]} */" in (tmp_path / "out" / f"{package}.h").read_text()
+    library = ctypes.CDLL(str(tmp_path / "out" / f"lib{package}.so"))
+    results = [np.empty(np.shape(each[1])) for each in jax.tree.leaves(module.batch(*given))]
+    point = [np.array(each[1]) for each in given]
+    getattr(library, package)(*[ctypes.c_void_p(each.ctypes.data) for each in (*point, *results)])
+    for found, other in zip(results, jax.tree.leaves(module.batch(*given)), strict=True):
+        np.testing.assert_allclose(found, other[1], rtol=1e-12)
+
+
+def test_chosen_entries(model, tmp_path, monkeypatch):
+    shared = (f"{model}:pendulum", "--shape", "2", "--shape", "scalar", "--argnums", "0", "--argnums", "1")
+    entries = ("--entries", "1,0", "--entries", "1, 2", "--entries", "0,0", "-o", str(tmp_path))
+    built(*shared, *entries, "--name", "swing_entries")
+    (wheel,) = tmp_path.glob("*.whl")
+    package = imported(wheel, "swing_entries", tmp_path, monkeypatch)
+    state = np.array([0.1, 0.4])
+    value, found = package.swing_entries(state, 0.2)
+    np.testing.assert_allclose(value, pendulum(state, 0.2), rtol=1e-14)
+    np.testing.assert_allclose(found, [-9.81 * np.cos(0.1), -(0.4**3), 0.0], rtol=1e-14)
+
+
 def test_a_case_is_checked(tmp_path, monkeypatch):
     scope = {}
     exec(MODEL, scope)
     program = acc.gradient(scope["halves"], target="numpy", effort="fast", time_limit=0.0).compile(0.9)
-    wheel = write_wheel(CProject.of(program, "halves"), tmp_path, version="1.0", parameters=["x"], native=True)
+    wheel = write_wheel(CProject.of(program, "halves", ["x"]), tmp_path, version="1.0", native=True)
     package = imported(wheel, "halves", tmp_path, monkeypatch)
     assert float(package.halves(0.9)) == 1.8
     for call in (lambda: package.halves(0.1), lambda: package.batch(np.array([0.9, 0.1]))):
@@ -197,17 +270,21 @@ def test_what_cannot_be_built(model, tmp_path):
         (("--package-version", "1/2"), "--package-version"),
         (("--dtype", "int8"), "unknown dtype"),
         (("--argnums", "7"), "argnums is 7"),
+        (("--entries", "0"), "expected ROW,COLUMN"),
+        (("--entries", "0,9"), "columns have 9"),
+        (("--entries", "0,0", "--rows", "1"), "beside rows or columns"),
+        (("--derivative", "jvp", "--entries", "0,0"), "unknown option 'entries'"),
+        (("--layout", "casadi", "--target", "c", "--derivative", "hessian"), "derivatives are those that CasADi asks"),
     ):
         command = ["build", f"{model}:pendulum", "--shape", "2", "--shape", "scalar", *arguments, *QUICK]
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 1, result.output
         assert message in " ".join(result.output.split()), result.output
-    project = CProject.of(acc.compile(lambda x: {1: x}, target="numpy").compile(0.9), "f")
+    project = CProject.of(acc.compile(lambda x: {1: x}, target="numpy").compile(0.9), "f", ["x"])
     with pytest.raises(ArgumentError, match="a wheel returns arrays in tuples"):
-        write_wheel(project, tmp_path, version="1.0", parameters=["x"], native=True)
+        write_wheel(project, tmp_path, version="1.0", native=True)
 
 
 def test_every_option_of_the_api_is_one_of_the_command_line():
-    of_kinds = {"derivative", "argnums", "argnames", "rows", "columns", "banded"}
     own = {"executor", "progress", "target"}  # what shares in a search, and callbacks, are no text; each has targets
-    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - of_kinds
+    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - set(OF_DERIVATIVES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from accumulus.cli.application import app, note, reported
-from accumulus.cli.option_table import OPTIONS, with_options
+from accumulus.cli.option_table import OF_DERIVATIVES, OPTIONS, beyond_searches, with_options
 from accumulus.errors import ArgumentError, unknown_name
 
 __all__ = ["build"]
@@ -59,7 +58,7 @@ def build(
     **options: Any,
 ) -> None:
     """Ship a derivative: as C source with a header, as a shared library, or as a wheel that needs NumPy alone."""
-    from accumulus.cli.derivatives import OF_DIRECTIONS, as_given, load_derivative
+    from accumulus.cli.derivatives import as_given, load_derivative, parameters_of
     from accumulus.cli.functions import load_function, user_code
     from accumulus.shipping.c_projects import CProject, check_package_name
 
@@ -71,10 +70,9 @@ def build(
         raise ArgumentError("--layout casadi is for C and libraries; expected --target c or --target library")
     if constraints is not None and layout != "casadi":
         raise ArgumentError("--constraints are given for a plain layout; expected --layout casadi")
-    if options["derivative"] in OF_DIRECTIONS:
+    if layout == "casadi" and (wrong := [name for name in beyond_searches(options) if name in OF_DERIVATIVES]):
         raise ArgumentError(
-            f"--derivative {options['derivative']} takes directions beside the arguments of the function; expected "
-            "another kind, or the same by accumulus.save"
+            f"--{wrong[0]} is given for --layout casadi, whose derivatives are those that CasADi asks for; leave it out"
         )
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?", package_version):
         raise ArgumentError(f"--package-version is {package_version!r}; expected numbers with dots, such as 1.0.2")
@@ -86,14 +84,13 @@ def build(
         return
     made, examples, path = load_derivative(function, shape or [], {**options, "target": "numpy"}, every=False)
     with user_code(path):
-        program = made.compile(*examples)
-    project = CProject.of(program, chosen)
+        program, numbers = made.prepared(*examples)
+    names = parameters_of(made, options["derivative"], len(numbers), len(shape or []))
+    project = CProject.of(program, chosen, names)
     if target == "wheel":
         from accumulus.shipping.wheels import write_wheel
 
-        names = list(inspect.signature(made.__wrapped__).parameters)
-        parameters = [names[k] if k < len(names) else f"x{k}" for k in range(len(examples))]
-        written = [write_wheel(project, output, version=package_version, parameters=parameters, native=native)]
+        written = [write_wheel(project, output, version=package_version, native=native)]
     else:
         written = project.write(output)
         if target == "library":

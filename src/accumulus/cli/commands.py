@@ -38,7 +38,7 @@ OF_PROBLEMS: Final = tuple(name for name in OPTIONS if name not in ("threads", "
 OF_CHECKS: Final = tuple(
     name
     for name in OPTIONS
-    if name not in ("derivative", "rows", "columns", "banded", "sparse", "dtype", "seed", "check")
+    if name not in ("derivative", "rows", "columns", "entries", "banded", "sparse", "dtype", "seed", "check")
 )
 #: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +14,7 @@ from accumulus.errors import ArgumentError, unknown_name
 if TYPE_CHECKING:
     from accumulus.programs.derivative import Derivative
 
-__all__ = ["OF_DIRECTIONS", "as_given", "known_kinds", "load_derivative"]
+__all__ = ["OF_DIRECTIONS", "as_given", "known_kinds", "load_derivative", "parameters_of"]
 
 #: Kinds whose arguments are directions or weights, too.
 OF_DIRECTIONS: Final = ("jvp", "vjp", "hvp")
@@ -29,11 +31,20 @@ def known_kinds() -> list[str]:
 
 
 def as_given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as functions of `accumulus` take them: without those that were not given, and one argument alone."""
+    """Options as functions of `accumulus` take them: without those that were not given, and one argument alone.
+
+    Raises:
+        ArgumentError: for a text that names no entry.
+    """
     given = {name: value for name, value in options.items() if value is not None}
     for name in ("argnums", "argnames"):
         if len(given.get(name, ())) == 1:
             (given[name],) = given[name]
+    if "entries" in given:
+        pairs = [re.fullmatch(r"\s*(-?\d+)\s*,\s*(-?\d+)\s*", text) for text in given["entries"]]
+        if None in pairs:
+            raise ArgumentError(f"--entries {given['entries'][pairs.index(None)]!r}; expected ROW,COLUMN, such as 0,2")
+        given["entries"] = tuple([int(pair[k]) for pair in pairs if pair] for k in (1, 2))
     return given
 
 
@@ -72,3 +83,18 @@ def load_derivative(
         weights = recording.unflatten([np.ones(shape)[()] for shape in recording.result_shapes])
         return derivative, [tuple(arguments), weights], path
     return derivative, [tuple(arguments)] * 2 if kind in OF_DIRECTIONS else arguments, path
+
+
+def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
+    """Names of the numeric arguments of a derivative: those of its function, and of directions or weights.
+
+    Args:
+        numbers: how many there are.
+        arguments: how many of the function are given.
+    """
+    own = list(inspect.signature(derivative.__wrapped__).parameters)
+    names = [own[k] if k < len(own) else f"x{k}" for k in range(arguments)]
+    more = numbers - arguments
+    if kind == "vjp":
+        return [*names, *(["weights"] if more == 1 else [f"weights_{k}" for k in range(more)])]
+    return [*names, *(f"{name}_direction" for name in names[:more])]

@@ -16,7 +16,7 @@ import typer
 from accumulus.options import EFFORTS, FORMATS, GUARDS, OF_PLANS, Options
 from accumulus.targets import DTYPES
 
-__all__ = ["OF_SEARCHES", "OPTIONS", "beyond_searches", "with_options"]
+__all__ = ["OF_DERIVATIVES", "OF_SEARCHES", "OPTIONS", "beyond_searches", "with_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,6 +49,14 @@ OPTIONS: Final[dict[str, Any]] = {
     ],
     "rows": _positions("row"),
     "columns": _positions("column"),
+    "entries": Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROW,COLUMN",
+            help="Positions of an entry of the derivative that is wanted, if not all are; once for each.",
+            show_default=False,
+        ),
+    ],
     "banded": Annotated[
         tuple[int, int] | None,
         typer.Option(metavar="BELOW ABOVE", help="Diagonals of a banded matrix.", show_default=False),
@@ -78,10 +86,9 @@ OPTIONS: Final[dict[str, Any]] = {
 }
 #: Those that say what is planned, and how: what a graph file has is there already.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
-_DEFAULTS: Final[dict[str, Any]] = {
-    "derivative": "value_and_jacobian",
-    **dict.fromkeys(("argnums", "argnames", "rows", "columns", "banded")),
-} | {
+#: Those that say which derivatives are wanted.
+OF_DERIVATIVES: Final = ("derivative", "argnums", "argnames", "rows", "columns", "entries", "banded")
+_DEFAULTS: Final[dict[str, Any]] = {**dict.fromkeys(OF_DERIVATIVES), "derivative": "value_and_jacobian"} | {
     option.name: str(option.default) if isinstance(option.default, str) else option.default
     for option in fields(Options)
 }

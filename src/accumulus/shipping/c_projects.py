@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from accumulus.programs.program import Program
 from accumulus.targets.c.c_compiler import shared_library
 from accumulus.targets.c.c_loop_source import LoopSource
 from accumulus.targets.c.c_source import CSource
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
@@ -55,6 +57,7 @@ class CProject:
     Attributes:
         name: of its function.
         program: what it computes.
+        parameters: names of its arguments.
         names: of its result arrays.
         patterns: of sparse results, where their nonzeros are, by name.
         source: the text.
@@ -62,13 +65,14 @@ class CProject:
 
     name: str
     program: Program
+    parameters: tuple[str, ...]
     names: tuple[str, ...]
     patterns: dict[str, SparsePattern]
     source: CSource | LoopSource
 
     @classmethod
-    def of(cls, program: Program, name: str) -> CProject:
-        """The project of a program.
+    def of(cls, program: Program, name: str, parameters: Sequence[str]) -> CProject:
+        """The project of a program, whose arguments are called so.
 
         Raises:
             ArgumentError: if no function can have the name.
@@ -78,7 +82,7 @@ class CProject:
         segments: Any = [replace(each, name=n) for each, n in zip(program.kernel.segments, shown, strict=True)]
         source = source_of(program, check_package_name(name), segments)
         sparse = dict(zip(names[len(names) - len(results._patterns) :], results._patterns, strict=True))
-        return cls(name, program, names, sparse, source)
+        return cls(name, program, tuple(parameters), names, sparse, source)
 
     def write(self, folder: Path) -> list[Path]:
         """Write source, header and CMake file, and return their paths."""
@@ -115,13 +119,15 @@ class CProject:
 
     @property
     def header(self) -> str:
-        """The header, with declarations of where the nonzeros of sparse results are."""
+        """The header: what is computed, and declarations, also of where the nonzeros of sparse results are."""
         tables = [
             f"/* {part} of the nonzeros of {result}, a matrix of {shape[0]} x {shape[1]} */\n"
             f"extern const int {self.name}_{result}_{part}[{len(numbers)}];"
             for result, shape, part, numbers in self._tables()
         ]
-        text = self.source.header
+        program, given = self.program, ", ".join(f"a{k} is {name}" for k, name in enumerate(self.parameters))
+        about = printable(f"{program.kind.title} of {program.name}{given and '; '}{given}").replace("*/", "* /")
+        text = f"/* {about} */\n\n{self.source.header}"
         end = text.index("#ifdef __cplusplus\n}")
         return text if not tables else text[:end] + "\n".join(tables) + "\n\n" + text[end:]
 

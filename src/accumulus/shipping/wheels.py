@@ -28,11 +28,10 @@ __all__ = ["write_wheel"]
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def write_wheel(project: CProject, folder: Path, *, version: str, parameters: Sequence[str], native: bool) -> Path:
+def write_wheel(project: CProject, folder: Path, *, version: str, native: bool) -> Path:
     """Write the wheel of a program.
 
     Args:
-        parameters: names of the numeric arguments.
         native: for this processor alone.
 
     Returns:
@@ -47,7 +46,7 @@ def write_wheel(project: CProject, folder: Path, *, version: str, parameters: Se
         library = Path(place, f"_{name}.so")
         project.library(library, native=native)
         compiled = library.read_bytes()
-    modules = _modules(project, [_identifier(each, k) for k, each in enumerate(parameters)])
+    modules = _modules(project, [_identifier(each, k) for k, each in enumerate(project.parameters)])
     tag = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
     files: dict[str, bytes] = {
         **{f"{name}/{file}": text.encode() for file, text in modules.items()},
