@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
+from accumulus.programs import nesting_blocks
+from accumulus.programs.array_program import ArrayProgram
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
 X = np.array([0.3, -0.7, 1.2])
@@ -109,6 +112,68 @@ class TestRepeated:
             return acc.map(acc.gradient(lambda v: v**3 * x[0]), x)
 
         close(acc.jacobian(f, **QUICK)(X), jax.jit(jax.jacobian(lambda x: 3.0 * x**2 * x[0]))(X))
+
+
+class TestOfLongArrays:
+    """They stay operations on arrays: against what is written out entry by entry, which the others hold to be right."""
+
+    X = np.linspace(0.4, 1.6, 5)
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x: x * acc.gradient(lambda y: np.sum((x + y) ** 3))(x),
+            lambda x: acc.gradient(lambda y: np.sum(y * acc.gradient(lambda z: np.sum(x * y * z**3))(y) * x))(x),
+            lambda x: acc.gradient(lambda y: acc.gradient(lambda z: np.sum(z**2 * y))(x)[1])(x**2) + x,
+            lambda x: acc.gradient(lambda y: np.sum(np.where(x > 1.0, y**2 * x, y**3)))(x * x),
+            lambda x: acc.jvp(lambda y: y[1:] * np.sin(y[:-1]))((x,), (x**2,))[1] * x[1:],
+            lambda x: acc.hvp(lambda y, a: a * np.sum(y[1:] ** 2 * y[:-1]))((x, x[0]), (x**2, 1.0))[0],
+            lambda x: acc.hessian(lambda y: np.sum(y[1:] ** 2 * y[:-1] * x[0]))(np.sqrt(x)) @ x,
+            lambda x: acc.gradient(lambda y: acc.scan(lambda c, u: (c * u + x[0], c), y[0], y**2)[0])(x),
+            lambda x: acc.compile(lambda y: {"a": np.cumsum(y), "b": y[::-1] ** 2})(x * x)["b"],
+            lambda x: acc.jacobian(lambda y: acc.map(acc.gradient(lambda u: u**3 * x[0]), y))(x) @ x,
+        ],
+    )
+    def test_within_and_around(self, function):
+        looped, found, expected = both(function, self.X)
+        assert isinstance(looped._program(), ArrayProgram)
+        assert_same(found, expected)
+
+    def test_hessians_of_lagrangians(self):
+        def energy(x, k):
+            return k * np.sum(np.sin(x[1:]) * x[:-1] ** 2)
+
+        def constraints(x, k):
+            return x[1:] * x[:-1] ** 3 / k
+
+        arguments = self.X, 0.7, np.arange(1.0, 5.0), 1.3
+        with unrolled(0):
+            looped = acc.hessian_of_lagrangian(energy, constraints, sparse="csr", **QUICK)
+            found = looped(*arguments)
+        assert isinstance(looped._program(), ArrayProgram)
+        weighted = lambda x: 0.7 * energy(x, 1.3) + np.sum(arguments[2] * constraints(x, 1.3))  # noqa: E731
+        assert_same(found, acc.hessian(weighted, sparse="csr", **QUICK)(self.X))
+
+    def test_decisions(self):
+        def f(x):
+            return acc.gradient(lambda y: np.sum(y**3) if y[0] * x[1] > 0.0 else np.sum(y**2))(x)
+
+        with unrolled(0):
+            second = acc.jacobian(f, cache=False)
+            close(second(self.X), np.diag(6.0 * self.X))
+            close(second(self.X * np.array([-1.0, 1, 1, 1, 1])), 2.0 * np.eye(5))
+
+    def test_many_of_them_are_written_out(self, monkeypatch):
+        monkeypatch.setattr(nesting_blocks, "MOST_COPIES", 2)
+
+        def root(x):
+            for _ in range(3):
+                x = x - 0.1 * acc.gradient(lambda y: np.sum(y**2))(x)
+            return x
+
+        looped, found, expected = both(root, self.X)
+        assert not isinstance(looped._program(), ArrayProgram)
+        assert_same(found, expected)
 
 
 def test_newton_with_a_derivative_of_its_own():

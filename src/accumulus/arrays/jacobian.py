@@ -33,13 +33,12 @@ from accumulus.tape.blocks import BlockTape, Column, Range, column, references_i
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import owners_in
 from accumulus.tape.fusion import Map, fuse
+from accumulus.tape.moving import Moving
 from accumulus.tape.tape import Tape
 
 __all__ = ["ArrayJacobian", "differentiate"]
 
 Integers = NDArray[np.int64]
-#: Reference in the program that is made of what is not in it.
-_NOWHERE: Final = np.iinfo(np.int64).min
 #: Owner of entries by inputs, and of those of the results that are asked for.
 _INPUTS: Final = -1
 _OUTPUTS: Final = -2
@@ -87,12 +86,8 @@ class _Accumulating:
         self.made = BlockTape(tape.inputs)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
-        #: Reference in the program that is made of each in the given one, constants apart.
-        # counted from `_NOWHERE`, so that what is never moved takes no memory
-        self.moved = np.zeros(len(tape), np.int64)
-        self._move(0, np.arange(tape.inputs))
-        #: References of the constants there by those here, as indices.
-        self.constants = self.made.constant_array(tape.constants[::-1]) if len(tape.constants) else tape.outputs[:0]
+        #: Where what the given program computes is in the one that is made.
+        self.moving = Moving(tape, self.made, np.arange(tape.inputs))
         #: Whether derivatives by each input are wanted, and then which results depend on any.
         self.active = np.zeros(len(tape), bool)
         self.active[inputs] = True
@@ -124,28 +119,10 @@ class _Accumulating:
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
         verify(self.made, self.given.inputs, given, nonzeros, self.products.rounded, self.options.seed)
-        self.made.outputs = np.concatenate([self._at(outputs), values])
+        self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
 
     # What bodies compute, and their derivatives ------------------------------------------------------------------
-
-    def _move(self, start: int, references: Integers) -> None:
-        """Note where results of the given program are in the one that is made."""
-        self.moved[start : start + len(references)] = references - _NOWHERE
-
-    def _at(self, references: Integers) -> Integers:
-        """References to the program that is made."""
-        constant = references < 0
-        found = self.moved[np.maximum(references, 0)]
-        found += _NOWHERE
-        if constant.any():
-            found[constant] = self.constants[references[constant]]
-        return found
-
-    def _column_at(self, operands: Column) -> Column:
-        if isinstance(operands, Range) and operands.step == 0:
-            return Range(int(self._at(np.array([operands.start]))[0]), 0, operands.count)
-        return column(self._at(references_in(operands)))
 
     def _add(self, each: Map) -> None:
         if each.is_sum:
@@ -162,7 +139,7 @@ class _Accumulating:
         block = self.given.blocks[position]
         assert block.offsets is not None
         terms = block.operands[0]
-        self._move(block.start, self.made.sums(self._at(references_in(terms)), block.offsets))
+        self.moving.note(block.start, self.made.sums(self.moving.at(references_in(terms)), block.offsets))
         heads = np.repeat(np.arange(block.start, block.start + block.size), np.diff(block.offsets))
         self._add_edges(position, column(heads), terms, None)
 
@@ -173,9 +150,9 @@ class _Accumulating:
         m, k, n = block.shape
         shapes = (m, k), (k, n)
         factors = [references_in(part).reshape(shape) for part, shape in zip(block.operands, shapes, strict=True)]
-        matrices = self._at(factors[0]), self._at(factors[1])
+        matrices = self.moving.at(factors[0]), self.moving.at(factors[1])
         results = block.results.references.reshape(m, n)
-        self._move(block.start, self.made.matmul(*matrices).reshape(-1))
+        self.moving.note(block.start, self.made.matmul(*matrices).reshape(-1))
         for part in of_product(factors[0], factors[1], results, matrices):
             self._add_dense(position, part)
 
@@ -184,11 +161,11 @@ class _Accumulating:
         active = [k for k, leaf in enumerate(each.leaves) if self._is_active(leaf)]
         tape, entries = self._accumulate(each.body, tuple(active))
         self.bodies.append((each.count, tape.operations))
-        leaves = [self._column_at(leaf) for leaf in each.leaves] or [Range(0, 0, each.count)]
+        leaves = [self.moving.column_at(leaf) for leaf in each.leaves] or [Range(0, 0, each.count)]
         outputs = self.made.extend(tape, leaves)
         for position, values in zip(each.results, outputs, strict=False):
             start = blocks[position].start
-            self._move(start, references_in(values))
+            self.moving.note(start, references_in(values))
         for row, leaf, output in entries:
             position = each.results[row]
             number = self.made.uniform(outputs[output])
@@ -210,8 +187,8 @@ class _Accumulating:
 
         def operands(results: list[Range]) -> list[Column]:
             for start, found in zip(each.starts, results, strict=False):
-                self._move(start, found.references)
-            return [self._column_at(leaf) for leaf in each.leaves]
+                self.moving.note(start, found.references)
+            return [self.moving.column_at(leaf) for leaf in each.leaves]
 
         results = self.made.scan(body, operands, each.steps)
         columns = operands(results)  # an equal one may have been there before
@@ -298,7 +275,7 @@ class _Accumulating:
         """Entries, parted by the arrays that their tails are in, without those by what depends on no input."""
         references = references_in(tails)
         active = self.active[np.maximum(references, 0)]
-        if len(self.constants):
+        if self.moving.has_constants:
             active &= references >= 0
         if not active.any():
             return

@@ -2,12 +2,14 @@
 
 The function is recorded on a tape of its own, whose inputs are what it is differentiated by. What it uses from around
 it are further inputs, constants to this derivative and variables to those around it, even where they are the same
-values. Its decisions are those of the recording around it.
+values. Its decisions are those of the recording around it. Where long arrays are recorded as such, it is recorded there
+(`nesting_blocks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +26,13 @@ from accumulus.frontends.numpy.arrays import make
 from accumulus.frontends.numpy.operands import Operand, entries_of
 from accumulus.frontends.record import Recording, outputs_of
 from accumulus.frontends.recorder import recorder_of
-from accumulus.frontends.trees import flatten, unflatten
+from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, points_around
 from accumulus.programs.expansion import expanded
 from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.nesting_blocks import copied, derived_in_blocks, parted
 from accumulus.programs.preparation import Preparation
 from accumulus.tape.blocks import BlockTape
 
@@ -37,56 +40,80 @@ __all__ = ["written"]
 
 
 @dataclass(frozen=True, slots=True)
-class Nested:
-    """A function, recorded within another recording.
+class _Taken:
+    """Arguments of a function within a recording.
 
     Attributes:
-        recording: its tape has an input for each entry of its arguments, and then one for each value that it takes from
-            around it.
-        given: reference of each input on the tape around it.
+        shapes: of the numeric ones; None for constants.
+        entries: their references on the tape around, in their shapes.
+        slices: which of all entries belong to each.
+        examples: what is handed to the front end.
     """
 
-    recording: Recording
-    given: tuple[int, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    entries: list[NDArray[np.int64] | None]
+    slices: tuple[slice, ...]
+    examples: list[Any]
 
     @classmethod
-    def of(cls, function: Callable[..., Any], arguments: Sequence[Any], static: frozenset[int], name: str) -> Nested:
-        """The recording of a function of traced values or numbers.
+    def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
+        """What the arguments are on the tape around.
 
         Raises:
-            TraceError: for what cannot be recorded.
             ArgumentError: for an argument that is neither real nor a constant.
         """
-        outer: Any = ACTIVE.tape
-        if isinstance(outer, BlockTape):  # what is differentiated here is written out entry by entry
-            raise outer.abandon()
         shapes: list[tuple[int, ...] | None] = []
-        given: list[int] = []
-        inputs: list[NDArray[np.int64] | None] = []
+        found: list[NDArray[np.int64] | None] = []
         slices: list[slice] = []
         examples: list[Any] = []
+        end = 0
         for k, argument in enumerate(arguments):
             shape = None if k in static else _shape(argument, numbered(name, k))
             shapes.append(shape)
-            start = len(given)
+            start, own = end, None
             if shape is not None:
                 entries, boolean = entries_of(outer, argument)
                 if boolean:
                     raise ArgumentError(f"{numbered(name, k)} is a truth value that is recorded; expected real numbers")
-                given += np.ravel(entries).tolist()
-                inputs.append(np.arange(start, len(given), dtype=np.int64).reshape(shape))
-            else:
-                inputs.append(None)
-            slices.append(slice(start, len(given)))
+                own = np.asarray(entries, np.int64).reshape(shape)
+                end += own.size
+            found.append(own)
+            slices.append(slice(start, end))
             is_example = isinstance(argument, Operand) and shape is not None
             examples.append(_example(shape or ()) if is_example else argument)
-        inner = NestedTape(given, outer)
-        recording, refusal = _recorded(function, inner, examples, inputs, tuple(shapes), slices)
+        return cls(tuple(shapes), found, tuple(slices), examples)
+
+    def recorded(
+        self, function: Callable[..., Any], tape: Any, inputs: Sequence[NDArray[np.int64] | None]
+    ) -> tuple[NDArray[np.int64], tuple[tuple[int, ...], ...], Structure]:
+        """The function on a tape: references of its results, one after the other, their shapes and their structure.
+
+        Args:
+            inputs: references there that the arguments stand for.
+
+        Raises:
+            TraceError: for what cannot be recorded.
+        """
+        recorder, place = recorder_of(function), ACTIVE.place
+        with recording_on(tape, place, nested=True):
+            try:
+                result = recorder.run_nested(function, tape, self.examples, inputs)
+                if ACTIVE.too_long:
+                    raise TooLongError
+            finally:
+                refusal, unrolled, too_long = ACTIVE.refusal, ACTIVE.unrolled, ACTIVE.too_long
+            structure, leaves = flatten(result)
+            outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]
+        ACTIVE.unrolled, ACTIVE.too_long = unrolled, too_long
         if refusal is not None:  # what the function has caught counts for what is around it
             ACTIVE.refusal = refusal
-        outer.folded_zero_signs |= inner.folded_zero_signs
-        tape, taken = inner.closed()
-        return cls(Recording(tape, *recording), (*given, *taken.tolist()))
+        return one_by_one(outputs), tuple(references.shape for references in outputs), structure
+
+
+def one_by_one(arrays: Iterable[NDArray[np.int64] | None]) -> NDArray[np.int64]:
+    """The entries of all arrays."""
+    parts = [each.reshape(-1) for each in arrays if each is not None]
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def _example(shape: tuple[int, ...]) -> Any:
@@ -101,29 +128,33 @@ def _shape(argument: Any, name: str) -> tuple[int, ...] | None:
     return np.shape(argument.entries)
 
 
-def _recorded(
-    function: Callable[..., Any],
-    inner: NestedTape,
-    examples: Sequence[Any],
-    inputs: Sequence[NDArray[np.int64] | None],
-    shapes: tuple[tuple[int, ...] | None, ...],
-    slices: Sequence[slice],
-) -> tuple[tuple[Any, ...], Any]:
-    """What a recording has beside its tape, and the last error of the recorder that the function has caught."""
-    recorder = recorder_of(function)
-    place = ACTIVE.place
-    with recording_on(inner, place, nested=True):
-        try:
-            result = recorder.run_nested(function, inner, examples, inputs)
-            if ACTIVE.too_long:
-                raise TooLongError
-        finally:
-            refusal, unrolled, too_long = ACTIVE.refusal, ACTIVE.unrolled, ACTIVE.too_long
-        structure, leaves = flatten(result)
-        outputs = [outputs_of(recorder, function, inner, path, leaf) for path, leaf in leaves]
-    ACTIVE.unrolled, ACTIVE.too_long = unrolled, too_long
-    inner.outputs = [reference for references in outputs for reference in np.ravel(references).tolist()]
-    return (shapes, tuple(slices), tuple(references.shape for references in outputs), structure), refusal
+def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Recording, NDArray[np.int64]]:
+    """The function on a tape of its own, and references around of its inputs.
+
+    The tape has an input for each entry of the arguments, and then one for each value that it takes from around it.
+    """
+    given = one_by_one(taken.entries)
+    inner = NestedTape(given.tolist(), outer)
+    inputs = [
+        None if each is None else np.arange(own.start, own.stop, dtype=np.int64).reshape(each.shape)
+        for each, own in zip(taken.entries, taken.slices, strict=True)
+    ]
+    outputs, shapes, structure = taken.recorded(function, inner, inputs)
+    inner.outputs = outputs.tolist()
+    outer.folded_zero_signs |= inner.folded_zero_signs
+    tape, further = inner.closed()
+    return Recording(tape, taken.shapes, taken.slices, shapes, structure), np.concatenate([given, further])
+
+
+def _nested_in_blocks(
+    function: Callable[..., Any], taken: _Taken, outer: BlockTape
+) -> tuple[Recording, NDArray[np.int64]]:
+    """The same where arrays are recorded as such: it is recorded on the tape around, of copies of its arguments."""
+    copies = [None if each is None else copied(outer, each) for each in taken.entries]
+    outputs, shapes, structure = taken.recorded(function, outer, copies)
+    tape, further = parted(outer, one_by_one(copies), outputs)
+    recording = Recording(tape, taken.shapes, taken.slices, shapes, structure)
+    return recording, np.concatenate([one_by_one(taken.entries), further])
 
 
 def written(
@@ -151,21 +182,33 @@ def written(
             f"sparse is {options.sparse!r} for a derivative of {name} within a function that is recorded, which works "
             "on arrays; expected none"
         )
+    in_blocks = isinstance(outer, BlockTape)
+    taken = _Taken.of(outer, arguments, static, name)
+    if in_blocks and not kind.derivatives and not kind.has_seeds:
+        return _returned(outer, *taken.recorded(function, outer, taken.entries))
     with Preparation(name, options) as preparation:
         with preparation.stage("trace"):
-            nested = Nested.of(function, arguments, static, name)
-        found, selection = nested.recording, selected(nested.recording)
-        point = point_at(outer, np.array(nested.given, np.int64))
+            found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+        selection = selected(found)
+        if in_blocks:
+            found, references = derived_in_blocks(found, given, outer, kind, selection, preparation)
+            return _returned(outer, references, found.result_shapes, found.structure)
+        point = point_at(outer, given)
         points = None if point is None else points_around(point)
         if kind.seeds is Seeds.SERIES:
             found = expanded(found, selection, preparation, points)
         elif kind.derivatives:
             found = derived(found, kind, selection, preparation, points)
-    references = replayed(found.scalars, outer, nested.given)
+    replay = np.array(replayed(found.scalars, outer, given.tolist()), np.int64)
+    return _returned(outer, replay, found.result_shapes, found.structure)
+
+
+def _returned(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:
+    """Traced values in the structure of a result."""
     parts, first = [], 0
-    for shape in found.result_shapes:
-        size = int(np.prod(shape))
-        entries = np.array(references[first : first + size], np.int64).reshape(shape)
-        parts.append(make(outer, entries if shape else int(entries)))
+    for shape in shapes:
+        size = math.prod(shape)
+        entries = references[first : first + size].reshape(shape)
+        parts.append(make(tape, entries if shape else int(entries)))
         first += size
-    return unflatten(found.structure, parts)
+    return unflatten(structure, parts)

@@ -157,6 +157,8 @@ class BlockTape:
         self.outputs: References = np.empty(0, np.int64)
         #: Whether something was asked of it that has no form in blocks: what it holds is not the whole function then.
         self.abandoned = False
+        #: How often arguments of derivatives within the program were copied.
+        self.copies = 0
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
         self.locate: Callable[[], Lines] | None = None
         self.lines: list[Lines] = []

@@ -1,0 +1,124 @@
+"""What is computed by one program over arrays, written onto another: where each of its references is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.blocks import Block, BlockTape
+from accumulus.tape.columns import Column, Range, References, column, references_in
+
+__all__ = ["Moving", "replayed_blocks"]
+
+#: Reference in the program that is made of what is not in it.
+_NOWHERE: Final = np.iinfo(np.int64).min
+
+
+class Moving:
+    """References of one program in another that is made of it.
+
+    Args:
+        given: the program that is read.
+        made: the one that is written.
+        inputs: references there of the given one's inputs, all or the first.
+        used: all columns that are moved; the constants in them are written. All constants, if it is None.
+    """
+
+    def __init__(
+        self, given: BlockTape, made: BlockTape, inputs: References, used: Sequence[Column] | None = None
+    ) -> None:
+        self.given, self.made = given, made
+        # counted from `_NOWHERE`, so that what is never moved takes no memory
+        self._moved = np.zeros(len(given), np.int64)
+        self.note(0, inputs)
+        #: References of the constants there by those here, as indices.
+        self._constants = np.zeros(len(given.constants), np.int64)
+        kept = np.ones(len(given.constants), bool) if used is None else _constants_in(used, len(given.constants))
+        if kept.any():
+            self._constants[kept] = made.constant_array(given.constants[::-1][kept])
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether there are any."""
+        return len(self._constants) > 0
+
+    def note(self, start: int, references: References) -> None:
+        """Note where results of the given program, from one on, are in the one that is made."""
+        self._moved[start : start + len(references)] = references - _NOWHERE
+
+    def place(self, these: References, references: References) -> None:
+        """The same for any references of the given program."""
+        self._moved[these] = references - _NOWHERE
+
+    def at(self, references: References) -> References:
+        """References to the program that is made."""
+        constant = references < 0
+        found = self._moved[np.maximum(references, 0)]
+        found += _NOWHERE
+        if constant.any():
+            found[constant] = self._constants[references[constant]]
+        return found
+
+    def column_at(self, operands: Column) -> Column:
+        """A column of the program that is made."""
+        if isinstance(operands, Range) and operands.step == 0:
+            return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
+        return column(self.at(references_in(operands)))
+
+    def copy(self, block: Block) -> None:
+        """Write a block onto the program that is made, all whose operands are there."""
+        made = self.made
+        if block.steps is not None:
+            body = block.body
+            assert body is not None
+
+            def operands(results: list[Range]) -> list[Column]:
+                for k, found in enumerate(results):
+                    self.note(block.start + k * block.count, found.references)
+                return [self.column_at(each) for each in block.operands]
+
+            operands(made.scan(body, operands, block.steps))  # an equal one may have been there before
+        elif block.offsets is not None:
+            self.note(block.start, made.sums(self.at(references_in(block.operands[0])), block.offsets))
+        elif block.shape is not None:
+            m, k, n = block.shape
+            left, right = (self.at(references_in(each)) for each in block.operands)
+            self.note(block.start, made.matmul(left.reshape(m, k), right.reshape(k, n)).reshape(-1))
+        else:
+            columns = [self.column_at(each) for each in block.operands]
+            self.note(block.start, made.apply_code(block.code, columns).references)
+
+
+def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
+    """Which of so many constants columns have, the last constant first."""
+    found = np.zeros(count, bool)
+    for operands in used:
+        if isinstance(operands, Range) and operands.start >= 0 and operands.start + operands.step * len(operands) >= 0:
+            continue
+        references = references_in(operands)
+        found[references[references < 0]] = True
+    return found
+
+
+def replayed_blocks(program: BlockTape, made: BlockTape, given: References) -> References:
+    """The outputs of a program over arrays, whose blocks are written onto another.
+
+    Args:
+        given: references there of the program's inputs.
+
+    >>> program, made = BlockTape(2), BlockTape(1)
+    >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
+    >>> made.outputs = replayed_blocks(program, made, np.array([0, 0]))
+    >>> print(made.evaluate(np.array([3.0])))
+    [9.]
+    """
+    chosen = np.flatnonzero(program.needed()).tolist()
+    used = [column(program.outputs), *(each for position in chosen for each in program.blocks[position].operands)]
+    moving = Moving(program, made, given, used)
+    for position in chosen:
+        with made.located(program.lines[position]):
+            moving.copy(program.blocks[position])
+    return moving.at(program.outputs)
