@@ -67,15 +67,27 @@ def inside(domain, place):
     return 0.35 + 0.2 * place if high <= 1.0 else 0.6 + 0.7 * place
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_coefficients_of_every_operation(row):
-    real = [k for k, kind in enumerate(row.arguments) if kind == "real"]
+def cases():
+    """Every operation, and those of several numbers with one of these a constant, by its place."""
+    for row in ROWS:
+        yield pytest.param(row, None, id=row.name)
+        real = [k for k, kind in enumerate(row.arguments) if kind == "real"]
+        for k in real if len(real) > 1 else ():
+            yield pytest.param(row, k, id=f"{row.name} with constant {k}")
+
+
+@pytest.mark.parametrize(("row", "held"), list(cases()))
+def test_coefficients_of_every_operation(row, held):
+    real = [k for k, kind in enumerate(row.arguments) if kind == "real" and k != held]
     tape = Tape(len(real))
     arguments = [tape.constant(3.0 if kind == "order" else 1.0) for kind in row.arguments]
+    if held is not None:
+        # -1 where that is allowed, which partial derivatives lose
+        arguments[held] = tape.constant(-1.0 if row.domain[held][0] < -1.0 else inside(row.domain[held], held))
     for place, k in enumerate(real):
         arguments[k] = place
     tape.outputs = [tape.apply(row.name, *arguments)]
-    path = np.array([[inside(row.domain[k], place) for place, k in enumerate(real)]])
+    path = np.array([[inside(row.domain[k], k) for k in real]])
     path = np.concatenate([path, np.random.default_rng(row.code).uniform(-0.5, 0.5, (ORDER, len(real)))])
     found = evaluate(coefficients(tape), path.ravel().tolist())
     with mp.workdps(25):

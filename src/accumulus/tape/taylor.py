@@ -129,7 +129,7 @@ class _Arithmetic:
         if tape.operation(value).name != "power" or tape.arguments(value)[1] >= 0:
             return None
         exponent = tape.value_of(tape.arguments(value)[1])
-        return None if exponent == round(exponent) else exponent
+        return None if exponent.is_integer() else exponent
 
     def _coefficient(self, name: str, value: int, k: int) -> int:
         tape, at = self._tape, self.at
@@ -154,8 +154,9 @@ class _Arithmetic:
         quotient = self._quotient(value)
         if quotient is not None:
             c, q = quotient
+            ((_, moving),) = self._partials[value]  # of atan2 it may be the second
             known = tape.multiply(share, self._convolved(value, q, range(1, k), k, weighted=True))
-            return tape.divide(tape.subtract(tape.multiply(c, at(x, k)), known), q)
+            return tape.divide(tape.subtract(tape.multiply(c, at(moving, k)), known), q)
         terms = [
             self._convolved(argument, slope, range(1, k + 1), k, weighted=True)
             for slope, argument in self._partials[value]
