@@ -69,6 +69,10 @@ DERIVATIVES = {
     "sparse cases": (acc.jacobian(decides, sparse=True, **QUICK), [(X,), (X + 1.0,)]),
     "loops": (acc.jacobian(lambda x: np.sin(x) * np.roll(x, 1), sparse=True, **QUICK), [(np.linspace(0, 1, 9000),)]),
     "recurrence": (acc.gradient(lambda x: np.cumsum(np.sin(np.cumsum(x)))[-1], **QUICK), [(np.linspace(0, 1, 9000),)]),
+    "loops that decide": (
+        acc.jacobian(lambda x: np.where((x > 0.5)[::-1], np.sin(x), x * x) * np.sort(x), sparse=True, **QUICK),
+        [(np.linspace(0, 1, 4000),)],
+    ),
     "objects": (
         acc.jacobian(flight, **QUICK),
         [(Rocket(1.0, 2.0), 3.0), (Rocket(1.0, 2.0, "right"), 3.0, Drag.SQUARE)],

@@ -120,7 +120,7 @@ class _SavedResults(Results):
     """
 
     def __init__(self, record: Record, options: Options, outputs: int, constants: Constants, *, long: bool) -> None:
-        self._dtype = np.dtype(options.dtype)
+        self._dtype, self._long = np.dtype(options.dtype), long
         self._jacobian = structure_from_data(record.data.get("derivatives"), record, constants)
         self.structure = structure_from_data(record.data.get("returned"), record, constants)
         self.segments = [_segment(each, outputs, long) for each in record.records("segments")]
@@ -141,6 +141,11 @@ class _SavedResults(Results):
             check_fits(sum(8 * segment.length for segment in self.segments), record.what, "expected smaller results")
         except SizeError as error:
             raise FileError(str(error)) from None
+
+    def _segment(self, length: int, outputs: NDArray[np.intp], places: NDArray[np.intp]) -> Segment:
+        if self._long:
+            return LongSegment(length, outputs, places)
+        return super()._segment(length, outputs, places)
 
 
 def _segment(record: Record, outputs: int, long: bool) -> Segment:
@@ -255,7 +260,7 @@ class LoadedProgram(Program):
             raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
         maps = fuse(tape)
         bodies = [each for each in maps if each.is_body]
-        known = [scalars_from_data(each) for each in record.records("bodies")]
+        known = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
         if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
             (body.inputs, len(body.outputs)) for body in known
         ]:

@@ -98,8 +98,11 @@ def tape_from_data(record: Record) -> Tape | BlockTape:
     return tape
 
 
-def scalars_from_data(record: Record) -> Tape:
+def scalars_from_data(record: Record, *, in_loop: bool = False) -> Tape:
     """The tape without blocks that data describe.
+
+    Args:
+        in_loop: whether it is the body of a loop, which may store truth values, as numbers.
 
     Raises:
         FileError: if they describe none that can be computed.
@@ -109,11 +112,11 @@ def scalars_from_data(record: Record) -> Tape:
         tape = from_bytes(content.tobytes())
     except ValueError as error:
         raise FileError(f"{record.what}: {error}") from None
-    _check_kinds(tape, record.what)
+    _check_kinds(tape, record.what, in_loop=in_loop)
     return tape
 
 
-def _check_kinds(tape: Tape, what: str) -> None:
+def _check_kinds(tape: Tape, what: str, *, in_loop: bool) -> None:
     """Refuse truth values where numbers are expected, numbers for truth values, and orders that are not constant."""
     codes = np.frombuffer(bytes(tape.codes), np.uint8)
     # constants, of which the last has the least reference, are numbers
@@ -131,7 +134,7 @@ def _check_kinds(tape: Tape, what: str) -> None:
             raise FileError(f"{what} has a function whose order is no constant")
         for order in set(orders.tolist()):
             _check_order(tape.value_of(order), what)
-    if boolean[np.array(tape.outputs, np.int64)].any():
+    if not in_loop and boolean[np.array(tape.outputs, np.int64)].any():
         raise FileError(f"{what} has an output that is a truth value")
 
 
