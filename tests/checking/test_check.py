@@ -64,6 +64,7 @@ def test_a_right_function_passes_all_comparisons():
         (lambda x, kind: x if kind == "same" else -x, (X, "same"), {}),
         (lambda x, y: x * y, (X, 3.0), {"argnums": 1}),
         (lambda x: np.sin(x), (X,), {"dtype": "float32"}),  # noqa: PLW0108
+        (lambda x, p: x * p, (X, 0.1), {"dtype": "float32"}),  # whose derivatives are arguments, rounded
         (lambda x: np.sin(x), (X,), {"target": "numpy", "optimise": False, "points": 2}),  # noqa: PLW0108
         (lambda x: np.zeros(0), (X,), {}),
         (lambda x: 3.0, (X,), {}),

@@ -147,6 +147,16 @@ def test_an_implicit_function_within_the_residual_of_another():
     assert math.isclose(third(2.0), 0.375 * 2.0**-2.5 / math.sqrt(0.9), rel_tol=1e-11)
 
 
+def test_residuals_may_be_written_in_jax():
+    residuals = lambda y, p: y - p * np.sin(y) - 1.0, lambda y, p: y - p * jnp.sin(y) - 1.0
+    one, other = (acc.hessian(acc.implicit(each, steps=5), 1, **QUICK)(1.0, 0.1) for each in residuals)
+    assert math.isclose(one, other, rel_tol=1e-12)
+    with pytest.raises(TraceError, match="JAX"):
+        acc.gradient(lambda p: jnp.sin(ROOT(1.0, p)), **QUICK)(2.0)
+    with pytest.raises(TraceError, match=r"acc.compile\(jax.jit\(g\)\)"):
+        acc.gradient(lambda p: vars(jnp)["sin"](p) + p, **QUICK)(2.0)  # which nobody sees
+
+
 def test_parameters_may_come_from_around_the_residual():
     def f(p):
         return acc.implicit(lambda y: y**3 + y - p)(1.0) * p

@@ -10,8 +10,9 @@ import numpy as np
 from accumulus.api.jacobians import compile as compiled
 from accumulus.errors import ArgumentError, ConvergenceError
 from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.leaves import numbers_in
 from accumulus.frontends.location import name_of
-from accumulus.frontends.recorder import holder_of
+from accumulus.frontends.recorder import holder_of, is_plain
 from accumulus.frontends.trees import flatten
 
 __all__ = ["ImplicitFunction", "implicit"]
@@ -32,7 +33,8 @@ def implicit(
     Args:
         residual: a function of y, which has the structure and the shapes of the guess, and of parameters, as many as
             are wanted. It returns as many real numbers as y has, in arrays or containers of any shape, and is made of
-            NumPy's functions. It may use traced values from around it, which are parameters as well.
+            NumPy's functions, or of JAX's. One of NumPy's may use traced values from around it, which are parameters
+            as well.
         steps: of Newton's method; each costs the residual, its Jacobian, and a linear system.
         rtol, atol: the last two steps of each unknown y, or the one, have to be at most ``atol + rtol * abs(y)``. Since
             errors are squared at each step, what is left after the last is rounding.
@@ -74,12 +76,16 @@ class ImplicitFunction:
                 raise ArgumentError(f"{name} is {value!r}; expected a positive number")
         self.__name__ = f"implicit({name_of(residual)})"
         self.holder = holder_of(residual)
+        if not is_plain(residual):  # it is a derivative within the recording
+            residual = compiled(residual, check=False, optimise=False, effort="fast")
         self._residual, self._steps, self._rtol, self._atol = residual, int(steps), float(rtol), float(atol)
         self._compiled = compiled(self, check=False, optimise=False, effort="fast")
 
     def __call__(self, guess: Any, *parameters: Any) -> Any:
         """The root near a guess, in its structure."""
         if ACTIVE.tape is not None:
+            for path, leaf in flatten((guess, *parameters))[1]:
+                numbers_in(leaf, f"argument {path} of {self.__name__}")  # of JAX's only those that have values
             from accumulus.programs.newton import root  # with the first function that needs it
 
             return root(

@@ -125,6 +125,7 @@ def _findings(
     rest: dict[str, Any] = {option: value for option, value in options.items() if option not in (*OF_PLANS, *OWN)}
     dense = trace.compile(found, chosen.target, values=True, **rest)
     problem = FlatProblem(function, recording, dense, positions)
+    tried = [_representable(point, recording.argument_shapes, chosen.dtype) for point in tried]
     outcomes = [problem.values(point) for point in tried]
     usable = [(point, values) for point, values in zip(tried, outcomes, strict=True) if values is not None]
     if not usable:
@@ -135,6 +136,14 @@ def _findings(
     }
     points, values = [point for point, _ in usable], [values for _, values in usable]
     return [*compare_programs(problem, points, values, others), *compare_slopes(problem, points)], len(usable)
+
+
+def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], dtype: str) -> Sequence[Any]:
+    """The point as the compiled code is given it: rounded to its type."""
+    return [
+        x if shape is None else np.asarray(x).astype(dtype).astype(np.float64)[()]
+        for x, shape in zip(point, shapes, strict=True)
+    ]
 
 
 def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:

@@ -57,7 +57,7 @@ def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]
         except Exception as error:
             raise ArgumentError(
                 f"{name} is a {type(value).__name__} of JAX that has no values ({type(error).__name__}): compiled code "
-                "runs on values"
+                "runs on values; within functions of JAX there is accumulus.jax"
             ) from error
     return numbers_of_table(value) or (value, None)
 

@@ -247,6 +247,13 @@ def _recorded(
                     f"memory ran out while {described(function)} was recorded with {_examples(arguments, shapes)}: "
                     f"{error}. Recorded arrays take 8 bytes an entry; expected smaller ones"
                 ) from error
+            if refusal is None and isinstance(error, TypeError) and "JAX" in str(error) and "Traced" in str(error):
+                *_, at = user_entries(error.__traceback__)
+                raise TraceError(
+                    f"{at.tb_frame.f_code.co_filename}, line {at.tb_lineno}: a function of JAX takes no value that is "
+                    f"traced through NumPy, and nothing says that {described(function)} is one of JAX. Pass jax.jit(f) "
+                    "in its place, or call acc.compile(jax.jit(g)) for the part of it that is written in JAX."
+                ) from error
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:

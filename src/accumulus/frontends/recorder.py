@@ -27,7 +27,7 @@ from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.location import Place, user_place
 from accumulus.tape.tape import Tape
 
-__all__ = ["FRONT_ENDS", "Inputs", "Recorder", "References", "holder_of", "recorder_of"]
+__all__ = ["FRONT_ENDS", "Inputs", "Recorder", "References", "holder_of", "is_plain", "recorder_of"]
 
 #: References to a tape, in the shape of the array that they stand for.
 References = NDArray[np.int64]
@@ -101,6 +101,11 @@ def recorder_of(function: object) -> Recorder:
         if library in sys.modules and (recorder := _recorder(module)).takes(function):
             return recorder
     raise ArgumentError(f"f is {function!r:.200}; expected a function")
+
+
+def is_plain(function: object) -> bool:
+    """Whether a function is Python's, to be called with traced values; others are written down by their libraries."""
+    return recorder_of(function) is _recorder(FRONT_ENDS["numpy"])
 
 
 def holder_of(function: Any) -> object:
