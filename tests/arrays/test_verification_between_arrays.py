@@ -34,9 +34,9 @@ def verified(monkeypatch, change):
     """Prepare with nonzeros that are changed before they are verified."""
     original = verification.verify
 
-    def changed(made, inputs, edges, nonzeros, apart, seed):
-        original(made, inputs, edges, nonzeros, apart, seed)
-        original(made, inputs, edges, change(*(np.array(each) for each in nonzeros)), apart, seed)
+    def changed(made, inputs, edges, nonzeros, *further):
+        original(made, inputs, edges, nonzeros, *further)
+        original(made, inputs, edges, change(*(np.array(each) for each in nonzeros)), *further)
 
     monkeypatch.setattr(between, "verify", changed)
     acc.jacobian(chained, sparse=True, cache=False)(X)
@@ -98,7 +98,7 @@ def test_any_two_values_that_are_swapped_are_found(monkeypatch):
 
     monkeypatch.setattr(between, "verify", kept)
     acc.jacobian(chained, sparse=True, cache=False)(X)
-    made, inputs, edges, (rows, columns, values), apart, seed = seen[0]
+    made, inputs, edges, (rows, columns, values), apart, seed, _ = seen[0]
     for a in range(0, len(values), 7):
         for b in range(a + 1, len(values), 11):
             other = values.copy()

@@ -42,6 +42,8 @@ Integers = NDArray[np.int64]
 #: Owner of entries by inputs, and of those of the results that are asked for.
 _INPUTS: Final = -1
 _OUTPUTS: Final = -2
+#: Owner of entries by directions, which the inputs depend on.
+_DIRECTIONS: Final = -3
 #: Products between arrays, at most: their indices have to fit into memory.
 MOST: Final = 200_000_000
 #: Products up to which ways through recurrences are looked for at first, where nothing else is left.
@@ -69,19 +71,29 @@ class ArrayJacobian:
 
 
 def differentiate(
-    tape: BlockTape, inputs: Sequence[int] | Integers, options: Options, deadline: Deadline
+    tape: BlockTape,
+    inputs: Sequence[int] | Integers,
+    options: Options,
+    deadline: Deadline,
+    directions: Integers | None = None,
 ) -> ArrayJacobian:
-    """Accumulate the Jacobian of a program's outputs by some of its inputs.
+    """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
+
+    Args:
+        directions: a row for each, of the inputs that its entries are; columns of the result are directions then. They
+            are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
         VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
-    return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline).result()
+    return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline, directions).result()
 
 
 class _Accumulating:
-    def __init__(self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline) -> None:
+    def __init__(
+        self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline, directions: Integers | None
+    ) -> None:
         self.given, self.options, self.deadline = tape, options, deadline
         self.made = BlockTape(tape.inputs)
         self.products = Products(self.made)
@@ -92,6 +104,15 @@ class _Accumulating:
         self.active = np.zeros(len(tape), bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
+        #: The derivatives of the inputs by directions, if there are any, and what is differentiated by in the end.
+        self.directions: list[Edge] = []
+        self.ends, self.end_count = _INPUTS, tape.inputs
+        if directions is not None:
+            self.ends, self.end_count = _DIRECTIONS, len(directions)
+            heads = column(inputs)
+            self.directions += [
+                Entries(heads, Range(k, 0, len(inputs)), column(row)) for k, row in enumerate(directions) if len(inputs)
+            ]
         #: Arrays that depend on each, and those that each depends on, while arrays are eliminated.
         self._heads_of: dict[int, set[int]] = {}
         self._tails_of: dict[int, set[int]] = {}
@@ -115,10 +136,14 @@ class _Accumulating:
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [block for each in maps for block in each.results]
         given = self._heads([*vertices, _OUTPUTS])
+        if self.directions:
+            self.edges[_INPUTS, _DIRECTIONS] = self.directions
+            vertices.append(_INPUTS)
         self._eliminate(set(vertices))
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
-        verify(self.made, self.given.inputs, given, nonzeros, self.products.rounded, self.options.seed)
+        seed, directions = self.options.seed, None if self.ends == _INPUTS else self.directions
+        verify(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
 
@@ -259,15 +284,16 @@ class _Accumulating:
         of: dict[int, list[Edge]] = {}
         for (head, _), entries in self.edges.items():
             of.setdefault(head, []).extend(entries)
-        blocks = self.given.blocks
-        places = [
-            (len(self.given), len(self.given.outputs)) if v == _OUTPUTS else (blocks[v].start, blocks[v].size)
-            for v in vertices
-        ]
-        return [
-            (*place, of.get(vertex, []), self.recurrences.get(vertex))
-            for place, vertex in zip(places, vertices, strict=True)
-        ]
+        return [(*self._place(vertex), of.get(vertex, []), self.recurrences.get(vertex)) for vertex in vertices]
+
+    def _place(self, vertex: int) -> tuple[int, int]:
+        """Where the entries of an array begin, and how many there are."""
+        if vertex == _INPUTS:
+            return 0, self.given.inputs
+        if vertex == _OUTPUTS:
+            return len(self.given), len(self.given.outputs)
+        block = self.given.blocks[vertex]
+        return block.start, block.size
 
     # Elimination between arrays ----------------------------------------------------------------------------------
 
@@ -324,8 +350,10 @@ class _Accumulating:
         for head, tail in self.edges:
             self._heads_of.setdefault(tail, set()).add(head)
             self._tails_of.setdefault(head, set()).add(tail)
+        # by one direction, going forward takes a product for each entry of an edge, and no array gets wider than it is
+        forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
         while vertices:
-            vertex, products = self._cheapest(vertices)
+            vertex, products = self._cheapest({min(vertices)} if forward else vertices)
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
@@ -369,20 +397,20 @@ class _Accumulating:
 
     def _cost(self, vertex: int) -> tuple[float, int]:
         """What the elimination of an array costs, and how many products of it are written one by one."""
-        block = self.given.blocks[vertex]
+        start, size = self._place(vertex)
         keys = self._edges_at(vertex)
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
-        into, out_of = np.zeros((2, block.size), np.int64)
+        into, out_of = np.zeros((2, size), np.int64)
         for counts, edges, side in ((into, above, 1), (out_of, below, 0)):
             for entries in edges:
                 if isinstance(entries, Dense):
                     continue
-                places = positions(entries.tails if side else entries.heads, block.start)
+                places = positions(entries.tails if side else entries.heads, start)
                 if isinstance(places, Range) and abs(places.step) == 1:
                     low = min(places.start, places.start + places.step * (places.count - 1))
                     counts[low : low + places.count] += 1
                 else:
-                    np.add(counts, np.bincount(references_in(places), minlength=block.size), out=counts)
+                    np.add(counts, np.bincount(references_in(places), minlength=size), out=counts)
         single = int(into @ out_of)
         pairs = [(outer, inner) for outer in above for inner in below]
         dense = [self.structured.cost(*pair) for pair in pairs if any(isinstance(edge, Dense) for edge in pair)]
@@ -404,17 +432,14 @@ class _Accumulating:
         ends = references_in(passed.heads if way.is_reverse else passed.tails)
         for key in keys:
             other = key[0] if way.is_reverse else key[1]
-            if other == _INPUTS:
-                inside = ends < self.given.inputs
-            elif other == _OUTPUTS:
-                inside = ends >= len(self.given)
+            if other == _DIRECTIONS:  # there is nothing else then: what depends on inputs no longer depends on these
+                inside = np.ones(len(ends), bool)
             else:
-                block = self.given.blocks[other]
-                inside = (ends >= block.start) & (ends < block.start + block.size)
+                start, size = self._place(other)
+                inside = (ends >= start) & (ends < start + size)
             self.edges[key] = [passed.chosen(inside)] if inside.any() else []
 
     def _eliminate_vertex(self, vertex: int) -> None:
-        block = self.given.blocks[vertex]
         if vertex in self.recurrences:
             self._pass_through(vertex)
         above, below = self._edges_at(vertex)
@@ -426,10 +451,10 @@ class _Accumulating:
                 made = list(self.edges.get((head, tail), []))
                 for outer in self.edges[head, vertex]:
                     for inner in self.edges[vertex, tail]:
-                        made += self.structured.chained(outer, inner, block.start, block.size)
+                        made += self.structured.chained(outer, inner, *self._place(vertex))
                 if made:
                     # of what is no more multiplied, places may come twice: they are added in the end
-                    final = head == _OUTPUTS and tail == _INPUTS
+                    final = head == _OUTPUTS and tail == self.ends
                     self._heads_of[tail].add(head)
                     self._tails_of[head].add(tail)
                     self.edges[head, tail] = made if final else self.structured.added(made)
@@ -443,7 +468,7 @@ class _Accumulating:
 
     def _collected(self) -> tuple[Integers, Integers, Integers]:
         """Rows, columns and values of the nonzeros, row by row."""
-        edges = self.edges.get((_OUTPUTS, _INPUTS), [])
+        edges = self.edges.get((_OUTPUTS, self.ends), [])
         if not edges:
             return (np.empty(0, np.int64),) * 3
         if any(isinstance(each, Dense) for each in edges):

@@ -37,16 +37,18 @@ def verify(
     nonzeros: tuple[Integers, Integers, Integers],
     apart: Mapping[int, int],
     seed: int,
+    directions: Sequence[Edge] | None = None,
 ) -> None:
-    """Check that nonzeros are the derivatives of the outputs by the inputs.
+    """Check that nonzeros are the derivatives of the outputs by the inputs, or by directions.
 
     Args:
         made: the program that computes them.
-        inputs: of the function.
+        inputs: what derivatives are by: how many inputs the function has, or how many directions there are.
         edges: the derivatives of each array by what it depends on, in an order in which arrays can be computed; the
             last are those of the outputs, one reference each.
         nonzeros: rows, columns and references of values.
         apart: constants of the program that were rounded, and the residues of what they stand for.
+        directions: the derivatives of the function's inputs by these, if there are any.
 
     Raises:
         VerificationError: naming the first row that is wrong.
@@ -56,17 +58,20 @@ def verify(
     first, count, *_ = edges[-1]
     _check_places(rows, columns, count, inputs)
     wanted: list[Column] = [column(references)]
-    wanted += [each.values for _, _, entries, _ in edges for each in entries if each.values is not None]
+    local = [*(directions or ()), *(each for _, _, entries, _ in edges for each in entries)]
+    wanted += [each.values for each in local if each.values is not None]
     wanted += [each for *_, recurrence in edges if recurrence is not None for each in recurrence.columns]
     values = residues(made, wanted, apart, generator)
     tangents = np.zeros(first + count, np.uint32)
-    tangents[:inputs] = generator.integers(2, PRIME, inputs, np.uint32)
+    ends = generator.integers(2, PRIME, inputs, np.uint32)
+    given = ends if directions is None else _tangents(0, made.inputs, directions, values, ends)
+    tangents[: len(given)] = given
     for begin, length, entries, recurrence in edges:
         outside = _tangents(begin, length, entries, values, tangents)
         tangents[begin : begin + length] = outside if recurrence is None else recurrence.tangents(outside, values)
     found = np.zeros(count, np.uint64)
     for part in chunks(len(rows)):
-        products = folded(at(values, references, part) * at(tangents, columns, part))
+        products = folded(at(values, references, part) * at(ends, columns, part))
         starts = np.flatnonzero(np.diff(rows[part], prepend=-1))
         found[rows[part][starts]] += np.add.reduceat(products, starts)
     wrong = reduced(found) % PRIME != tangents[first:] % PRIME

@@ -1,7 +1,7 @@
 """Derivatives of recordings with blocks: of long arrays, whose gradients are programs over arrays once more.
 
-Products with weights are gradients: w·J is that of w·f. So is the product of a Hessian, which is symmetric, with a
-direction: that of v·∇f. For J·v the nonzeros of J are computed, of which there are few where arrays are long.
+Products with weights are gradients: w·J is that of w·f. For products with directions, J·v and those of a Hessian, the
+directions are one more array, which the inputs depend on (`arrays.jacobian`).
 """
 
 from __future__ import annotations
@@ -77,8 +77,7 @@ def differentiated(
     inputs = inputs_of(recording, selection.positions)
     own, places = given.outputs, selection.places
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
-    forms_jacobian = kind.seeds is Seeds.TANGENTS and kind.first is None
-    if kind.has_seeds and not forms_jacobian:
+    if kind.seeds is Seeds.COTANGENTS:
         rows_before = results
         weights = entries_of_seeds(recording, selection)
         totals = [given.sums(given.apply("multiply", row, own[:results]), [0, results]) for row in weights]
@@ -93,21 +92,14 @@ def differentiated(
         given.outputs[:results][fixed] = _fixed(given, own[:results][fixed])
     behind = len(given.outputs) - len(recording.guards)
     try:
-        found = differentiate(given, inputs, options, deadline)
+        directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
+        found = differentiate(given, inputs, options, deadline, directions)
     finally:
         given.outputs = own
     outputs = found.tape.outputs
     rows, columns, entries = found.rows, found.columns, outputs[found.values :]
-    if forms_jacobian:
-        rows, columns, entries = _in_directions(found.tape, recording, selection, (rows, columns, entries))
-    elif kind.has_seeds:
+    if kind.seeds is Seeds.COTANGENTS:
         rows = rows - results
-    if kind.seeds is Seeds.TANGENTS and not forms_jacobian:  # of a gradient: what a column is there, is a row here
-        place = np.zeros(given.inputs, np.int64)
-        place[inputs] = np.arange(len(inputs))
-        rows, columns = place[columns], rows
-        order = np.lexsort((columns, rows))
-        rows, columns, entries = rows[order], columns[order], entries[order]
     if places is not None and places.pairs is not None:
         width, place = places.size[1], np.zeros(given.inputs, np.int64)
         place[inputs] = places.columns
@@ -118,30 +110,6 @@ def differentiated(
     return BlockDerivatives(
         found.tape, outputs[:results], outputs[behind : found.values], entries, nonzeros, found.products
     )
-
-
-def _in_directions(
-    tape: BlockTape,
-    recording: Recording,
-    selection: Selection,
-    jacobian: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows, directions and entries of the product of a Jacobian, given as its rows, columns and entries, with these."""
-    rows, columns, entries = jacobian
-    count = selection.seed_count
-    if not len(rows):
-        return jacobian
-    place = np.zeros(tape.inputs, np.int64)
-    inputs = inputs_of(recording, selection.positions)
-    place[inputs] = np.arange(len(inputs))
-    begins = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
-    offsets = np.append(begins, len(rows))
-    products = [
-        tape.sums(tape.apply("multiply", entries, direction[place[columns]]), offsets)
-        for direction in entries_of_seeds(recording, selection)
-    ]
-    found = np.repeat(rows[begins], count), np.tile(np.arange(count), len(begins)), np.stack(products, axis=1).ravel()
-    return found
 
 
 def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:

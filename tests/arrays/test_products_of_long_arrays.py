@@ -1,0 +1,117 @@
+"""Products with Jacobians and Hessians of long arrays, as loops, against JAX."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from looped import assert_same, unrolled
+
+import accumulus as acc
+from accumulus.arrays.entries import Entries
+from accumulus.arrays.verification import verify
+from accumulus.errors import VerificationError
+from accumulus.programs.array_program import ArrayProgram
+from accumulus.tape.blocks import BlockTape, column
+
+QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False}
+N = 4
+X, V = np.array([0.3, -0.7, 1.2, 0.9]), np.array([1.0, 0.5, -0.25, 2.0])
+MIXING = np.cos(np.arange(N * N).reshape(N, N))
+OURS = SimpleNamespace(np=np, scan=acc.scan)
+THEIRS = SimpleNamespace(np=jnp, scan=jax.lax.scan)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+STEPS = {
+    "wave": lambda lib, x, y: lib.np.sin(x) * y,
+    "shifted": lambda lib, x, y: lib.np.concatenate([x[1:] * y[:-1], y[:1]]),
+    "mixed": lambda lib, x, y: lib.np.tanh(MIXING @ x + y),
+    "total": lambda lib, x, y: x * lib.np.sum(y) / (1.0 + lib.np.sum(x * x)),
+    "chosen": lambda lib, x, y: lib.np.where(x > 0.1, lib.np.exp(-x * y), y),
+    "steps": lambda lib, x, y: lib.scan(lambda c, u: (0.5 * c * u + lib.np.cos(u), c), y[0], x)[1],
+    "linear": lambda lib, x, y: 2.0 * x[::-1] - y,
+}
+
+
+def program(choices, lib):
+    """A function of a vector as a chain of operations on vectors, and its square."""
+
+    def f(x):
+        values = [x]
+        for name, i, j in choices:
+            values.append(STEPS[name](lib, values[i % len(values)], values[j % len(values)]))
+        return values[-1]
+
+    return f, lambda x: lib.np.sum(f(x) ** 2)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4)
+)
+def test_random_programs(choices):
+    (f, square), (by_jax, its_square) = program(choices, OURS), program(choices, THEIRS)
+    directions = np.stack([V, V[::-1] * X, X])
+    with unrolled(0):
+        pushed = acc.jvp(f, **QUICK)
+        found = pushed((X,), (V,))
+        assert isinstance(pushed._program(), ArrayProgram)
+        several = pushed((X,), (directions,))[1]
+        curved = acc.hvp(square, **QUICK)((X,), (V,))[0]
+        pulled = acc.vjp(f, **QUICK)((X,), V)[1][0]
+    jacobian = jax.jacobian(by_jax)(X)
+    assert_same(found, (by_jax(X), jacobian @ V))
+    assert_same(several, directions @ jacobian.T)
+    assert_same(curved, jax.jvp(jax.grad(its_square), (X,), (V,))[1])
+    assert_same(pulled, V @ jacobian)
+
+
+def test_directions_go_through_recurrences_without_a_jacobian():
+    def swing(push):
+        def step(state, u):
+            angle, speed = state
+            speed = speed - 0.01 * np.sin(angle) + u
+            return (angle + 0.01 * speed, speed), angle
+
+        return acc.scan(step, (0.5, 0.0), push)[1]
+
+    push, direction = np.linspace(0.0, 1e-3, 30_000), np.cos(np.arange(30_000.0))
+    pushed = acc.jvp(swing, **QUICK)
+    _, found = pushed((push,), (direction,))
+    ahead, behind = (acc.compile(swing, **QUICK)(push + h * direction) for h in (1e-6, -1e-6))
+    np.testing.assert_allclose(found, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-6 * np.abs(found).max())
+    assert pushed.operations < 20 * len(push)
+
+
+def test_arguments_without_directions_and_results_without_derivatives():
+    with unrolled(0):
+        pushed = acc.jvp(lambda x, a: {"x": a * x**2, "a": a * np.ones(N)}, **QUICK)
+        _, found = pushed((X, 3.0), (V, None))
+    assert_same(found, {"x": 6.0 * X * V, "a": np.zeros(N)})
+
+
+def test_wrong_products_with_directions_are_refused():
+    tape = BlockTape(4)  # x0, x1 and a direction; the result is x0 * x1
+    made = tape.apply("add", tape.apply("multiply", 0, 3), tape.apply("multiply", 1, 2))
+    wrong = tape.apply("add", tape.apply("multiply", 0, 2), tape.apply("multiply", 1, 3))
+    directions = [Entries(column(np.arange(2)), column(np.zeros(2, np.int64)), column(np.array([2, 3])))]
+    local = Entries(column(np.full(2, 9)), column(np.arange(2)), column(np.array([1, 0])))
+    zero = np.zeros(1, np.int64)
+
+    def check(entry):
+        verify(tape, 1, [(9, 1, [local], None)], (zero, zero, np.array([entry])), {}, 0, directions)
+
+    check(made)
+    with pytest.raises(VerificationError):
+        check(wrong)
