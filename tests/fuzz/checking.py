@@ -91,7 +91,7 @@ def check(seed: int) -> Outcome:
     rng = random.Random(seed)
     program: Scalars | Arrays = random_scalars(rng) if rng.random() < SCALARS else random_arrays(rng)
     call = random_call(program, rng)
-    points = [_point(program, call.options["dtype"], rng) for _ in range(2)]
+    points = [random_point(program, call.options["dtype"], rng) for _ in range(2)]
     for k in call.shared:
         points[1][k] = points[0][k]
     ask_jax = MISSING is None and rng.random() < JAX
@@ -105,7 +105,7 @@ def check(seed: int) -> Outcome:
         with (
             np.errstate(all="ignore"),
             warnings.catch_warnings(),
-            _written_out(0 if loops else active.MOST_UNROLLED),
+            written_out(0 if loops else active.MOST_UNROLLED),
             small_matrices() if matrices else nullcontext(),
             rolling() if rolls else nullcontext(),
         ):
@@ -134,7 +134,7 @@ def check(seed: int) -> Outcome:
 
 
 @contextmanager
-def _written_out(most: int) -> Iterator[None]:
+def written_out(most: int) -> Iterator[None]:
     """Let arrays be recorded as such from so many operations on entries on."""
     before = active.MOST_UNROLLED, active.LONG
     active.MOST_UNROLLED, active.LONG = most, min(most, active.LONG)  # type: ignore[misc]
@@ -144,7 +144,7 @@ def _written_out(most: int) -> Iterator[None]:
         active.MOST_UNROLLED, active.LONG = before  # type: ignore[misc]
 
 
-def _point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:
+def random_point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:
     exact = rng.random() < 0.4
 
     def number() -> float:

@@ -336,7 +336,7 @@ def truth(program: Scalars, point: Sequence[float], *, exact_order: bool, dtype:
         Undecided: if rounding may change it a lot, or something leaves the range of the type.
     """
     number = np.dtype(dtype).type
-    run = _Run(program, number, exact_order)
+    run = Run(program, number, exact_order)
     with np.errstate(all="ignore"):
         for x in (*point, *program.constants):
             run.begin(x)
@@ -346,7 +346,7 @@ def truth(program: Scalars, point: Sequence[float], *, exact_order: bool, dtype:
     return Truth([run.values[k] for k in program.outputs], [run.slopes[k] for k in program.outputs], noise)
 
 
-class _Run:
+class Run:
     """One run of a function in 50 digits.
 
     Attributes:
@@ -439,7 +439,7 @@ class _Run:
         return self.number(rounded) if exact or as_written else None
 
 
-def _noise(run: _Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
+def _noise(run: Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
     """How far values and slopes move where every result that is rounded is moved by a unit in the last place."""
     program = run.program
     unit = float(np.finfo(run.number).eps)

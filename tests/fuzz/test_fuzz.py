@@ -9,6 +9,7 @@ from dataclasses import replace
 import arrays
 import calls
 import checking
+import kinds
 import numpy as np
 import pytest
 import scalars
@@ -19,7 +20,8 @@ from exact import mpf
 import accumulus as acc
 
 SHARDS = 4
-PROGRAMS = 60
+PROGRAMS = 45
+OF_KINDS = 40
 FIRST = 100
 
 
@@ -29,6 +31,22 @@ def test_random_programs(shard):
     for outcome in outcomes:
         assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.seed}\n{outcome.source}"
     assert Counter(outcome.kind for outcome in outcomes)["right"] > 0.7 * PROGRAMS
+
+
+def test_random_programs_of_every_kind():
+    outcomes = [kinds.check_kind(FIRST + k) for k in range(OF_KINDS)]
+    for outcome in outcomes:
+        assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.seed}\n{outcome.source}"
+    right = {outcome.remark.partition(":")[0] for outcome in outcomes if outcome.kind == "right"}
+    assert len(right) > 0.7 * len(kinds.KINDS)
+
+
+def test_mistakes_in_other_kinds_are_noticed(monkeypatch):
+    wrong = replace(scalars.TABLE["multiply"], partials=(lambda x, y: x, lambda x, y: x))
+    monkeypatch.setitem(scalars.TABLE, "multiply", wrong)
+    for name in ("jvp", "hessian"):
+        monkeypatch.setattr(kinds, "KINDS", {name: getattr(kinds, name)})
+        assert any(kinds.check_kind(seed).kind == "wrong" for seed in range(FIRST, FIRST + 400))
 
 
 @pytest.mark.parametrize(

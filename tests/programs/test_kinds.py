@@ -181,6 +181,11 @@ class TestVjp:
         _, (by_x, by_name) = acc.vjp(lambda x, name: (x, x, 1.0), **QUICK)((3.0, "name"), (2.0, 5.0, 7.0))
         assert (by_x, by_name) == (7.0, None)
 
+    def test_tuples_stand_for_lists(self):
+        pulled, x = acc.vjp(lambda x: [x[0] * x[1], {"a": [x, x[0]]}], **QUICK), np.array([2.0, 3.0])
+        _, (product,) = pulled((x,), (1.0, {"a": (x, 2.0)}))
+        np.testing.assert_array_equal(product, [7.0, 5.0])
+
     def test_wrong_cotangents(self):
         with pytest.raises(ArgumentError, match="expected the structure of what it returns"):
             acc.vjp(swirl, **QUICK)((POINT, 2.0), (1.0, POINT))

@@ -200,6 +200,15 @@ def _described(structure: Structure) -> str:
     return f"a {structure.container.kind.__name__} with {', '.join(structure.container.labels) or 'nothing'}"
 
 
+def _are_alike(one: Structure, other: Structure) -> bool:
+    """Whether two structures have the same places for numbers; tuples may stand for lists, and lists for tuples."""
+    if not (isinstance(one, Branch) and isinstance(other, Branch)):
+        return grafted(one, Leaf()) == grafted(other, Leaf())
+    own, its = one.container, other.container
+    sequences = {own.kind, its.kind} <= {list, tuple} and own.labels == its.labels
+    return (own == its or sequences) and all(_are_alike(a, b) for a, b in zip(one.parts, other.parts, strict=True))
+
+
 def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
     """The selection with the number of directions or weights, their shapes checked.
 
@@ -216,10 +225,10 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         names = ["primal"] * len(expected)
     else:
         expected = list(recording.result_shapes)
-        if grafted(call.seeds, Leaf()) != grafted(recording.structure, Leaf()):
+        if not _are_alike(call.seeds, recording.structure):
             raise ArgumentError(
                 f"the cotangents of {what} are {_described(call.seeds)}; expected the structure of what it returns, "
-                f"{_described(recording.structure)}"
+                f"{_described(recording.structure)}. A list of numbers is an array; a tuple may stand for a list"
             )
         names = ["result"] * len(expected)
     several: set[int | None] = set()

@@ -1,0 +1,647 @@
+"""Random programs in every kind of derivative: held against 50 digits or differences, and written, saved, loaded.
+
+Where `checking` draws ways to call Jacobians, this draws the kind: products with directions and weights, Hessians,
+Taylor coefficients, linear operators, chosen entries, derivatives of derivatives. The truth of a program of scalars is
+its run in 50 digits (`scalars`), of which first derivatives are exact, and second ones and coefficients differences
+with steps of 10⁻¹²; that of one of arrays are extrapolated differences, of second order of its compiled gradient.
+Then the same program in another way: in a batch, from a file, and from its source for NumPy and JAX.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from arrays import Arrays, along, flat, random_arrays, scope
+from calls import Disagreement, function, own, random_call
+from checking import LOOPS, Outcome, random_point, written_out
+from exact import mpf
+from rolling import rolling
+from scalars import Run, Scalars, Undecided, random_scalars
+from with_jax import MISSING
+
+import accumulus as acc
+from accumulus.errors import CompileError, MismatchError, RewritingWarning
+
+Floats = np.ndarray[Any, Any]
+
+SCALARS: Final = 0.7
+#: Of the options of a call, those that every kind takes.
+OPTIONS: Final = ("method", "effort", "time_limit", "objective", "dtype", "optimise", "exact_order", "seed", "cache")
+TARGETS: Final = {"numpy": 70, "llvm": 22, "c": 8}
+WAYS: Final = {"alone": 40, "batch": 25, "file": 15, "numpy": 10, "jax": 10}
+#: Steps of differences in 50 digits, and how many runs that are rounded tell how far rounding moves a result.
+STEP: Final = mpf(10) ** -12
+SAMPLES: Final = 3
+#: Times how far rounding moves a result that it may be off, times the unit in the last place of the largest beside it,
+#: and from which part of the latter on a result is not told.
+ALLOWED: Final = 400.0
+UNITS: Final = 4000.0
+LOST: Final = 1e-2
+ORDER: Final = 3
+LARGE: Final = 1e15
+#: XLA takes minutes and gigabytes for programs of many operations.
+LONG: Final = 300
+
+
+class Oracle(Protocol):
+    """What a program's derivatives are by all inputs side by side: pairs of numbers, and how far they may be off."""
+
+    outputs: int
+    inputs: int
+
+    def value(self) -> tuple[Floats, Floats]:
+        """Of shape (outputs,)."""
+        ...
+
+    def jacobian(self) -> tuple[Floats, Floats]:
+        """Of shape (outputs, inputs)."""
+        ...
+
+    def hessian(self) -> tuple[Floats, Floats]:
+        """Of the sum of all outputs: (inputs, inputs)."""
+        ...
+
+    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
+        """Along x₀ + series[0]·t + series[1]·t² + …: (order, outputs)."""
+        ...
+
+
+class Moved(Run):
+    """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place."""
+
+    def __init__(self, program: Scalars, number: Any, seed: int | None) -> None:
+        super().__init__(program, number, False)
+        self.draw = random.Random(seed)
+        self.unit = float(np.finfo(number).eps) if seed is not None else 0.0
+
+    def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
+        first = len(self.values) < self.program.inputs  # inputs are what they are
+        if self.unit and not first and not isinstance(value, bool):
+            value = value * (1 + mpf(self.unit * self.draw.uniform(-1, 1)))
+            slope = [each * (1 + mpf(self.unit * self.draw.uniform(-1, 1))) for each in slope]
+        super()._append(value, slope, known, active)
+
+
+class Exact:
+    """A program of scalars in 50 digits."""
+
+    def __init__(self, program: Scalars, point: Sequence[Any], dtype: str, seed: int) -> None:
+        self.program, self.number, self.seed = program, np.dtype(dtype).type, seed
+        self.point = [mpf(float(x)) for a in point for x in np.ravel(a)]
+        self.outputs, self.inputs = len(program.outputs), program.inputs
+
+    def _at(self, moved: Sequence[Any], sample: int | None) -> tuple[Any, Any]:
+        """Values and slopes as arrays of 50 digits."""
+        run = Moved(self.program, self.number, sample)
+        for x in (*moved, *self.program.constants):
+            run.begin(x)
+        for name, arguments in self.program.steps:
+            run.step(name, arguments)
+        found = self.program.outputs
+        return np.array([run.values[k] for k in found], object), np.array([run.slopes[k] for k in found], object)
+
+    def _told(self, formula: Callable[[int | None], Any]) -> tuple[Floats, Floats]:
+        true = formula(None)
+        spread = np.max(
+            [np.abs(formula(self.seed + k + 1) - true).astype(float) for k in range(SAMPLES)], axis=0, initial=0.0
+        )
+        return true.astype(float), spread
+
+    def value(self) -> tuple[Floats, Floats]:
+        return self._told(lambda sample: self._at(self.point, sample)[0])
+
+    def jacobian(self) -> tuple[Floats, Floats]:
+        return self._told(lambda sample: self._at(self.point, sample)[1].reshape(self.outputs, self.inputs))
+
+    def hessian(self) -> tuple[Floats, Floats]:
+        def rows(sample: int | None) -> Any:
+            # NaN where slopes are no numbers, and beside them they are
+            found, lost = [], (self._at(self.point, sample)[1] * 0).sum(axis=0)
+            for k in range(self.inputs):
+                above, below = list(self.point), list(self.point)
+                above[k] += STEP
+                below[k] -= STEP
+                difference = self._at(above, sample)[1] - self._at(below, sample)[1]
+                found.append(difference.sum(axis=0) / (2 * STEP) + lost)
+            return np.array(found, object)
+
+        return self._told(rows)
+
+    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
+        h = mpf(10) ** -9
+
+        def coefficients(sample: int | None) -> Any:
+            def at(t: Any) -> Any:
+                powers = [t ** (k + 1) for k in range(len(series))]
+                moved = [
+                    x + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
+                    for j, x in enumerate(self.point)
+                ]
+                return self._at(moved, sample)[0]
+
+            two, one, zero, minus, below = (at(k * h) for k in (2, 1, 0, -1, -2))
+            zero = zero + (self._at(self.point, sample)[1] * 0).sum(axis=1)
+            first = (8 * (one - minus) - (two - below)) / (12 * h)
+            second = (one - 2 * zero + minus) / (2 * h**2)
+            third = (two - 2 * one + 2 * minus - below) / (12 * h**3)
+            first, third = first + 0 * zero, third + 0 * zero
+            return np.array([first, second, third][: len(series)], object)
+
+        return self._told(coefficients)
+
+
+class Differences:
+    """A program of arrays by differences."""
+
+    def __init__(self, program: Arrays, point: Sequence[Any]) -> None:
+        self.f, self.shapes = function(program), program.shapes
+        self.point = [np.asarray(a, float) for a in point]
+        self.x = np.concatenate([a.ravel() for a in self.point])
+        self.inputs = len(self.x)
+        self.outputs = len(self._at(self.x))
+
+    def _at(self, x: Floats) -> Floats:
+        return flat(self.f(*parted(x, self.shapes)))
+
+    def _told(self, f: Callable[..., Any], at: Any, direction: Any) -> tuple[Floats, Floats]:
+        best, error = along(f, [at], [direction])
+        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(initial=0.0))
+
+    def _columns(self, f: Callable[..., Any]) -> tuple[Floats, Floats]:
+        pairs = [self._told(f, self.x, unit) for unit in np.eye(self.inputs)]
+        return np.stack([a for a, _ in pairs], axis=-1), np.stack([b for _, b in pairs], axis=-1)
+
+    def value(self) -> tuple[Floats, Floats]:
+        value = self._at(self.x)
+        return value, np.full(value.shape, 1e-9 * (1 + np.abs(value).max(initial=0.0)))
+
+    def jacobian(self) -> tuple[Floats, Floats]:
+        return self._columns(self._at)
+
+    def hessian(self) -> tuple[Floats, Floats]:
+        gradient = acc.gradient(total(self.f), tuple(range(len(self.shapes))), target="numpy", time_limit=0.0)
+        return self._columns(lambda x: flat(gradient(*parted(x, self.shapes))))
+
+    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
+        first = acc.jvp(self.f, target="numpy", time_limit=0.0)
+        a, b, *_ = [*series, 0.0 * series[0]]
+
+        def slope(t: Any) -> Floats:
+            here = tuple(parted(self.x + a * t + b * t * t, self.shapes))
+            return flat(first(here, tuple(parted(a + 2 * b * t, self.shapes)))[1])
+
+        found = [self._told(self._at, self.x, a), self._told(slope, np.array(0.0), np.array(1.0))]
+        found[1] = found[1][0] / 2, found[1][1] / 2
+        return np.array([each for each, _ in found[: len(series)]]), np.array([off for _, off in found[: len(series)]])
+
+
+def parted(x: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Arguments of their shapes from all inputs side by side."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    return [part.reshape(shape)[()] for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
+
+
+def total(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of all results."""
+    add = scope()["float_"]
+
+    def summed(tree: Any) -> Any:
+        return add([summed(each) for each in tree.values()] if isinstance(tree, dict) else tree)
+
+    return lambda *arguments: summed(f(*arguments))
+
+
+# The kinds -------------------------------------------------------------------------------------------------------
+
+#: Name of a result, what was found, and what it should be with how far it may be off.
+Claims = list[tuple[str, Floats, tuple[Floats, Floats]]]
+
+
+@dataclass
+class Posed:
+    """A derivative, what it is called with, and what its results should be."""
+
+    derivative: Any
+    arguments: tuple[Any, ...]
+    claims: Callable[[Any], Claims]
+
+
+@dataclass
+class Drawn:
+    """A program, a point, and all that a kind is posed with."""
+
+    program: Scalars | Arrays
+    point: list[Any]
+    options: dict[str, Any]
+    rng: random.Random
+    seed: int
+
+    @cached_property
+    def f(self) -> Callable[..., Any]:
+        """The function."""
+        return function(self.program)
+
+    @cached_property
+    def all(self) -> tuple[int, ...]:
+        """Positions of all arguments."""
+        return tuple(range(len(self.program.shapes)))
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """The truth at the point."""
+        if isinstance(self.program, Scalars):
+            return Exact(self.program, self.point, self.options["dtype"], self.seed)
+        return Differences(self.program, self.point)
+
+    def direction(self, *leading: int) -> Floats:
+        """A direction in all inputs, or several."""
+        draw = np.random.default_rng(self.seed)
+        return draw.choice([-1.0, 0.0, 0.5, 1.0, 2.0], (*leading, self.oracle.inputs))
+
+    def tree(self, x: Floats) -> tuple[Any, ...]:
+        """Of inputs side by side, with axes in front, what has the structure of the arguments."""
+        lead = x.shape[:-1]
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.program.shapes])
+        parts = np.split(x, ends[:-1], axis=-1)
+        return tuple(part.reshape(lead + shape)[()] for part, shape in zip(parts, self.program.shapes, strict=True))
+
+
+def times(pair: tuple[Floats, Floats], factor: Floats) -> tuple[Floats, Floats]:
+    """The product of a matrix that may be off with one that is not."""
+    want, off = pair
+    return want @ factor, off @ np.abs(factor)
+
+
+def turned(pair: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    return pair[0].T, pair[1].T
+
+
+def blocks(tree: Any, shapes: Sequence[tuple[int, ...]]) -> Floats:
+    """The matrix of a Hessian's blocks."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    return np.block(
+        [[np.reshape(b, (m, n)) for b, n in zip(row, sizes, strict=True)] for row, m in zip(tree, sizes, strict=True)]
+    )
+
+
+def compiled(drawn: Drawn) -> Posed:
+    return Posed(
+        acc.compile(drawn.f, **drawn.options),
+        tuple(drawn.point),
+        lambda result: [("value", flat(result), drawn.oracle.value())],
+    )
+
+
+def jvp(drawn: Drawn) -> Posed:
+    lead = drawn.rng.choice([(), (), (2,)])
+    v = drawn.direction(*lead)
+    left_out = drawn.rng.choice(drawn.all) if len(drawn.all) > 1 and drawn.rng.random() < 0.3 else None
+    tangents = [None if k == left_out else each for k, each in enumerate(drawn.tree(v))]
+    if left_out is not None:
+        v = np.concatenate(
+            [
+                np.reshape(np.zeros(lead + s) if t is None else t, (*lead, -1))
+                for s, t in zip(drawn.program.shapes, tangents, strict=True)
+            ],
+            axis=-1,
+        )
+
+    def claims(result: Any) -> Claims:
+        value, tangent = result
+        several = np.concatenate(
+            [np.reshape(leaf, (*lead, -1)) for leaf in leaves_of(tangent)] or [np.empty((*lead, 0))], axis=-1
+        )
+        return [
+            ("value", flat(value), drawn.oracle.value()),
+            ("tangent", several.T, times(drawn.oracle.jacobian(), v.T)),
+        ]
+
+    return Posed(acc.jvp(drawn.f, **drawn.options), (tuple(drawn.point), tuple(tangents)), claims)
+
+
+def leaves_of(tree: Any) -> list[Floats]:
+    if isinstance(tree, dict):
+        return [leaf for each in tree.values() for leaf in leaves_of(each)]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for each in tree for leaf in leaves_of(each)]
+    return [np.asarray(tree, float)]
+
+
+def filled(tree: Any, numbers: list[float]) -> Any:
+    """The structure of a result with other numbers; tuples stand for lists, which would be arrays."""
+    if isinstance(tree, dict):
+        return {key: filled(each, numbers) for key, each in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        parts = [filled(each, numbers) for each in tree]
+        return _like(tree if hasattr(tree, "_make") else (), parts)
+    shape = np.shape(tree)
+    return np.array([numbers.pop(0) for _ in range(int(np.prod(shape)))]).reshape(shape)[()]
+
+
+def _like(tree: Any, parts: list[Any]) -> Any:
+    """A list, a tuple, or a named tuple of other parts."""
+    return tree._make(parts) if hasattr(tree, "_make") else type(tree)(parts)
+
+
+def vjp(drawn: Drawn) -> Posed:
+    w = np.random.default_rng(drawn.seed).choice([-1.0, 0.0, 0.5, 2.0], drawn.oracle.outputs)
+    cotangents = filled(drawn.f(*map(own, drawn.point)), w.tolist())
+
+    def claims(result: Any) -> Claims:
+        value, products = result
+        return [
+            ("value", flat(value), drawn.oracle.value()),
+            ("product", flat(products), times(turned(drawn.oracle.jacobian()), w)),
+        ]
+
+    return Posed(acc.vjp(drawn.f, **drawn.options), (tuple(drawn.point), cotangents), claims)
+
+
+def hvp(drawn: Drawn) -> Posed:
+    v = drawn.direction()
+    return Posed(
+        acc.hvp(total(drawn.f), **drawn.options),
+        (tuple(drawn.point), drawn.tree(v)),
+        lambda result: [("H·v", flat(result), times(drawn.oracle.hessian(), v))],
+    )
+
+
+def hessian(drawn: Drawn) -> Posed:
+    maker: Any = drawn.rng.choice(
+        [acc.hessian, lambda f, argnums, **options: acc.jacobian(acc.gradient(f, argnums), argnums, **options)]
+    )
+    return Posed(
+        maker(total(drawn.f), drawn.all, **drawn.options),
+        tuple(drawn.point),
+        lambda result: [("H", blocks(result, drawn.program.shapes), drawn.oracle.hessian())],
+    )
+
+
+def value_gradient_hessian(drawn: Drawn) -> Posed:
+    def claims(result: Any) -> Claims:
+        value, gradient, curvature = result
+        all_values, slopes = drawn.oracle.value(), drawn.oracle.jacobian()
+        return [
+            ("value", np.ravel(value), (all_values[0].sum(keepdims=True), all_values[1].sum(keepdims=True))),
+            ("gradient", flat(gradient), (slopes[0].sum(axis=0), slopes[1].sum(axis=0))),
+            ("H", blocks(curvature, drawn.program.shapes), drawn.oracle.hessian()),
+        ]
+
+    return Posed(acc.value_gradient_hessian(total(drawn.f), drawn.all, **drawn.options), tuple(drawn.point), claims)
+
+
+def taylor(drawn: Drawn) -> Posed:
+    order = drawn.rng.randint(1, ORDER if isinstance(drawn.program, Scalars) else 2)
+    series = drawn.direction(order)
+
+    def claims(result: Any) -> Claims:
+        value, coefficients = result
+        parts = [np.reshape(leaf, (order, -1)) for leaf in leaves_of(coefficients)]
+        found = np.concatenate(parts or [np.empty((order, 0))], axis=1)
+        pair = drawn.oracle.taylor(series)
+        return [("value", flat(value), drawn.oracle.value())] + [
+            (f"coefficient {k + 1}", found[k], (pair[0][k], pair[1][k])) for k in range(order)
+        ]
+
+    return Posed(acc.taylor(drawn.f, **drawn.options), (tuple(drawn.point), drawn.tree(series)), claims)
+
+
+def linear_operator(drawn: Drawn) -> Posed:
+    def claims(operator: Any) -> Claims:
+        slopes = drawn.oracle.jacobian()
+        if not np.isfinite(slopes[0]).all():
+            raise Undecided("products with what is not finite")
+        return [
+            ("value", flat(operator.value), drawn.oracle.value()),
+            ("A", operator.matmat(np.eye(drawn.oracle.inputs)), slopes),
+            ("Aᵀ", operator.rmatmat(np.eye(drawn.oracle.outputs)), turned(slopes)),
+        ]
+
+    return Posed(acc.linear_operator(drawn.f, drawn.all, **drawn.options), tuple(drawn.point), claims)
+
+
+def chosen(drawn: Drawn) -> Posed:
+    """Rows, columns or entries of a Jacobian or a Hessian, dense or sparse."""
+    second = drawn.rng.random() < 0.4
+    f, maker = (total(drawn.f), acc.hessian) if second else (drawn.f, acc.jacobian)
+    m, n = (drawn.oracle.inputs if second else drawn.oracle.outputs), drawn.oracle.inputs
+    sparse = drawn.rng.choice([None, None, "csr", "coo"])
+    draw = np.random.default_rng(drawn.seed)
+    rows, columns = (draw.integers(0, k, draw.integers(1, k + 1)) if k else np.empty(0, int) for k in (m, n))
+    rows, columns = draw.permutation(np.unique(rows)), draw.permutation(np.unique(columns))
+    asked: dict[str, Any] = {"rows": rows, "columns": columns}
+    entries = drawn.rng.random() < 0.4 and m > 0
+    if entries:
+        pairs = draw.choice(m * n, draw.integers(1, min(m * n, 12) + 1), replace=False)
+        rows, columns = pairs // n, pairs % n
+        asked = {"entries": (rows, columns)}
+    elif drawn.rng.random() < 0.5:
+        left_out = drawn.rng.choice(["rows", "columns"])
+        del asked[left_out]
+        rows, columns = (np.arange(m), columns) if left_out == "rows" else (rows, np.arange(n))
+
+    def claims(result: Any) -> Claims:
+        want, off = drawn.oracle.hessian() if second else drawn.oracle.jacobian()
+        place = (rows, columns) if entries else np.ix_(rows, columns)
+        found = result
+        if hasattr(result, "toarray"):
+            found = result.toarray()[place] if entries else result.toarray()
+        return [("chosen", found, (want[place], off[place]))]
+
+    return Posed(maker(f, drawn.all, **asked, sparse=sparse, **drawn.options), tuple(drawn.point), claims)
+
+
+def gradient_of_product(drawn: Drawn) -> Posed:
+    """A derivative within a function: the gradient of v·∇f, by `jvp` of it or `vjp` in it."""
+    v = drawn.tree(drawn.direction())
+    inner = acc.jvp(total(drawn.f)) if drawn.rng.random() < 0.5 else None
+    gradient = acc.gradient(total(drawn.f), drawn.all)
+
+    def slope(*arguments: Any) -> Any:
+        if inner is not None:
+            return inner(arguments, v)[1]
+        return sum(np.sum(a * b) for a, b in zip(gradient(*arguments), v, strict=True))
+
+    flat_v = flat(v)
+    return Posed(
+        acc.gradient(slope, drawn.all, **drawn.options),
+        tuple(drawn.point),
+        lambda result: [("∇(v·∇f)", flat(result), times(drawn.oracle.hessian(), flat_v))],
+    )
+
+
+KINDS: Final[dict[str, Callable[[Drawn], Posed]]] = {
+    each.__name__: each
+    for each in (
+        compiled,
+        jvp,
+        vjp,
+        hvp,
+        hessian,
+        value_gradient_hessian,
+        taylor,
+        linear_operator,
+        chosen,
+        gradient_of_product,
+    )
+}
+
+
+# Other ways to the same program -----------------------------------------------------------------------------------
+
+
+def in_another_way(posed: Posed, way: str, result: Any, dtype: str) -> None:
+    """Hold what a derivative returned against a batch of it, a file of it, or its source.
+
+    Raises:
+        Disagreement: if they differ.
+    """
+    if way == "alone" or not isinstance(posed.derivative, acc.Derivative):
+        return
+    if way == "batch":
+        together = tuple(_stacked(each, 3) for each in posed.arguments)
+        parts = posed.derivative.batch(*together)
+        for one, several in zip(_arrays(result), _arrays(parts), strict=True):
+            if hasattr(one, "toarray"):
+                continue
+            _demand_close(np.broadcast_to(one, np.shape(several)), several, "batch", dtype)
+        return
+    if way == "file":
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "f.accumulus")
+            acc.save(posed.derivative, path)
+            loaded = acc.load(path)
+        for one, other in zip(_arrays(result), _arrays(loaded(*posed.arguments)), strict=True):
+            if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
+                raise Disagreement(f"file: {one} and {other}")
+        return
+    if way == "jax" and MISSING is not None:
+        return
+    program = posed.derivative.compile(*posed.arguments)
+    if way == "jax" and program.operations > LONG:
+        return
+    try:
+        text = program.source(way)
+    except CompileError:  # no loops, or no such function in that language
+        return
+    names: dict[str, Any] = {}
+    exec(compile(text, "<source>", "exec"), names)
+    given = [np.asarray(leaf, dtype) for leaf in leaves_of(_without_none(posed.arguments))]
+    if way == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        found = jax.jit(names["f"])(*given)
+    else:
+        found = names["f"](*given)
+    for one, other in zip(_arrays(result), found, strict=True):
+        _demand_close(_numbers(one), np.asarray(other), f"source for {way}", dtype)
+
+
+def _without_none(tree: Any) -> Any:
+    if isinstance(tree, (tuple, list)):
+        return [_without_none(each) for each in tree if each is not None]
+    return {k: _without_none(each) for k, each in tree.items() if each is not None} if isinstance(tree, dict) else tree
+
+
+def _stacked(tree: Any, count: int) -> Any:
+    if isinstance(tree, dict):
+        return {key: _stacked(each, count) for key, each in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return _like(tree, [_stacked(each, count) for each in tree])
+    return None if tree is None else np.stack([np.asarray(tree, float)] * count)
+
+
+def _arrays(tree: Any) -> list[Any]:
+    if isinstance(tree, dict):
+        return [array for each in tree.values() for array in _arrays(each)]
+    if isinstance(tree, (tuple, list)):
+        return [array for each in tree for array in _arrays(each)]
+    return [] if tree is None else [tree]
+
+
+def _numbers(array: Any) -> Floats:
+    return np.ravel(array.data if hasattr(array, "toarray") else array)
+
+
+def _demand_close(one: Floats, other: Floats, what: str, dtype: str) -> None:
+    """Equal up to what other libraries' functions, fused products and their consequences do."""
+    one, other = np.ravel(one), np.ravel(other)
+    if one.shape != other.shape:
+        raise Disagreement(f"{what}: shapes {one.shape} and {other.shape}")
+    if what.endswith("jax") and np.abs(one).max(initial=0.0) > LARGE:
+        return  # XLA's functions of large arguments are others
+    finite = np.isfinite(one) & np.isfinite(other)
+    limit = (1e-6 if dtype == "float64" else 1e-2) * (1 + np.abs(one[finite]).max(initial=0.0))
+    if np.any(np.abs(one[finite] - other[finite]) > limit) or np.any(np.isnan(one) != np.isnan(other)):
+        raise Disagreement(f"{what}: {one} and {other}")
+
+
+# One program -----------------------------------------------------------------------------------------------------
+
+
+def check_kind(seed: int) -> Outcome:
+    """Draw and check the program of a seed, in one kind, target and way."""
+    rng = random.Random(seed)
+    program: Scalars | Arrays = random_scalars(rng) if rng.random() < SCALARS else random_arrays(rng)
+    call = random_call(program, rng)
+    options = {name: call.options[name] for name in OPTIONS}
+    options["target"] = rng.choices(list(TARGETS), list(TARGETS.values()))[0]
+    if isinstance(program, Arrays):
+        options["dtype"] = "float64"
+    point = random_point(program, options["dtype"], rng)
+    kind, way = rng.choice(list(KINDS)), rng.choices(list(WAYS), list(WAYS.values()))[0]
+    loops = isinstance(program, Arrays) and rng.random() < LOOPS
+    rolls = rng.random() < 0.25
+    drawn = Drawn(program, point, options, rng, seed)
+    remarks = f"{kind}, {way}{', with loops' if loops else ''}{', rolled' if rolls else ''}"
+    finite = True
+    source = f"{program.source}# {remarks}, {options}\n# at {point}\n"
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", ".*This is a mistake", RewritingWarning)
+            try:
+                finite = bool(np.isfinite(flat(drawn.f(*map(own, point)))).all())
+            except (ValueError, np.linalg.LinAlgError, TypeError, IndexError) as error:
+                raise Undecided(f"NumPy: {error}") from error
+            with written_out(0) if loops else nullcontext(), rolling() if rolls else nullcontext():
+                posed = KINDS[kind](drawn)
+                result = posed.derivative(*posed.arguments)
+                in_another_way(posed, way, result, options["dtype"])
+            outcome, remark = _judged(posed.claims(result), options["dtype"])
+    except Undecided as why:
+        outcome, remark = "undecided", str(why)
+    except Disagreement as why:
+        outcome, remark = "wrong", str(why)
+    except MismatchError as error:  # where NaN are, a derivative and its recording may have different ones
+        outcome, remark = ("crash" if finite else "undecided"), f"{type(error).__name__}: {error}"
+    except Exception as error:
+        outcome, remark = "crash", f"{type(error).__name__}: {error}"
+    return Outcome(seed, outcome, f"{kind}: {remark}", source)  # type: ignore[arg-type]
+
+
+def _judged(claims: Claims, dtype: str) -> tuple[str, str]:
+    told = False
+    unit = float(np.finfo(dtype).eps)
+    for name, found, (want, off) in claims:
+        if found.shape != want.shape:
+            return "wrong", f"{name} has shape {found.shape} instead of {want.shape}"
+        size = 1.0 + np.abs(want).max(initial=0.0, where=np.isfinite(want))
+        allowed = ALLOWED * off + UNITS * unit * size
+        clear = np.isfinite(want) & (allowed < LOST * np.maximum(1.0, np.abs(want)))
+        told |= bool(clear.any())
+        wrong = clear & ~(np.abs(found - want) <= allowed)
+        if wrong.any():
+            where = tuple(map(int, np.argwhere(wrong)[0]))
+            return "wrong", f"{name} {where} is {found[where]!r} instead of {want[where]!r} ± {allowed[where]:.1e}"
+    return ("right", "") if told else ("undecided", "nothing that is smooth and finite")
