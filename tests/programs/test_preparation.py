@@ -11,7 +11,7 @@ from rich.console import Console
 import accumulus as acc
 from accumulus.deadline import Deadline
 from accumulus.options import Options
-from accumulus.programs import planning
+from accumulus.programs import planning, rewritten
 from accumulus.programs import program as programs
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import JACOBIAN
@@ -87,7 +87,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     clock, left = Clock(), {}
     made = Preparation("f", Options(time_limit=8.0, cache=False))
     made.deadline = Deadline(8.0, clock)
-    find_plan, emit, optimise = planning.find_plan, programs.emit, programs.optimise
+    find_plan, emit, optimise = planning.find_plan, programs.emit, rewritten.optimise
 
     def planned(graph, options, *, deadline, **rest):
         left["plan"] = deadline.left
@@ -104,7 +104,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
 
     monkeypatch.setattr(planning, "find_plan", planned)
     monkeypatch.setattr(programs, "emit", emitted)
-    monkeypatch.setattr(programs, "optimise", optimised)
+    monkeypatch.setattr(rewritten, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
     programs.Program(trace.recording, JACOBIAN, Selection.of(0), made)
     assert left == {"plan": 4.0, "optimise": 5.0}

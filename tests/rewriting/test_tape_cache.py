@@ -7,7 +7,7 @@ import pytest
 
 import accumulus as acc
 from accumulus import cache
-from accumulus.programs import program
+from accumulus.programs import rewritten
 from accumulus.rewriting import optimise, tape_cache
 from accumulus.search.plans.plan_cache import SWITCH
 from accumulus.tape.bytes import to_bytes
@@ -102,11 +102,11 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
 def test_a_derivative_rewrites_once(folder, monkeypatch):
     searches = []
 
-    def counting(*given, plain=program.optimise, **options):
+    def counting(*given, plain=rewritten.optimise, **options):
         searches.append(given)
         return plain(*given, **options)
 
-    monkeypatch.setattr(program, "optimise", counting)
+    monkeypatch.setattr(rewritten, "optimise", counting)
 
     def f(x):
         return np.array([x[0] * x[1] + x[0] * x[2], np.sin(x[0]) * x[1] * x[2]])

@@ -20,6 +20,7 @@ from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
+from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import BlockTape, NotInBlocksError
 from accumulus.tape.tape import Tape
@@ -68,7 +69,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
     recording, kind, selection, preparation, again, points = recorded
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared, again)
-    given = other = None
+    given = None
+    starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
         recording = expanded(_written_out(recording, again), selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
@@ -78,9 +80,11 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
             if found is not None:
                 return found
             recording = _written_out(recording, again)
-        other = _with_mirror(recording, kind, kind.first, selection, preparation)
-        recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
-        given = None if mirrored is None else (mirrored, None)
+        if kind.seeds is Seeds.TANGENTS:
+            recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
+        else:
+            recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
+            given = None if mirrored is None else (mirrored, None)
     elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection, preparation.name)
@@ -104,18 +108,50 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
                 recording = again(arrays=False)
         if written_out is not None:
             recording = replace(recording, tape=written_out, written_out=None)
-    return Program(recording, kind, selection, preparation, given=given, other=other, first=first, shared=shared)
+    if kind.has_seeds and not starts:
+        starts = _products(recording, kind, selection, preparation)
+    return Program(recording, kind, selection, preparation, given=given, starts=starts, first=first, shared=shared)
+
+
+def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
+    """What a product with the Jacobian may begin with: the recording as it is, and with fewer operations."""
+    short = shortened(recording, preparation, BEFORE[1])
+    return starts_of(short or recording, kind, selection, preparation, short is not None)
+
+
+def _second_products(
+    recording: Recording,
+    kind: Kind,
+    first: Kind,
+    selection: Selection,
+    preparation: Preparation,
+    points: NDArray[np.float64],
+) -> tuple[Recording, list[Start]]:
+    """The gradient of a recording, and what products with its Jacobian may begin with.
+
+    The graph of a gradient that has a mirror is there, too. Its gradient is that of reverse mode, operation by
+    operation, which the other one's plan has rearranged: now one, now the other makes the shorter program.
+    """
+    short = shortened(recording, preparation, BEFORE[2])
+    own, is_short = short or recording, short is not None
+    mirrored = _with_mirror(own, first, selection, preparation)
+    gradient = derived(own, first, selection.whole, preparation, points)
+    shorter = shortened(gradient, preparation, (AFTER if is_short else BEFORE)[2])
+    starts = starts_of(shorter or gradient, kind, selection, preparation, is_short or shorter is not None)
+    if mirrored is not None:
+        starts.append(along_seeds(mirrored, kind, selection, preparation, is_short))
+    if is_short:
+        mirrored = _with_mirror(recording, first, selection, preparation)
+        if mirrored is not None:
+            starts.append(along_seeds(mirrored, kind, selection, preparation, False))
+    return gradient, starts
 
 
 def _with_mirror(
-    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, first: Kind, selection: Selection, preparation: Preparation
 ) -> Linearization | None:
-    """The graph of a gradient that has a mirror, by directions: beside that of the gradient's recording.
-
-    Its gradient is that of reverse mode, operation by operation, which the other one's plan has rearranged: now one,
-    now the other makes the shorter program.
-    """
-    if kind.seeds is not Seeds.TANGENTS or not is_mirrored(recording.scalars) or not recording.is_number:
+    """The graph of a gradient that has a mirror, by directions."""
+    if not is_mirrored(recording.scalars) or not recording.is_number:
         return None
     with preparation.stage("linearize"):
         gradient, found = of_gradient(recording, first, selection, preparation.name)

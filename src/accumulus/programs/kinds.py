@@ -75,6 +75,11 @@ class Kind:
         return self.seeds is not Seeds.NONE
 
     @property
+    def order(self) -> int:
+        """Of the derivatives: 1, or 2 where what is differentiated are derivatives."""
+        return 1 if self.first is None else 2
+
+    @property
     def noun(self) -> str:
         """What results are called in source: the last word of the name."""
         return self.name.rpartition("_")[2]

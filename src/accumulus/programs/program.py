@@ -30,10 +30,11 @@ from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results
+from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import inputs_of, linearized
-from accumulus.rewriting import tape_cache
+from accumulus.programs.starts import AFTER, Start, cheapest
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import optimise
+from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.live import needed
@@ -55,7 +56,7 @@ class Program:
         kind: what is returned.
         selection: the differentiated arguments.
         given: a graph and a plan for it, or None, instead of finding them.
-        other: another graph of the same derivatives, whose tape has the same outputs; the shorter program is compiled.
+        starts: graphs of the derivatives, whose tapes have the same outputs, instead; the shortest program is compiled.
         first: the kind of the first call, point or batch; code for the other kinds is compiled when they are called.
         shared: which numeric arguments are the same at all points of the first batch.
         preparation: the name and options of the function, its deadline, and the stages so far.
@@ -81,7 +82,7 @@ class Program:
         preparation: Preparation,
         *,
         given: tuple[Linearization, Plan | None] | None = None,
-        other: Linearization | None = None,
+        starts: Sequence[Start] = (),
         first: Call = "point",
         shared: tuple[bool, ...] = (),
     ) -> None:
@@ -92,23 +93,19 @@ class Program:
         self.kind = kind
         self.seconds = preparation.seconds
         self.from_cache: list[str] = []
-        self._uses_cache = options.cache and is_enabled()
         dtype = np.dtype(options.dtype)
-        if given is None:
+        if given is not None:
+            starts = [Start(*given)]
+        elif not starts:
             with preparation.stage("linearize"):
-                given = linearized(recording, kind, selection, name), None
+                starts = [Start(linearized(recording, kind, selection, name))]
         self.linearization: Linearization
         self.plan: Plan
         self._nonzeros: Nonzeros
         self.tape: Tape
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
-        self._write(*given, selection, preparation)
-        if other is not None:
-            known = self.linearization, self.plan, self._nonzeros, self.tape, self._exact
-            self._write(other, None, selection, preparation)
-            if known[3].operations <= self.tape.operations:
-                self.linearization, self.plan, self._nonzeros, self.tape, self._exact = known
+        self._write(starts, selection, preparation)
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()
@@ -117,24 +114,37 @@ class Program:
         with preparation.stage("compile"):
             self.kernel: Kernel = self._compile(first, shared)
 
-    def _write(
-        self, linearization: Linearization, plan: Plan | None, selection: Selection, preparation: Preparation
-    ) -> None:
-        """Plan the derivatives of a graph, and write and rewrite them."""
-        self.linearization = linearization
+    def _write(self, starts: Sequence[Start], selection: Selection, preparation: Preparation) -> None:
+        """Plan the derivatives, and write and rewrite those of the start whose program promises to be the shortest."""
+        emitted = [self._emitted(start, preparation) for start in starts]
+        with preparation.stage("optimise"):
+            chosen = cheapest([self._wanted(tape) for _, tape in emitted], self.options.seed, preparation.deadline)
+        start = starts[chosen]
+        self.linearization, (self.plan, tape) = start.linearization, emitted[chosen]
+        if self.plan.recalled:
+            self.from_cache.append("plan")
+        self._nonzeros = Nonzeros.of(self.linearization, sorted(self.plan.accumulation.entries))
+        if self.kind.symmetric:
+            self._halve(tape, selection)
+        with preparation.stage("optimise"):
+            rounds = AFTER[self.kind.order] if start.is_short else Rounds()
+            self.tape, self._exact = self._optimise(tape, preparation.deadline, rounds)
+
+    def _wanted(self, tape: Tape) -> Tape:
+        """A tape with the outputs that are returned, and whether guards hold."""
+        wanted = tape.copy()
+        if not self.kind.values:
+            del wanted.outputs[: self.recording.results]
+        return wanted
+
+    def _emitted(self, start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
+        """The plan of a start, and its derivatives on a tape."""
+        plan = start.plan
         if plan is None:
             with preparation.stage("plan"):
-                plan = plan_of(linearization, self.options, preparation.deadline)
-            if plan.recalled:
-                self.from_cache.append("plan")
-        self.plan = plan
+                plan = plan_of(start.linearization, self.options, preparation.deadline)
         with preparation.stage("emit"):
-            emitted = emit(plan.accumulation)
-        self._nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
-        if self.kind.symmetric:
-            self._halve(emitted, selection)
-        with preparation.stage("optimise"):
-            self.tape, self._exact = self._optimise(emitted, preparation.deadline)
+            return plan, emit(plan.accumulation)
 
     def __getstate__(self) -> dict[str, Any]:
         # fast paths, and what shares in a search, belong to this process
@@ -191,7 +201,7 @@ class Program:
         tape.outputs = [*own, *entries[kept].tolist()]
         self._nonzeros = Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
 
-    def _optimise(self, tape: Tape, deadline: Deadline) -> tuple[Tape, frozenset[int]]:
+    def _optimise(self, tape: Tape, deadline: Deadline, rounds: Rounds) -> tuple[Tape, frozenset[int]]:
         """The tape to compile, and those of its operations that the target must not fuse with others."""
         options, values = self.options, self.recording.results
         if self.is_guarded:  # behind all else
@@ -200,7 +210,11 @@ class Program:
         kept = values if options.exact_order else 0
         if not (self.kind.values or kept):
             del tape.outputs[:values]
-        tape = self._rewritten(tape, kept, deadline) if options.rewrites else canonical(tape, kept)
+        if options.rewrites:
+            tape, recalled = rewritten(tape, options, deadline, rounds, kept)
+            self.from_cache += ["optimise"] * recalled
+        else:
+            tape = canonical(tape, kept)
         if not kept:
             return tape, frozenset()
         primal = primal_operations(tape, values)
@@ -209,26 +223,6 @@ class Program:
             # not by `canonical`, which would rewrite the remaining primal operations
             return without_dead(tape, primal)
         return tape, primal
-
-    def _rewritten(self, tape: Tape, kept_outputs: int, deadline: Deadline) -> Tape:
-        """The optimised tape, from the cache if it is there."""
-        options = self.options
-        with deadline.paused():
-            key = tape_cache.key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs)
-            known = tape_cache.load(key, tape, kept_outputs) if self._uses_cache else None
-        if known is not None:
-            self.from_cache.append("optimise")
-            return known
-        made = optimise(
-            tape,
-            effort=options.effort,
-            deadline=deadline,
-            seed=options.seed,
-            kept_outputs=kept_outputs,
-        )
-        if self._uses_cache:
-            tape_cache.store(key, made)
-        return made
 
     def _compile(self, first: Call, shared: tuple[bool, ...]) -> Kernel:
         options = self.options
@@ -239,7 +233,7 @@ class Program:
             dtype=options.dtype,
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
-            cache=self._uses_cache,
+            cache=options.cache and is_enabled(),
         )
         kernel.prepare(first, shared)
         if kernel.from_cache:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from accumulus.annealing import rounds
+from accumulus.annealing import rounds as until_stalled
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.canonical import canonical
@@ -17,7 +18,7 @@ from accumulus.rewriting.signs import with_few_changes
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT
 
-__all__ = ["EFFORTS", "optimise", "preview"]
+__all__ = ["EFFORTS", "Rounds", "optimise", "preview"]
 
 EFFORTS: Final = ("fast", "balanced", "thorough")
 #: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
@@ -49,6 +50,20 @@ MADE: Final = 2.0
 EMITTED: Final = 14.0
 
 
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How a tape is annealed.
+
+    Attributes:
+        moves: at random, for each operation and input, in each round.
+        hots: the temperature that each round begins with, as a part of what an addition costs. Every second round
+            begins with the best tape so far, the others with the tape as it was.
+    """
+
+    moves: int = MOVES
+    hots: tuple[float, ...] = (HOT,)
+
+
 def optimise(
     tape: Tape,
     *,
@@ -57,6 +72,7 @@ def optimise(
     seed: int = 0,
     kept_outputs: int = 0,
     deadline: Deadline | None = None,
+    rounds: Rounds | None = None,
 ) -> Tape:
     """A tape with the same inputs and outputs, and never more operations.
 
@@ -73,6 +89,7 @@ def optimise(
         seed: of the search. Same seed and same effort, same tape, so long as time does not run out.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
         deadline: instead of the time limit, one that was made before.
+        rounds: of annealing, by default one; more follow if the effort is thorough.
 
     Warns:
         RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The
@@ -105,12 +122,14 @@ def optimise(
     search = _Search(start, kept_outputs, seed, deadline, time.perf_counter() - before)
     if search.best_cost == 0 or not search.begin():
         return start
-    moves = 0 if effort == "fast" else MOVES * search.size
-    if not search.round(start, moves, HOT) and moves:
-        # annealing has lost more than it won; what can be had without it, can
-        search.round(start, 0, HOT)
+    rounds = rounds or Rounds()
+    tried = 0 if effort == "fast" else rounds.moves * search.size
+    for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
+        if not search.round(search.best if turn % 2 else start, tried, hot) and tried and not turn:
+            # annealing has lost more than it won; what can be had without it, can
+            search.round(start, 0, hot)
     if effort == "thorough":
-        search.go_on(moves)
+        search.go_on(tried)
     if search.best is start:
         return start
     try:
@@ -178,25 +197,30 @@ class _Search:
 
     def go_on(self, moves: int) -> None:
         """Longer and longer rounds, until several in a row have won nothing, or time is up."""
-        for turn in rounds(PATIENCE, lambda: self.best_cost):
+        for turn in until_stalled(PATIENCE, lambda: self.best_cost):
             moves = int(GROWTH * moves)
             if self._deadline.left <= MADE * self._took + self._ended:
                 break
             self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
 
 
-def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER) -> int:
-    """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own."""
+def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER, moves: int = PREVIEW) -> int:
+    """What the optimiser makes a tape cost, about, by a short search; to compare tapes by, in a unit of its own.
+
+    Args:
+        moves: at random, for each node; 0 for none but those that win.
+    """
     network = Network(canonical(tape), IN_SEARCH, seed=seed)
     _sweep(network, deadline)
-    network.anneal(PREVIEW * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
-    _sweep(network, deadline)
+    if moves:
+        network.anneal(moves * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)
+        _sweep(network, deadline)
     return network.best_cost
 
 
 def _sweep(network: Network, deadline: Deadline) -> None:
     """Try all nodes in turn until that wins nothing."""
-    for _ in islice(rounds(STALLS, lambda: network.cost, MINIMUM_GAIN), SWEEPS):
+    for _ in islice(until_stalled(STALLS, lambda: network.cost, MINIMUM_GAIN), SWEEPS):
         network.sweep(network.size, deadline=deadline)
         if deadline.passed:
             break

@@ -14,6 +14,7 @@ from accumulus import cache as files
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
+from accumulus.rewriting.optimise import Rounds
 from accumulus.tape.bytes import digest, from_bytes, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.versions import code_version
@@ -21,9 +22,12 @@ from accumulus.versions import code_version
 __all__ = ["key_of", "load", "store"]
 
 
-def key_of(tape: Tape, effort: str, time_limit: float, seed: int, kept_outputs: int) -> str:
+def key_of(
+    tape: Tape, effort: str, time_limit: float, seed: int, kept_outputs: int, rounds: Rounds | None = None
+) -> str:
     """The hash under which the tape is stored that `accumulus.rewriting.optimise` makes with these options."""
-    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs])
+    rounds = rounds or Rounds()
+    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs, rounds.moves, *rounds.hots])
     return digest([_version(), to_bytes(tape), options.encode()])
 
 
