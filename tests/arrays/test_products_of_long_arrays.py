@@ -1,4 +1,4 @@
-"""Products with Jacobians and Hessians of long arrays, as loops, against JAX."""
+"""Products with Jacobians and Hessians of long arrays, and parts of them, as loops, against JAX."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ def test_random_programs(choices):
         several = pushed((X,), (directions,))[1]
         curved = acc.hvp(square, **QUICK)((X,), (V,))[0]
         pulled = acc.vjp(f, **QUICK)((X,), V)[1][0]
-    jacobian = jax.jacobian(by_jax)(X)
+        part = acc.value_and_jacobian(f, rows=[3, 0], columns=[1, 2], **QUICK)(X)
+        entries = acc.hessian(square, entries=([0, 2, 3], [1, 2, 0]), **QUICK)(X)
+    jacobian = np.array(jax.jacobian(by_jax)(X))
+    assert_same(part, (by_jax(X), jacobian[[3, 0]][:, [1, 2]]))
+    assert_same(entries, np.array(jax.hessian(its_square)(X))[[0, 2, 3], [1, 2, 0]])
     assert_same(found, (by_jax(X), jacobian @ V))
     assert_same(several, directions @ jacobian.T)
     assert_same(curved, jax.jvp(jax.grad(its_square), (X,), (V,))[1])
@@ -92,6 +96,26 @@ def test_directions_go_through_recurrences_without_a_jacobian():
     ahead, behind = (acc.compile(swing, **QUICK)(push + h * direction) for h in (1e-6, -1e-6))
     np.testing.assert_allclose(found, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-6 * np.abs(found).max())
     assert pushed.operations < 20 * len(push)
+
+
+def test_loops_run_for_what_is_chosen_alone():
+    n = 30_000
+    x = np.linspace(0.1, 1.0, n)
+
+    def layers(x):
+        y = np.tanh(np.roll(x, 1) * x)
+        ends = acc.scan(lambda c, u: (0.5 * c + u, c * u), 1.0, y)[1]
+        return ends + 0.5 * np.add.reduceat(y, np.arange(n)) + (y.reshape(-1, 30) @ np.full((30, 30), 0.1)).ravel()
+
+    rows = acc.jacobian(layers, rows=[7, 3], sparse="csr", **QUICK)
+    found = rows(x)
+    assert rows.operations < 10_000
+    transposed = acc.vjp(layers, **QUICK)
+    weights = np.zeros(n)
+    weights[7] = 1.0
+    np.testing.assert_allclose(found.toarray()[0], transposed((x,), weights)[1][0], rtol=1e-10, atol=1e-13)
+    column = acc.jacobian(layers, entries=([20, 7], [19, 0]), **QUICK)
+    np.testing.assert_allclose(column(x)[1], found.toarray()[0, 0], rtol=1e-10)
 
 
 def test_arguments_without_directions_and_results_without_derivatives():

@@ -23,6 +23,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
 from accumulus.tape.blocks import BlockTape
+from accumulus.tape.narrowing import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.targets.block_kernel import LongSegment, as_slice
 
@@ -48,7 +49,7 @@ class BlockDerivatives:
     """What a program over arrays computes, by references on its tape.
 
     Attributes:
-        values: of the recording's results.
+        values: of the recording's results, where the kind returns them.
         guards: 1 where each holds.
         entries: structural nonzeros of the derivatives, row by row.
         nonzeros: their places, as `Results` takes them.
@@ -77,43 +78,48 @@ def differentiated(
     inputs = inputs_of(recording, selection.positions)
     own, places = given.outputs, selection.places
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
+    values, guards = own[:results], own[results:]
+    # rows of the derivatives, and outputs before those that they are of
+    rows_of, before = np.arange(rows_before, results), values[:rows_before]
     if kind.seeds is Seeds.COTANGENTS:
-        rows_before = results
+        before = values
         weights = entries_of_seeds(recording, selection)
-        totals = [given.sums(given.apply("multiply", row, own[:results]), [0, results]) for row in weights]
-        given.outputs = np.concatenate([_fixed(given, own[:results]), *totals, own[results:]])
-    elif rows_before or places is not None:
-        fixed = np.arange(results) < rows_before
+        ends = [given.sums(given.apply("multiply", row, values), [0, results]) for row in weights]
+        rows_of, wanted = np.arange(len(weights)), np.stack(ends).reshape(-1)
+    else:
         if places is not None:
-            fixed[:] = True
-            fixed[places.rows + rows_before] = False
-            inputs = inputs[places.columns]
-        given.outputs = own.copy()
-        given.outputs[:results][fixed] = _fixed(given, own[:results][fixed])
-    behind = len(given.outputs) - len(recording.guards)
+            rows_of, inputs = places.rows + rows_before, inputs[places.columns]
+            before = values if kind.values else values[:0]
+        wanted = values[rows_of]
     try:
+        given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
         directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
-        found = differentiate(given, inputs, options, deadline, directions)
+        chosen = given if places is None else narrowed(given)
+        found = differentiate(chosen, inputs, options, deadline, directions)
     finally:
         given.outputs = own
-    outputs = found.tape.outputs
-    rows, columns, entries = found.rows, found.columns, outputs[found.values :]
-    if kind.seeds is Seeds.COTANGENTS:
-        rows = rows - results
+    made, outputs = found.tape, found.tape.outputs
+    rows, columns, entries = rows_of[found.rows - len(before)], found.columns, outputs[found.values :]
     if places is not None and places.pairs is not None:
         width, place = places.size[1], np.zeros(given.inputs, np.int64)
         place[inputs] = places.columns
         keys = (rows.astype(np.int64) - rows_before) * width + place[columns]
-        wanted = np.isin(keys, places.pairs @ np.array([width, 1]))
-        rows, columns, entries = rows[wanted], columns[wanted], entries[wanted]
+        kept = np.isin(keys, places.pairs @ np.array([width, 1]))
+        rows, columns, entries = rows[kept], columns[kept], entries[kept]
+    values = outputs[: results if places is None or kind.values else 0]
+    guards = outputs[found.values - len(guards) : found.values]
+    if places is not None:
+        made.outputs = np.concatenate([values, guards, entries])
+        made = narrowed(made)
+        values, guards, entries = np.split(made.outputs, np.cumsum([len(values), len(guards)]))
     nonzeros = Nonzeros(rows, columns, np.arange(len(rows), dtype=np.int32))
-    return BlockDerivatives(
-        found.tape, outputs[:results], outputs[behind : found.values], entries, nonzeros, found.products
-    )
+    return BlockDerivatives(made, values, guards, entries, nonzeros, found.products)
 
 
 def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same values without derivatives."""
+    if not len(references):
+        return references
     return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)
 
 
