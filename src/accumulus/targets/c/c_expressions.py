@@ -112,7 +112,7 @@ def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str
         # a letter with digits is a name of the program's own, and so are these
         if (
             name in _KEYWORDS
-            or name in ("frame", "points", "first", "count")
+            or name in ("frame", "points", "first", "count", "unfit")
             or re.fullmatch(r"(\d.*)|[a-zA-Z]?\d*", name)
         ):
             name = f"result_{name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Final
 
@@ -68,6 +69,19 @@ class Result(Array):
     def rows(self) -> int:
         """Numbers of a point in a tile."""
         return self.length if self.whole else len(self.positions)
+
+    @cached_property
+    def squares(self) -> tuple[list[int], list[int]]:
+        """Where groups of four entries begin that have one which is no structural zero, and those that have none.
+
+        Empty if it is not worth the difference: fewer than a quarter have none.
+        """
+        if not self.whole or self.length < 4:
+            return [], []
+        stored, starts = set(self.positions), [*range(0, self.length - 4, 4), self.length - 4]
+        filled = [start for start in starts if not stored.isdisjoint(range(start, start + 4))]
+        empty = sorted({*starts} - {*filled})
+        return (filled, empty) if 4 * len(empty) >= len(starts) and filled else ([], [])
 
     def row(self, stored: int) -> int:
         """In which row of a tile the stored entry of that number is."""

@@ -5,15 +5,14 @@ What C99 does not have is computed by the formulas of `accumulus.targets.llvm.sp
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Final
 
-from accumulus.targets.c.c_expressions import literal
-from accumulus.targets.llvm.mathematics import Writer
+from accumulus.targets.c.c_elementary import ELEMENTARY, definitions
+from accumulus.targets.c.c_writer import CWriter
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 
-__all__ = ["CWriter", "Mathematics", "definition"]
+__all__ = ["Mathematics", "definition"]
 
 #: Vector functions of glibc from 2.22 and from 2.35 on, by their number of arguments.
 _EARLY: Final = {"sin": 1, "cos": 1, "exp": 1, "log": 1, "pow": 2}
@@ -27,90 +26,14 @@ _LATE: Final = {
 _OF_POSIX: Final = frozenset(("j0", "j1", "y0", "y1", "jn", "yn"))
 
 
-class CWriter(Writer):
-    """Statements of one function of doubles; each method returns a name, or a number."""
-
-    arguments = ("x", "y")
-
-    def __init__(self, multiply_add: str) -> None:
-        super().__init__(1, "")
-        self._multiply_add = multiply_add
-
-    def real(self, value: float) -> str:
-        """A number."""
-        return literal(value, "float64")
-
-    def let(self, text: str) -> str:
-        """Write one statement."""
-        return self._named("double", text)
-
-    def _named(self, kind: str, text: str) -> str:
-        name = f"v{len(self.lines)}"
-        self.lines.append(f"const {kind} {name} = {text};")
-        return name
-
-    def binary(self, operation: str, a: str | float, b: str | float) -> str:
-        """An operation with two operands."""
-        sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[operation]
-        return self.let(f"{self.operand(a)} {sign} {self.operand(b)}")
-
-    def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """A truth value."""
-        sign = {"olt": "<", "ole": "<=", "ogt": ">", "oge": ">=", "oeq": "=="}[predicate]
-        return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
-
-    def either(self, a: str, b: str) -> str:
-        """Where one or the other holds."""
-        return self._named("int", f"{a} | {b}")
-
-    def minus(self, a: str) -> str:
-        """-a."""
-        return self.let(f"-{a}")
-
-    def call(self, intrinsic: str, *arguments: str | float) -> str:
-        """A function that the C library has."""
-        return self.let(f"{intrinsic}({', '.join(map(self.operand, arguments))})")
-
-    def function(self, name: str, *arguments: str) -> str:
-        """An elementary function of the C library."""
-        return self.let(f"{name}({', '.join(arguments)})")
-
-    def select(self, mask: str, a: str | float, b: str | float) -> str:
-        """a where the mask holds, else b."""
-        return self.let(f"{mask} ? {self.operand(a)} : {self.operand(b)}")
-
-    def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
-        """Value at z; even and odd powers apart, so that two chains run at once."""
-        square = self.multiply(z, z)
-        even, odd = (self._horner(square, half) for half in (coefficients[::2], coefficients[1::2]))
-        return self.let(f"{self._multiply_add}({z}, {odd}, {even})")
-
-    def _horner(self, z: str, coefficients: Sequence[float]) -> str:
-        value = self.real(coefficients[-1])
-        for coefficient in coefficients[-2::-1]:
-            value = self.let(f"{self._multiply_add}({z}, {value}, {self.real(coefficient)})")
-        return value
-
-
 def definition(head: str, name: str, multiply_add: str) -> str:
     """A special function of doubles; `head` is what its name and its arguments are put behind."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
     arguments = ", ".join(f"double {each}" for each in w.arguments[: function.arity])
-    lines = [f"    {line}" for line in _used(w.lines, result)]
+    lines = [f"    {line}" for line in w.needed(result)]
     return "\n".join([f"{head}({arguments}) {{", *lines, f"    return {result};", "}\n"])
-
-
-def _used(lines: Sequence[str], result: str) -> list[str]:
-    """The statements that the result needs: formulas share functions that compute more than one of them needs."""
-    needed, found = {result}, []
-    for line in reversed(lines):
-        name, *others = re.findall(r"\bv\d+\b", line)
-        if name in needed:
-            needed.update(others)
-            found.append(line)
-    return found[::-1]
 
 
 class Mathematics:
@@ -119,12 +42,14 @@ class Mathematics:
     Args:
         name: of the program; names begin with it.
         dtype: of its numbers.
+        in_tiles: whether what calls them is in loops over S points that have a mask ``unfit``.
     """
 
     #: The type of truth values.
     truth = "_Bool"
 
-    def __init__(self, name: str, dtype: str) -> None:
+    def __init__(self, name: str, dtype: str, *, in_tiles: bool = False) -> None:
+        self._in_tiles = in_tiles and dtype == "float64"
         self._name, self._macro, self._dtype = name, name.upper(), dtype
         self._suffix = "f" if dtype == "float32" else ""
         self.multiply_add = f"{self._macro}_MADD"
@@ -143,6 +68,11 @@ class Mathematics:
             self._called[function] = None
             return f"({self.real}){function}" if self._suffix else function
         return f"{function}{self._suffix}"
+
+    @property
+    def elementary(self) -> list[str]:
+        """Functions among those called that are the program's own in tiles."""
+        return [function for function in ELEMENTARY if function in self._called] if self._in_tiles else []
 
     @property
     def real(self) -> str:
@@ -165,6 +95,7 @@ class Mathematics:
             "#ifdef __GNUC__",
             f"#define {macro}_INLINE static inline __attribute__((always_inline, unused))",
             f"#define {macro}_APART static __attribute__((noinline))",
+            f"#define {macro}_ALIGNED __attribute__((aligned(64)))  /* as whole vectors are stored quickly */",
             "#ifdef __clang__",
             f'#define {macro}_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")',
             "#else",
@@ -174,6 +105,7 @@ class Mathematics:
             f"#define {macro}_INDEPENDENT",
             f"#define {macro}_INLINE static inline",
             f"#define {macro}_APART static",
+            f"#define {macro}_ALIGNED",
             "#endif",
             "",
             "/* a * b + c, rounded once where the processor can do that quickly */",
@@ -183,13 +115,30 @@ class Mathematics:
             f"#define {self.multiply_add}(a, b, c) ((a) * (b) + (c))",
             "#endif",
             "",
-            *self._vectors(),
+            *self._elementary(),
+            *self._vectors([function for function in self._called if function not in self.elementary]),
             *self._own(),
         ]
 
-    def _vectors(self) -> list[str]:
+    def _elementary(self) -> list[str]:
+        """Elementary functions of tiles: the program's own, or those of the C library."""
+        if not self.elementary:
+            return []
+        own = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
+        return [
+            "#include <stdint.h>",
+            "",
+            "#ifdef FP_FAST_FMA",
+            *own,
+            "#else",
+            *self._vectors(self.elementary),
+            "#endif",
+            "",
+        ]
+
+    def _vectors(self, functions: Collection[str]) -> list[str]:
         """The functions of the C library that loops over points call, under names of the program."""
-        called = [function for function in (*_EARLY, *_LATE) if function in self._called]
+        called = [function for function in (*_EARLY, *_LATE) if function in functions]
         if not called:
             return []
         macro, name, real, suffix = self._macro, self._name, self.real, self._suffix

@@ -1,8 +1,9 @@
 """C that brings points into tiles and results out of them: functions of the program, as few as it needs.
 
 In a tile the numbers of one entry, one a point, follow each other. Between tiles and points that lie one behind the
-other, squares of four points and four entries are turned over in registers, where x86 has instructions for that: what
-compilers make of the loops takes twice as long. Elsewhere they are told that the turns of the loops are independent.
+other, squares of four or eight points and four entries are turned over in registers, where x86 has instructions for
+that: what compilers make of the loops takes twice as long. Elsewhere they are told that the turns of the loops are
+independent.
 """
 
 from __future__ import annotations
@@ -12,15 +13,56 @@ from typing import Final, Literal
 
 __all__ = ["Kind", "moving"]
 
-#: Points into a tile; entries that follow each other out of it; entries at places of a table; zeros.
-Kind = Literal["take", "give", "scatter", "clear"]
+#: Points into a tile; entries that follow each other out of it, the same with many zeros; entries at places of a table;
+#: zeros.
+Kind = Literal["take", "give", "patch", "scatter", "clear"]
 
 #: Rows of four numbers to columns.
 _SQUARE: Final = {
     "double": """
-#if defined(__AVX__) && TILE % 4 == 0
+#if defined(__AVX512F__) && TILE % 8 == 0
 #include <immintrin.h>
-#define MACRO_SQUARES
+#define MACRO_SQUARES 8
+
+/* four entries of eight points, to four rows of the tile: what follows loads whole rows, which are stored whole */
+INLINE void NAME_turn_in(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    __m512d rows[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512d half = _mm512_castpd256_pd512(_mm256_loadu_pd(from + i * row));
+        rows[i] = _mm512_insertf64x4(half, _mm256_loadu_pd(from + (i + 4) * row), 1);
+    }
+    const __m512d ab = _mm512_unpacklo_pd(rows[0], rows[1]), cd = _mm512_unpacklo_pd(rows[2], rows[3]);
+    const __m512d ba = _mm512_unpackhi_pd(rows[0], rows[1]), dc = _mm512_unpackhi_pd(rows[2], rows[3]);
+    _mm512_storeu_pd(to, _mm512_permutex2var_pd(ab, even, cd));
+    _mm512_storeu_pd(to + column, _mm512_permutex2var_pd(ba, even, dc));
+    _mm512_storeu_pd(to + 2 * column, _mm512_permutex2var_pd(ab, odd, cd));
+    _mm512_storeu_pd(to + 3 * column, _mm512_permutex2var_pd(ba, odd, dc));
+}
+
+INLINE void NAME_turn_out(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    const __m512d a = _mm512_loadu_pd(from), b = _mm512_loadu_pd(from + row);
+    const __m512d c = _mm512_loadu_pd(from + 2 * row), d = _mm512_loadu_pd(from + 3 * row);
+    const __m512d ab = _mm512_unpacklo_pd(a, b), cd = _mm512_unpacklo_pd(c, d);
+    const __m512d ba = _mm512_unpackhi_pd(a, b), dc = _mm512_unpackhi_pd(c, d);
+    const __m512d pairs[4] = {
+        _mm512_permutex2var_pd(ab, first, cd), _mm512_permutex2var_pd(ba, first, dc),
+        _mm512_permutex2var_pd(ab, last, cd), _mm512_permutex2var_pd(ba, last, dc),
+    };
+    for (int i = 0; i < 4; i++) {  /* points 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
+        double *const place = to + (i + (i & 2)) * column;
+        _mm256_storeu_pd(place, _mm512_castpd512_pd256(pairs[i]));
+        _mm256_storeu_pd(place + 2 * column, _mm512_extractf64x4_pd(pairs[i], 1));
+    }
+}
+#elif defined(__AVX__) && TILE % 4 == 0
+#include <immintrin.h>
+#define MACRO_SQUARES 4
+#define NAME_turn_in NAME_turn
+#define NAME_turn_out NAME_turn
 
 INLINE void NAME_turn(double *restrict to, ptrdiff_t column, const double *restrict from, ptrdiff_t row) {
     const __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + row);
@@ -37,7 +79,9 @@ INLINE void NAME_turn(double *restrict to, ptrdiff_t column, const double *restr
     "float": """
 #if defined(__SSE__) && TILE % 4 == 0
 #include <xmmintrin.h>
-#define MACRO_SQUARES
+#define MACRO_SQUARES 4
+#define NAME_turn_in NAME_turn
+#define NAME_turn_out NAME_turn
 
 INLINE void NAME_turn(float *restrict to, ptrdiff_t column, const float *restrict from, ptrdiff_t row) {
     __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + row);
@@ -60,7 +104,8 @@ INLINE void NAME_take(REAL *restrict to, const REAL *restrict from, ptrdiff_t en
     } else if (count == TILE && entry == 1 && entries >= 4) {
         for (ptrdiff_t j = 0; j < entries; j += 4) {
             const ptrdiff_t i = j + 4 < entries ? j : entries - 4;  /* the last square may overlap the one before */
-            for (ptrdiff_t k = 0; k < TILE; k += 4) NAME_turn(to + i * TILE + k, TILE, from + k * point + i, point);
+            for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+                NAME_turn_in(to + i * TILE + k, TILE, from + k * point + i, point);
         }
 #endif
     } else if (count == TILE && entry == 1) {
@@ -83,7 +128,8 @@ INLINE void NAME_give(REAL *restrict to, const REAL *restrict from, ptrdiff_t en
     } else if (count == TILE && entry == 1 && entries >= 4) {
         for (ptrdiff_t j = 0; j < entries; j += 4) {
             const ptrdiff_t i = j + 4 < entries ? j : entries - 4;  /* the last square may overlap the one before */
-            for (ptrdiff_t k = 0; k < TILE; k += 4) NAME_turn(to + k * point + i, point, from + i * TILE + k, TILE);
+            for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+                NAME_turn_out(to + k * point + i, point, from + i * TILE + k, TILE);
         }
 #endif
     } else if (count == TILE && entry == 1) {
@@ -95,6 +141,20 @@ INLINE void NAME_give(REAL *restrict to, const REAL *restrict from, ptrdiff_t en
             for (ptrdiff_t i = 0; i < entries; i++) to[k * point + i * entry] = from[i * TILE + k];
     }
 }
+"""
+_PATCH: Final = """
+#ifdef MACRO_SQUARES
+/* as NAME_give, where many squares of four entries hold zeros alone: those behind the filled ones */
+INLINE void NAME_patch(REAL *restrict to, const REAL *restrict from, ptrdiff_t point,
+                       const int *restrict squares, ptrdiff_t filled, ptrdiff_t all) {
+    for (ptrdiff_t j = 0; j < filled; j++)
+        for (ptrdiff_t k = 0; k < TILE; k += MACRO_SQUARES)
+            NAME_turn_out(to + k * point + squares[j], point, from + squares[j] * TILE + k, TILE);
+    for (ptrdiff_t j = filled; j < all; j++)
+        for (ptrdiff_t k = 0; k < TILE; k++)
+            for (ptrdiff_t i = 0; i < 4; i++) to[k * point + squares[j] + i] = 0;
+}
+#endif
 """
 _SCATTER: Final = """
 INLINE void NAME_scatter(REAL *restrict to, const REAL *restrict from, ptrdiff_t entries, LAYOUT,
@@ -118,7 +178,7 @@ INLINE void NAME_clear(REAL *restrict to, ptrdiff_t entries, LAYOUT) {
     }
 }
 """
-_TEXTS: Final = {"take": _TAKE, "give": _GIVE, "scatter": _SCATTER, "clear": _CLEAR}
+_TEXTS: Final = {"take": _TAKE, "give": _GIVE, "patch": _PATCH, "scatter": _SCATTER, "clear": _CLEAR}
 
 
 def moving(name: str, real: str, kinds: Collection[Kind]) -> str:

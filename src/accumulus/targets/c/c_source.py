@@ -84,7 +84,7 @@ class CSource:
         self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
         self.functions = Functions(name, dtype, self._arguments, self._results)
         self._name, self._real, self._dtype = name, self.functions.real, dtype
-        self._mathematics = Mathematics(name, dtype)
+        self._mathematics = Mathematics(name, dtype, in_tiles=True)
         self._arrays: list[Array] = [*self._arguments, *self._results]
         self._inputs = [(array.name, k) for array in self._arguments for k in range(array.rows)]
 
@@ -95,13 +95,13 @@ class CSource:
         steps = list(order(tape, groups(tape, stored, 1)))
         fused = fusible(tape, steps, rounded)
         found, self._slots = parts(tape, steps, LONGEST_PART, 1)
-        #: Text of each part, and the arrays that it takes.
+        #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
         self._parts = [self._part(number, part, fused) for number, part in enumerate(found) if part.steps]
         self.tile, stack = TILE[dtype], self._stack()
         while self.tile > 1 and stack[1] * self.tile > MOST_STACK:
             self.tile //= 2
         self.header = self.functions.header(tape.operations, stack, self.tile)
-        bodies = [*(text for text, _ in self._parts), self._point(), self._strided(), self._batch()]
+        bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
         self.code = "\n".join([*self._mathematics.prelude(), *self._tables(), self._moving(), *bodies]) + "\n"
 
     @property
@@ -113,12 +113,13 @@ class CSource:
         """Bytes that one point takes, and those of each point of a tile; compilers keep most values of a part there."""
         size, own = BYTES[self._dtype], self._slots + LONGEST_PART
         apart = sum(result.rows for result in self._results if not result.whole)
-        return size * (own + apart), size * (own + sum(each.rows for each in self._arrays))
+        # twice, since a point of a tile may be computed by itself
+        return size * (own + apart), size * (own + (1 + self._is_checked) * sum(each.rows for each in self._arrays))
 
     # The program itself ------------------------------------------------------------------------------------------
 
-    def _part(self, number: int, part: Part, fused: Mapping[int, Fused]) -> tuple[str, list[str]]:
-        """One part as a function of a row of points, and the arrays that it takes."""
+    def _part(self, number: int, part: Part, fused: Mapping[int, Fused]) -> tuple[str, list[str], bool]:
+        """One part as a function of a row of points, the arrays that it takes, and whether some may be unfit for it."""
         lines, used = Statements(self._tape, self._inputs, self._results, self._mathematics, self._dtype, _at).of(
             part, fused
         )
@@ -126,28 +127,41 @@ class CSource:
         names = [name for name in (*arrays, "frame") if name in used]
         given = {array.name for array in self._arguments}
         parameters = [f"{'const ' * (each in given)}{self._real} *restrict {each}" for each in names]
-        head = f"{self._macro}_INLINE void {self._name}_part{number}"
+        # functions of the parts' values that not all points are fit for say so
+        own = [f"{self._name}_{each}(" for each in self._mathematics.elementary]
+        checked = any(call in line for call in own for line in lines)
+        kind, first, last = "void", [], []
+        if checked:  # compilers take a mask for each point, and no mask of all
+            kind, first = "int", [f"uint64_t unfit_at[{self._macro}_TILE], any = 0;"]
+            lines = ["uint64_t unfit = 0;", *lines, "unfit_at[k] = unfit;"]
+            last = ["for (ptrdiff_t k = 0; k < S; k++) any |= unfit_at[k];", "return any != 0;"]
+        head = f"{self._macro}_INLINE {kind} {self._name}_part{number}"
         text = [
             f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])}) {{",
+            *(f"    {line}" for line in first),
             "    for (ptrdiff_t k = 0; k < S; k++) {",
             *(f"        {line}" for line in lines),
             "    }",
+            *(f"    {line}" for line in last),
             "}\n",
         ]
         # compiled by themselves, for a point and for a tile
-        for kind, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
+        for of, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
+            call = f"{self._name}_part{number}({', '.join([*names, size])});"
+            kind, answer = ("int", "return ") if checked and of == "tile" else ("void", "(void)" * checked)
             text += [
-                f"{self._macro}_APART void {self._name}_{kind}{number}({', '.join(parameters)}) {{",
-                f"    {self._name}_part{number}({', '.join([*names, size])});",
+                f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)}) {{",
+                f"    {answer}{call}",
                 "}\n",
             ]
-        return "\n".join(text), names
+        return "\n".join(text), names, checked
 
     def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
         """Calls of all parts, arrays by the names under which they are stored."""
         return [
+            f"{'unfit |= ' * (checked and kind == 'tile')}"
             f"{self._name}_{kind}{number}({', '.join(stored.get(name, name) for name in names)});"
-            for number, (_, names) in enumerate(self._parts)
+            for number, (_, names, checked) in enumerate(self._parts)
         ]
 
     # The functions that are called -----------------------------------------------------------------------------------
@@ -167,18 +181,45 @@ class CSource:
                 after.append(f"for (ptrdiff_t i = 0; i < {result.rows}; i++) {to} = {n}_stored[i];")
         if self._slots:
             lines.append(f"{self._real} frame[{self._slots}];")
-        used = {name for _, names in self._parts for name in names}
+        used = {name for _, names, _ in self._parts for name in names}
         lines += [f"(void){argument.name};" for argument in self._arguments if argument.name not in used]
         return _function(self.functions.point, [*lines, *before, *self._calls("point", stored), *after])
 
+    @property
+    def _is_checked(self) -> bool:
+        """Whether tiles may have points that their elementary functions do not serve."""
+        return any(checked for *_, checked in self._parts)
+
+    def _again(self) -> list[str]:
+        """Computes the points of a tile one by one, if it has some that its elementary functions do not serve."""
+        if not self._is_checked:
+            return []
+        tile = f"{self._macro}_TILE"
+        arrays = [array for array in self._arrays if array.rows]
+        results = {array.name for array in self._results}
+        lines = [f"{self._real} {array.name}_one[{array.rows}];" for array in arrays]
+        lines += [f"{self._real} frame[{self._slots}];"] * bool(self._slots)
+        into, back = [], []
+        for array in arrays:
+            n, each = array.name, f"for (ptrdiff_t i = 0; i < {array.rows}; i++)"
+            # results, too: structural zeros stay what they are
+            into.append(f"{each} {n}_one[i] = {n}_tile[i * {tile} + k];")
+            if n in results:
+                back.append(f"{each} {n}_tile[i * {tile} + k] = {n}_one[i];")
+        calls = self._calls("point", {array.name: f"{array.name}_one" for array in arrays})
+        inside = [f"    {line}" for line in (*into, *calls, *back)]
+        given = [f"{'const ' * (each.name not in results)}{self._real} *restrict {each.name}_tile" for each in arrays]
+        head = f"{self._macro}_APART void {self._name}_again({', '.join(given)})"
+        return [_function(head, [*lines, f"for (ptrdiff_t k = 0; k < {tile}; k++) {{", *inside, "}"])]
+
     def _strided(self) -> str:
-        tile, name = f"{self._macro}_TILE", self._name
+        tile, name, aligned = f"{self._macro}_TILE", self._name, f"{self._macro}_ALIGNED "
         lines, inside, after, stored = [], [], [], {}
         for array in self._arrays:
             n = array.name
             if array.rows:
                 stored[n] = f"{n}_tile"
-                lines.append(f"{self._real} {n}_tile[{array.rows} * {tile}];")
+                lines.append(f"{aligned}{self._real} {n}_tile[{array.rows} * {tile}];")
             if not array.length:
                 lines.append(f"(void){n}; (void){n}_point; (void){n}_entry;")
         for argument in self._arguments:
@@ -197,15 +238,31 @@ class CSource:
                 table = "" if result.whole else f", {name}_{n}_positions"
                 function = "give" if result.whole else "scatter"
                 moved = f"{n} + first * {n}_point, {n}_tile, {result.rows}, {layout}{table}"
+                if filled := result.squares[0]:
+                    every = len(filled) + len(result.squares[1])
+                    patched = (
+                        f"{n} + first * {n}_point, {n}_tile, {n}_point, {name}_{n}_squares, {len(filled)}, {every}"
+                    )
+                    where = f"count == {tile} && {n}_entry == 1"
+                    after += [
+                        f"#ifdef {self._macro}_SQUARES",
+                        f"if ({where}) {name}_patch({patched});",
+                        "else",
+                        "#endif",
+                    ]
                 after.append(f"{name}_{function}({moved});")
         if self._slots:
-            lines.append(f"{self._real} frame[{self._slots} * {tile}];")
+            lines.append(f"{aligned}{self._real} frame[{self._slots} * {tile}];")
         if not (inside or after):
             return _function(self.functions.strided, [*lines, "(void)points;"])
+        calls = self._calls("tile", stored)
+        if self._is_checked:
+            tiles = ", ".join(stored.values())
+            calls = ["int unfit = 0;", *calls, f"if (unfit) {name}_again({tiles});"]
         loop = [
             f"for (ptrdiff_t first = 0; first < (ptrdiff_t)points; first += {tile}) {{",
             f"    const ptrdiff_t count = (ptrdiff_t)points - first < {tile} ? (ptrdiff_t)points - first : {tile};",
-            *(f"    {line}" for line in (*inside, *self._calls("tile", stored), *after)),
+            *(f"    {line}" for line in (*inside, *calls, *after)),
             "}",
         ]
         # declarations first, as C89 would have it
@@ -227,6 +284,11 @@ class CSource:
             lines.append(f"const int {self._name}_{result.name}_positions[{len(places)}] = {{")
             lines += [f"    {', '.join(map(str, places[k : k + 20]))}," for k in range(0, len(places), 20)]
             lines.append("};\n")
+            if result.squares[0]:
+                squares = [*result.squares[0], *result.squares[1]]
+                lines.append(f"static const int {self._name}_{result.name}_squares[{len(squares)}] = {{")
+                lines += [f"    {', '.join(map(str, squares[k : k + 20]))}," for k in range(0, len(squares), 20)]
+                lines.append("};\n")
         return lines
 
     def _moving(self) -> str:
@@ -236,6 +298,8 @@ class CSource:
                 kinds.add("clear")
             if result.rows:
                 kinds.add("give" if result.whole else "scatter")
+            if result.squares[0]:
+                kinds.add("patch")
         return moving(self._name, self._real, kinds)
 
 

@@ -52,6 +52,8 @@ class CKernel(Kernel):
         self._one.argtypes = [ctypes.c_void_p] * arrays
         self._many = self._library.function(f"{_NAME}_strided")
         self._many.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * arrays
+        self._all = self._library.function(f"{_NAME}_batch")
+        self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
         self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,6 +78,9 @@ class CKernel(Kernel):
     ) -> None:
         """Compute points first … last-1 of a batch."""
         del zeroed  # zeros are written again
+        if not (first or transposed or any(shared)):
+            self._all(last, *map(_address, (*X, *out)))
+            return
         alike = (*(shared or (False,) * len(X)), *(False,) * len(out))
         layout: list[int] = []
         for array, size, same in zip((*X, *out), self._sizes, alike, strict=True):
@@ -85,8 +90,11 @@ class CKernel(Kernel):
 
 
 def _address(array: NDArray[Any]) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # five times as quick as to ask the array
+    except (TypeError, ValueError, BufferError):  # it is empty, read only, or lies in some other order
+        found: int = array.__array_interface__["data"][0]
+        return found
 
 
 TARGET: Final = Target(CKernel, source, comment="//", loops=Loops, loop_source=loop_source)

@@ -77,6 +77,8 @@ class Writer:
 
     #: What the function's arguments are called.
     arguments: tuple[str, str] = ("%x", "%y")
+    #: Zero in all lanes.
+    zero = "zeroinitializer"
 
     def __init__(self, lanes: int, table: str) -> None:
         self.lanes = lanes
@@ -85,6 +87,16 @@ class Writer:
         self.lines: list[str] = []
         self.table = table
         self.constants: dict[str, int] = {}
+
+    @property
+    def x(self) -> str:
+        """The first argument."""
+        return self.arguments[0]
+
+    @property
+    def y(self) -> str:
+        """The second argument."""
+        return self.arguments[1]
 
     def real(self, value: float) -> str:
         """A constant in all lanes."""
@@ -130,7 +142,7 @@ class Writer:
         """a + b."""
         return self.binary("fadd", a, b)
 
-    def subtract(self, a: str, b: str | float) -> str:
+    def subtract(self, a: str | float, b: str | float) -> str:
         """a - b."""
         return self.binary("fsub", a, b)
 
@@ -138,7 +150,7 @@ class Writer:
         """a · b."""
         return self.binary("fmul", a, b)
 
-    def divide(self, a: str, b: str | float) -> str:
+    def divide(self, a: str | float, b: str | float) -> str:
         """a / b."""
         return self.binary("fdiv", a, b)
 
@@ -180,6 +192,10 @@ class Writer:
         """An instruction on whole numbers."""
         return self.let(f"{operation} {self.integers} {a}, {b if isinstance(b, str) else self.whole(b)}")
 
+    def negative(self, bits: str) -> str:
+        """Mask of whole numbers below zero."""
+        return self.let(f"icmp slt {self.integers} {bits}, zeroinitializer")
+
     def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
         """Value at z; even and odd powers apart, so that two chains run at once."""
         square = self.multiply(z, z)
@@ -199,6 +215,24 @@ class Writer:
         sign = self.integer("and", self.bits(a), _SIGN)
         return self.number(self.integer("or", self.bits(magnitude), sign))
 
+    # Masks of lanes that an algorithm is not for; these also hold for NaN
+
+    def beyond(self, x: str, limit: float) -> str:
+        """Mask of |x| > limit."""
+        return self.comparison("ugt", self.call("fabs", x), limit)
+
+    def below(self, x: str, limit: float) -> str:
+        """Mask of x < limit, of numbers that are not negative."""
+        return self.comparison("ult", x, limit)
+
+    def not_normal_and_positive(self, x: str) -> str:
+        """Mask of what is negative, zero, denormal or infinite."""
+        return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
+
+    def unordered(self, a: str, b: str) -> str:
+        """Mask of where one of both is NaN."""
+        return self.comparison("uno", a, b)
+
     def reduced(self, x: str, inverse: float, parts: Sequence[float]) -> tuple[str, str]:
         """x less the nearest multiple n of a period, and bits with n at the low end."""
         rounded = self.fused(x, inverse, _ROUNDER)
@@ -208,31 +242,21 @@ class Writer:
         return x, self.bits(rounded)
 
 
-def _beyond(w: Writer, x: str, limit: float) -> str:
-    """Mask of the lanes where |x| is above the limit, or NaN."""
-    return w.let(f"fcmp ugt {w.reals} {w.call('fabs', x)}, {w.real(limit)}")
-
-
-def _not_normal_and_positive(w: Writer, x: str) -> str:
-    small = w.let(f"fcmp ult {w.reals} {x}, {w.real(2.0**-1022)}")
-    return w.either(small, w.let(f"fcmp oeq {w.reals} {x}, {w.real(math.inf)}"))
-
-
 def sincos(w: Writer) -> Results:
     """sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
-    r, quadrant = w.reduced("%x", 1 / _HALF_PI[0], _HALF_PI)
+    r, quadrant = w.reduced(w.x, 1 / _HALF_PI[0], _HALF_PI)
     z = w.multiply(r, r)
     sine = w.fused(w.multiply(r, z), w.polynomial(z, _SIN), r)
-    sine = w.select(w.let(f"fcmp oeq {w.reals} %x, zeroinitializer"), "%x", sine)  # a zero keeps its sign
+    sine = w.select(w.comparison("oeq", w.x, w.zero), w.x, sine)  # a zero keeps its sign
     cosine = w.fused(w.multiply(z, z), w.polynomial(z, _COS), w.fused(z, -0.5, 1.0))
-    odd = w.let(f"icmp slt {w.integers} {w.integer('shl', quadrant, 63)}, zeroinitializer")
+    odd = w.negative(w.integer("shl", quadrant, 63))
     results = []
     for first, second, shift in ((sine, cosine, 0), (cosine, sine, 1)):
         value = w.select(odd, second, first)
         turns = w.integer("add", quadrant, 1) if shift else quadrant
         sign = w.integer("and", w.integer("shl", turns, 62), _SIGN)
         results.append(w.number(w.integer("xor", w.bits(value), sign)))
-    return tuple(results), _beyond(w, "%x", 2.0**30)
+    return tuple(results), w.beyond(w.x, 2.0**30)
 
 
 def _scaled(w: Writer, mantissa: str, exponent: str) -> str:
@@ -242,9 +266,9 @@ def _scaled(w: Writer, mantissa: str, exponent: str) -> str:
 
 def exp(w: Writer) -> Results:
     """exp x = 2ⁿ exp r."""
-    r, exponent = w.reduced("%x", 1 / math.log(2), _LN2)
+    r, exponent = w.reduced(w.x, 1 / math.log(2), _LN2)
     value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
-    return (_scaled(w, value, exponent),), _beyond(w, "%x", 708.0)
+    return (_scaled(w, value, exponent),), w.beyond(w.x, 708.0)
 
 
 def log(w: Writer) -> Results:
@@ -257,12 +281,12 @@ def log(w: Writer) -> Results:
     # log x = k log 2 + f − f²/2 + s (f²/2 + z P(z)), small terms first
     low = w.fused(s, tail, w.multiply(k, _LN2[1]))
     result = w.fused(k, _LN2[0], w.subtract(f, w.subtract(half_square, low)))
-    return (result,), _not_normal_and_positive(w, "%x")
+    return (result,), w.not_normal_and_positive(w.x)
 
 
 def _log_parts(w: Writer) -> tuple[str, str, str]:
     """k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
-    bits = w.bits("%x")
+    bits = w.bits(w.x)
     shifted = w.integer("sub", bits, 0x3FE6A09E667F3BCD)
     m = w.number(w.integer("sub", bits, w.integer("and", shifted, -(1 << 52))))
     biased = w.integer("lshr", w.integer("add", shifted, 1024 << 52), 52)
@@ -275,7 +299,7 @@ def power(w: Writer) -> Results:
     """xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
     # log x = k log 2 + 2s + ⅔s³ + s⁵(…) with s = f / (2 + f), the first three terms as sums of two doubles each
     k, f, divisor = _log_parts(w)
-    inverse = w.let(f"fdiv {w.reals} {w.real(1.0)}, {divisor}")
+    inverse = w.divide(1.0, divisor)
     s = w.multiply(f, inverse)
     lost = w.subtract(f, w.subtract(divisor, 2.0))
     remainder = w.fused(w.minus(s), lost, w.fused(w.minus(s), divisor, f))
@@ -302,30 +326,30 @@ def power(w: Writer) -> Results:
     logarithm = w.add(total, low)
     low = w.subtract(low, w.subtract(logarithm, total))
 
-    product = w.multiply("%y", logarithm)
-    rest = w.fused("%y", low, w.fused("%y", logarithm, w.minus(product)))
+    product = w.multiply(w.y, logarithm)
+    rest = w.fused(w.y, low, w.fused(w.y, logarithm, w.minus(product)))
     r, exponent = w.reduced(product, 1 / math.log(2), _LN2)
     r = w.add(r, rest)
     value = w.add(w.fused(w.multiply(r, r), w.polynomial(r, _EXP), r), 1.0)
-    unfit = w.either(_not_normal_and_positive(w, "%x"), _beyond(w, product, 707.0))
+    unfit = w.either(w.not_normal_and_positive(w.x), w.beyond(product, 707.0))
     return (_scaled(w, value, exponent),), unfit
 
 
 def tanh(w: Writer) -> Results:
     """tanh x = u / (u + 2) with u = exp(2x) − 1."""
     # of |x|; from 2|x| = 44 on the result is 1, and NaN passes the comparison by
-    twice = w.call("fabs", w.add("%x", "%x"))
-    large = w.let(f"fcmp ogt {w.reals} {twice}, {w.real(44.0)}")
+    twice = w.call("fabs", w.add(w.x, w.x))
+    large = w.comparison("ogt", twice, 44.0)
     r, exponent = w.reduced(w.select(large, 44.0, twice), 1 / math.log(2), _LN2)
     t = w.fused(w.multiply(r, r), w.polynomial(r, _EXPM1), r)
     scale = w.number(w.integer("shl", w.integer("add", exponent, 1023), 52))
     u = w.fused(scale, t, w.subtract(scale, 1.0))
-    return (w.signed_like(w.divide(u, w.add(u, 2.0)), "%x"),), None
+    return (w.signed_like(w.divide(u, w.add(u, 2.0)), w.x),), None
 
 
 def _arc(w: Writer, opposite: str, adjacent: str | float) -> str:
     """Angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
-    steep = w.let(f"fcmp ogt {w.reals} {opposite}, {adjacent if isinstance(adjacent, str) else w.real(adjacent)}")
+    steep = w.comparison("ogt", opposite, adjacent)
     small, large = w.select(steep, adjacent, opposite), w.select(steep, opposite, adjacent)
     # arctan q = π/4 + arctan((q − 1)/(q + 1)) above tan π/8
     upper = w.less(w.multiply(large, math.sqrt(2) - 1), small)
@@ -337,32 +361,32 @@ def _arc(w: Writer, opposite: str, adjacent: str | float) -> str:
     base = w.select(upper, _HALF_PI[0] / 2, 0.0)
     flipped = w.number(w.integer("xor", w.bits(arc), _SIGN))
     arc = w.add(w.select(steep, flipped, arc), w.select(upper, _HALF_PI[1] / 2, 0.0))
-    return w.add(arc, w.select(steep, w.let(f"fsub {w.reals} {w.real(_HALF_PI[0])}, {base}"), base))
+    return w.add(arc, w.select(steep, w.subtract(_HALF_PI[0], base), base))
 
 
 def atan(w: Writer) -> Results:
     """arctan x."""
-    return (w.signed_like(_arc(w, w.call("fabs", "%x"), 1.0), "%x"),), None
+    return (w.signed_like(_arc(w, w.call("fabs", w.x), 1.0), w.x),), None
 
 
 def atan2(w: Writer) -> Results:
     """Angle of the point (%y, %x): arctan2(%x, %y)."""
-    x, y = w.call("fabs", "%x"), w.call("fabs", "%y")
+    x, y = w.call("fabs", w.x), w.call("fabs", w.y)
     angle = _arc(w, x, y)
-    behind = w.let(f"fsub {w.reals} {w.real(math.pi)}, {w.subtract(angle, 2 * _HALF_PI[1])}")
-    larger = w.select(w.let(f"fcmp ugt {w.reals} {x}, {y}"), x, y)
+    behind = w.subtract(math.pi, w.subtract(angle, 2 * _HALF_PI[1]))
+    larger = w.select(w.comparison("ugt", x, y), x, y)
     tiny_or_huge = w.either(
-        w.let(f"fcmp ult {w.reals} {larger}, {w.real(2.0**-960)}"),
-        w.let(f"fcmp ugt {w.reals} {larger}, {w.real(2.0**960)}"),
+        w.below(larger, 2.0**-960),
+        w.beyond(larger, 2.0**960),
     )
-    unfit = w.either(tiny_or_huge, w.let(f"fcmp uno {w.reals} %x, %y"))
-    return (w.signed_like(w.select(w.less("%y", 0.0), behind, angle), "%x"),), unfit
+    unfit = w.either(tiny_or_huge, w.unordered(w.x, w.y))
+    return (w.signed_like(w.select(w.less(w.y, 0.0), behind, angle), w.x),), unfit
 
 
 def _half_arc(w: Writer) -> tuple[str, str]:
     """For asin and acos: whether |x| > ½; then arcsin √((1 − |x|)/2), else arcsin |x|."""
-    magnitude = w.call("fabs", "%x")
-    large = w.let(f"fcmp ogt {w.reals} {magnitude}, {w.real(0.5)}")
+    magnitude = w.call("fabs", w.x)
+    large = w.comparison("ogt", magnitude, 0.5)
     halved = w.fused(magnitude, -0.5, 0.5)
     z = w.select(large, halved, w.multiply(magnitude, magnitude))
     s = w.select(large, w.call("sqrt", halved), magnitude)
@@ -373,17 +397,17 @@ def asin(w: Writer) -> Results:
     """arcsin x, above ½ by way of the half angle."""
     large, arc = _half_arc(w)
     complement = w.add(w.fused(arc, -2.0, _HALF_PI[1]), _HALF_PI[0])
-    return (w.signed_like(w.select(large, complement, arc), "%x"),), None
+    return (w.signed_like(w.select(large, complement, arc), w.x),), None
 
 
 def acos(w: Writer) -> Results:
     """arccos x, above ½ by way of the half angle."""
     large, arc = _half_arc(w)
-    signed = w.signed_like(arc, "%x")
-    middle = w.let(f"fsub {w.reals} {w.real(_HALF_PI[0])}, {w.subtract(signed, _HALF_PI[1])}")
+    signed = w.signed_like(arc, w.x)
+    middle = w.subtract(_HALF_PI[0], w.subtract(signed, _HALF_PI[1]))
     twice = w.add(arc, arc)
-    left = w.let(f"fsub {w.reals} {w.real(math.pi)}, {w.subtract(twice, 2 * _HALF_PI[1])}")
-    return (w.select(large, w.select(w.less("%x", 0.0), left, twice), middle),), None
+    left = w.subtract(math.pi, w.subtract(twice, 2 * _HALF_PI[1]))
+    return (w.select(large, w.select(w.less(w.x, 0.0), left, twice), middle),), None
 
 
 def fmod(w: Writer) -> Results:
@@ -393,10 +417,10 @@ def fmod(w: Writer) -> Results:
     What n·|y| leaves of |x| is a multiple of the last place of y then, and no larger than y: one fused step computes it
     without rounding, and so does the sum that takes back the one.
     """
-    x, y = w.call("fabs", "%x"), w.call("fabs", "%y")
+    x, y = w.call("fabs", w.x), w.call("fabs", w.y)
     quotient = w.divide(x, y)
     rest = w.fused(w.minus(w.call("trunc", quotient)), y, x)
     rest = w.select(w.less(rest, 0.0), w.add(rest, y), rest)
     rest = w.select(w.less(x, y), x, rest)  # an infinite y, too
-    unfit = w.let(f"fcmp uge {w.reals} {quotient}, {w.real(2.0**53)}")
-    return (w.signed_like(rest, "%x"),), unfit
+    unfit = w.comparison("uge", quotient, 2.0**53)
+    return (w.signed_like(rest, w.x),), unfit
