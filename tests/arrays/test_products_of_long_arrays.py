@@ -56,7 +56,7 @@ def program(choices, lib):
     return f, lambda x: lib.np.sum(f(x) ** 2)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4)
 )
@@ -72,6 +72,11 @@ def test_random_programs(choices):
         pulled = acc.vjp(f, **QUICK)((X,), V)[1][0]
         part = acc.value_and_jacobian(f, rows=[3, 0], columns=[1, 2], **QUICK)(X)
         entries = acc.hessian(square, entries=([0, 2, 3], [1, 2, 0]), **QUICK)(X)
+        along = acc.taylor(f, **QUICK)
+        series = along((X,), (directions,))
+        assert isinstance(along._program(), ArrayProgram)
+    with unrolled(10**9):
+        assert_same(series, acc.taylor(f, **QUICK)((X,), (directions,)))
     jacobian = np.array(jax.jacobian(by_jax)(X))
     assert_same(part, (by_jax(X), jacobian[[3, 0]][:, [1, 2]]))
     assert_same(entries, np.array(jax.hessian(its_square)(X))[[0, 2, 3], [1, 2, 0]])

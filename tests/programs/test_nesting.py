@@ -127,6 +127,7 @@ class TestOfLongArrays:
             lambda x: acc.gradient(lambda y: acc.gradient(lambda z: np.sum(z**2 * y))(x)[1])(x**2) + x,
             lambda x: acc.gradient(lambda y: np.sum(np.where(x > 1.0, y**2 * x, y**3)))(x * x),
             lambda x: acc.jvp(lambda y: y[1:] * np.sin(y[:-1]))((x,), (x**2,))[1] * x[1:],
+            lambda x: acc.taylor(lambda y: y[1:] * np.sin(y[:-1]))((x,), (np.stack([x**2, x]),))[1][1],
             lambda x: acc.hvp(lambda y, a: a * np.sum(y[1:] ** 2 * y[:-1]))((x, x[0]), (x**2, 1.0))[0],
             lambda x: acc.hessian(lambda y: np.sum(y[1:] ** 2 * y[:-1] * x[0]))(np.sqrt(x)) @ x,
             lambda x: acc.gradient(lambda y: acc.scan(lambda c, u: (c * u + x[0], c), y[0], y**2)[0])(x),

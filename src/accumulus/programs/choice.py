@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,7 +16,9 @@ from accumulus.frontends.record import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, of_gradient
+from accumulus.programs.derived_blocks import has_attached
 from accumulus.programs.expansion import expanded
+from accumulus.programs.expansion_blocks import expanded_in_blocks
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
@@ -72,7 +75,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
     given = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
-        recording = expanded(_written_out(recording, again), selection, preparation, points)
+        recording = _expanded(recording, selection, preparation, again, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
     if kind.first is not None:
         if isinstance(recording.tape, BlockTape):
@@ -145,6 +148,25 @@ def _second_products(
         if mirrored is not None:
             starts.append(along_seeds(mirrored, kind, selection, preparation, False))
     return gradient, starts
+
+
+def _expanded(
+    recording: Recording,
+    selection: Selection,
+    preparation: Preparation,
+    again: Callable[..., Recording],
+    points: NDArray[np.float64],
+) -> Recording:
+    """Taylor coefficients: by loops where arrays are long, or where they are too many to be written out."""
+    products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
+    is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
+    if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
+        with preparation.stage("trace"):
+            recording = again(at_once=True)
+    if isinstance(recording.tape, BlockTape) and not has_attached(recording.tape):
+        with suppress(NotInBlocksError):
+            return expanded_in_blocks(recording, selection, preparation)
+    return expanded(_written_out(recording, again), selection, preparation, points)
 
 
 def _with_mirror(
@@ -247,6 +269,10 @@ def _of_blocks(
 def _may_be_long(recording: Recording) -> bool:
     """Whether many operations are on entries of long arrays, and their derivatives may take too many products."""
     tape = recording.tape
-    if not isinstance(tape, Tape) or 4 * recording.unrolled < tape.operations or not recording.unrolled:
-        return False
-    return 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
+    return _works_on_arrays(recording) and 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
+
+
+def _works_on_arrays(recording: Recording) -> bool:
+    """Whether many operations that were written out are on entries of long arrays."""
+    tape, unrolled = recording.tape, recording.unrolled
+    return isinstance(tape, Tape) and 0 < unrolled and 4 * unrolled >= tape.operations

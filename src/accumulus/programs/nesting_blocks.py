@@ -17,6 +17,7 @@ from accumulus.frontends.record import Recording
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import check_number
 from accumulus.programs.derived_blocks import has_attached, recording_of_blocks
+from accumulus.programs.expansion_blocks import expanded_in_blocks
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.tape.blocks import BlockTape
@@ -105,8 +106,11 @@ def derived_in_blocks(
     """
     check_number(recording, kind, preparation.name)
     tape: Any = recording.tape
-    if kind.seeds is Seeds.SERIES or has_attached(tape):
+    if has_attached(tape):
         raise around.abandon()
+    if kind.seeds is Seeds.SERIES:
+        expanded: Any = expanded_in_blocks(recording, selection, preparation)
+        return expanded, replayed_blocks(expanded.tape, around, given)
     found: Recording | None = recording
     try:
         if kind.first is not None:
