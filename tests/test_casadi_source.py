@@ -47,6 +47,27 @@ def test_functions_and_jacobians_of_matrices(tmp_path):
             assert one.sparsity() == two.sparsity()
 
 
+def test_second_derivatives_of_functions(tmp_path):
+    A, x = np.arange(6.0).reshape(2, 3) + 1.0, np.array([1.0, -2.0, 3.0])
+    f = loaded(function_source(products, [A, x], "f", **QUICK), "f", tmp_path)
+    a, b, w, v = ca.MX.sym("a", 2, 3), ca.MX.sym("b", 3), ca.MX.sym("w", 2, 3), ca.MX.sym("v", 2)
+
+    def derivatives(results):
+        product, scaled, norm = results(ca.sin(a), 2.0 * b)
+        value = ca.dot(v, product) + ca.dot(w, scaled * scaled) + ca.exp(0.01 * norm)
+        z = ca.vertcat(ca.vec(a), b)
+        second, first = ca.hessian(value, z)
+        return ca.Function("D", [a, b, w, v], [first, second, ca.jacobian(first, v), ca.jacobian(first, w)])
+
+    rng = np.random.default_rng(0)
+    point = A / 5, x / 3, rng.normal(size=(2, 3)), rng.normal(size=2)
+    found = derivatives(f)(*point)
+    expected = derivatives(lambda a, b: (ca.mtimes(a, b), a * ca.repmat(b.T, 2, 1), ca.dot(b, b)))(*point)
+    for one, two in zip(found, expected, strict=True):
+        assert one.sparsity() == two.sparsity()
+        np.testing.assert_allclose(np.array(one), np.array(two), rtol=1e-12, atol=1e-12)
+
+
 def objective(x, p):
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (p[0] - x[:-1]) ** 2)
 
@@ -107,7 +128,7 @@ def test_functions_of_other_kinds_and_without_parameters():
 def test_c_has_no_warnings_and_long_arrays_are_loops(tmp_path):
     text = nlp_source(objective, constraints, np.zeros(300), np.ones(2), **QUICK)
     assert len(text) < 200_000
-    (tmp_path / "nlp.c").write_text(text)
+    (tmp_path / "nlp.c").write_text(text + function_source(products, [np.ones((2, 3)), np.ones(3)], "f", **QUICK))
     strict = ["-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only"]
     subprocess.run([*compiler(), *LANGUAGE, *strict, "nlp.c"], check=True, cwd=tmp_path)
 

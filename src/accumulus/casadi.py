@@ -12,7 +12,7 @@ array([[2., 0.],
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -23,14 +23,11 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api.casadi_source import by_columns, nlp_source
+from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_source
 from accumulus.api.hessians import hessian
-from accumulus.api.jacobians import compile as compiled
 from accumulus.api.jacobians import gradient, value_and_jacobian
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
-from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.options import Given, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
@@ -199,7 +196,7 @@ class _Nonzeros:
         self._program = derivative.compile(*points)
         self._is_settled = not (self._program.is_guarded or derivative._watched.captured)
         self.results = list(self._program.recording.result_shapes) if results is None else list(results)
-        patterns = list(_leaves(self._program.pattern, SparsePattern))
+        patterns = list(leaves(self._program.pattern, SparsePattern))
         self._count = len(patterns)
         pairs = product(self.results, [point.shape for point in points])
         self.blocks = [_Block(pattern, *pair) for pattern, pair in zip(patterns, pairs, strict=False)]
@@ -226,11 +223,11 @@ class _Nonzeros:
 
     def _at(self, point: Point) -> tuple[list[NDArray[Any]], list[SparsePattern | None]]:
         if self._last is None or not all(map(np.array_equal, point, self._last[0])):
-            found = list(_leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
+            found = list(leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
             # other cases of the function, and values that it holds, may have derivatives elsewhere
             program = self._program if self._is_settled else self._derivative.compile(*point)
             known = program is self._program
-            patterns = [None] * self._count if known else list(_leaves(program.pattern, SparsePattern))
+            patterns = [None] * self._count if known else list(leaves(program.pattern, SparsePattern))
             self._last = point, found, patterns
         return self._last[1:]
 
@@ -277,7 +274,7 @@ class _Weighted(_Compiled):
     """
 
     def __init__(self, of: _Compiled) -> None:
-        self._of, self._sum = of, _WeightedSum(of.function, len(of.inputs))
+        self._of, self._sum = of, WeightedSum(of.function, len(of.inputs))
         self.points, self.options = [*of.points, *map(np.ones, of.outputs)], of.options
         self.inputs, self.outputs = [*of.inputs, *of.outputs], of.inputs
         self.function = of._derivative(gradient, self._sum)
@@ -289,33 +286,6 @@ class _Weighted(_Compiled):
     def values(self, point: Point) -> list[Any]:
         count = len(self.outputs)
         return list(map(ca.DM, self._of.nonzeros.weighted(point[:count], point[count:])))
-
-
-class _WeightedSum:
-    """The sum of a function's results, each times its weight, as a function of the arguments and the weights."""
-
-    def __init__(self, f: Any, count: int) -> None:
-        self.__name__ = f"weighted {name_of(f)}"
-        self._function, self._count, self.holder = f, count, holder_of(f)
-        # Python functions as they are, so that operations on their arrays become loops
-        self._part = f if recorder_of(f) is recorder_of(_leaves) else compiled(f)
-
-    def __call__(self, *given: Any) -> Any:
-        arguments, weights = given[: self._count], given[self._count :]
-        if ACTIVE.tape is None:
-            found = recorder_of(self._function).evaluate(self._function, arguments)
-        else:
-            found = self._part(*arguments)
-        return sum(np.sum(weight * result) for weight, result in zip(weights, _leaves(found), strict=True))
-
-
-def _leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
-    """Of results in containers; of those of derivatives, which have tuples of blocks, the leaves are of known kinds."""
-    if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
-        yield tree
-    else:
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from _leaves(item, kinds)
 
 
 def _dense(shape: Shape) -> Any:

@@ -7,7 +7,7 @@ arguments and results that CasADi's own have (``Function.generate_dependencies``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -20,8 +20,9 @@ from accumulus.api.jacobians import compile as compiled
 from accumulus.api.jacobians import gradient as gradient_of
 from accumulus.api.jacobians import jacobian, value_and_gradient, value_and_jacobian
 from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
-from accumulus.frontends.recorder import recorder_of
+from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import source_of
@@ -32,7 +33,7 @@ from accumulus.targets.c.c_loop_source import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 
-__all__ = ["by_columns", "function_source", "nlp_source"]
+__all__ = ["WeightedSum", "by_columns", "function_source", "leaves", "nlp_source"]
 
 Shape = tuple[int, ...]
 
@@ -44,7 +45,10 @@ def by_columns(shape: Shape) -> NDArray[np.intp]:
 
 
 def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, **options: Any) -> str:
-    """A function and its Jacobian, ``name`` and ``jac_name``.
+    """A function with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
+
+    The last two are weights of the results times the Jacobian, and the Hessian of the results so weighted; they are
+    left out where a function has derivatives of its own, which cannot be differentiated.
 
     Args:
         f: what `accumulus.jacobian` takes.
@@ -74,7 +78,60 @@ def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, *
         CasadiFunction(name, inputs, outputs, [values.called(every, range(len(outputs)))]),
         CasadiFunction(f"jac_{name}", given, derived, [slopes.called(every, range(len(derived)))]),
     ]
-    return _text([values, slopes], functions)
+    written = [values, slopes]
+    try:
+        more, seconds = _second(f, points, name, values.shapes, inputs, outputs, options)
+    except ArgumentError:  # derivatives of its own
+        return _text(written, functions)
+    return _text([*written, *more], [*functions, *seconds])
+
+
+def _second(
+    f: Callable[..., Any],
+    points: Sequence[NDArray[np.float64]],
+    name: str,
+    shapes: Sequence[Shape],
+    inputs: Sequence[tuple[str, Pattern]],
+    outputs: Sequence[tuple[str, Pattern]],
+    options: dict[str, Any],
+) -> tuple[list[_Written], list[CasadiFunction]]:
+    """What second derivatives need: programs, and functions."""
+    total, count = WeightedSum(f, len(points)), len(points)
+    every = tuple(range(count + len(shapes)))
+    given = [*points, *map(np.ones, shapes)]
+    # the function itself has been compared with its recording
+    plain = {**options, "check": False}
+    slopes = _Written.of(gradient_of(total, every[:count], **_given(plain)), given, f"{name}_weighted")
+    sizes = [point.shape for point in given]
+    pairs = list(product(sizes, sizes))
+    curvature = _Written.of(
+        hessian(total, every, **_given(plain, sparse=True)), given, f"{name}_curvature", pairs=pairs
+    )
+    weighted = [*inputs, *((f"out_{n}", p) for n, p in outputs), *((f"adj_{n}", p) for n, p in outputs)]
+    results = [(f"adj_{n}", p) for n, p in inputs]
+    arguments = [*range(count), *range(count + len(outputs), len(weighted))]
+    # blocks by results, which CasADi gives along, are zero; the rows of the weights repeat the Jacobian
+    blocks: list[tuple[str, Pattern]] = []
+    places: dict[int, int] = {}
+    for (row, (n, _)), (column, (m, pattern)) in product(enumerate(results), enumerate(weighted)):
+        if column in arguments:
+            places[row * len(every) + arguments.index(column)] = len(blocks)
+            blocks.append((f"jac_{n}_{m}", curvature.patterns[row * len(every) + arguments.index(column)]))
+        else:
+            shape = (int(np.prod(points[row].shape)), pattern.size)
+            blocks.append((f"jac_{n}_{m}", Pattern.by_columns(shape, [], [])))
+    unused = {f"unused{k}": each.size for k, each in enumerate(curvature.patterns) if k not in places}
+    into = [places.get(k, f"unused{k}") for k in range(len(curvature.patterns))]
+    return [slopes, curvature], [
+        CasadiFunction(f"adj1_{name}", weighted, results, [slopes.called(arguments, range(count))]),
+        CasadiFunction(
+            f"jac_adj1_{name}",
+            [*weighted, *((f"out_{n}", p) for n, p in results)],
+            blocks,
+            [curvature.called(arguments, into)],
+            memory=unused,
+        ),
+    ]
 
 
 def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = None, **options: Any) -> str:
@@ -180,6 +237,34 @@ def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -
         return sigma * f(x, *parameters) + np.sum(multipliers * g(x, *parameters))
 
     return hessian(lagrangian, 0, **options)
+
+
+class WeightedSum:
+    """The sum of a function's results, each times its weight, as a function of the arguments and the weights."""
+
+    def __init__(self, f: Any, count: int) -> None:
+        self.__name__ = f"weighted {name_of(f)}"
+        self._function, self._count, self.holder = f, count, holder_of(f)
+        # Python functions as they are, so that operations on their arrays become loops
+        self._part = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
+
+    def __call__(self, *given: Any) -> Any:
+        """The sum, on numbers or traced values."""
+        arguments, weights = given[: self._count], given[self._count :]
+        if ACTIVE.tape is None:
+            found = recorder_of(self._function).evaluate(self._function, arguments)
+        else:
+            found = self._part(*arguments)
+        return sum(np.sum(weight * result) for weight, result in zip(weights, leaves(found), strict=True))
+
+
+def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
+    """Of results in containers; of those of derivatives, which have tuples of blocks, the leaves are of known kinds."""
+    if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
+        yield tree
+    else:
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from leaves(item, kinds)
 
 
 @dataclass(frozen=True)
