@@ -17,30 +17,25 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
-from arrays import Arrays, along, flat, random_arrays, scope
+from arrays import Arrays, flat, random_arrays
 from calls import Disagreement, function, own, random_call
 from checking import LOOPS, Outcome, random_point, written_out
-from exact import mpf
 from rolling import rolling
-from scalars import Run, Scalars, Undecided, random_scalars
+from scalars import Scalars, Undecided, random_scalars
+from truths import Differences, Exact, Floats, Oracle, total
 from with_jax import MISSING
 
 import accumulus as acc
 from accumulus.errors import CompileError, MismatchError, RewritingWarning
-
-Floats = np.ndarray[Any, Any]
 
 SCALARS: Final = 0.7
 #: Of the options of a call, those that every kind takes.
 OPTIONS: Final = ("method", "effort", "time_limit", "objective", "dtype", "optimise", "exact_order", "seed", "cache")
 TARGETS: Final = {"numpy": 70, "llvm": 22, "c": 8}
 WAYS: Final = {"alone": 40, "batch": 25, "file": 15, "numpy": 10, "jax": 10}
-#: Steps of differences in 50 digits, and how many runs that are rounded tell how far rounding moves a result.
-STEP: Final = mpf(10) ** -12
-SAMPLES: Final = 3
 #: Times how far rounding moves a result that it may be off, times the unit in the last place of the largest beside it,
 #: and from which part of the latter on a result is not told.
 ALLOWED: Final = 400.0
@@ -50,174 +45,6 @@ ORDER: Final = 3
 LARGE: Final = 1e15
 #: XLA takes minutes and gigabytes for programs of many operations.
 LONG: Final = 300
-
-
-class Oracle(Protocol):
-    """What a program's derivatives are by all inputs side by side: pairs of numbers, and how far they may be off."""
-
-    outputs: int
-    inputs: int
-
-    def value(self) -> tuple[Floats, Floats]:
-        """Of shape (outputs,)."""
-        ...
-
-    def jacobian(self) -> tuple[Floats, Floats]:
-        """Of shape (outputs, inputs)."""
-        ...
-
-    def hessian(self) -> tuple[Floats, Floats]:
-        """Of the sum of all outputs: (inputs, inputs)."""
-        ...
-
-    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
-        """Along x₀ + series[0]·t + series[1]·t² + …: (order, outputs)."""
-        ...
-
-
-class Moved(Run):
-    """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place."""
-
-    def __init__(self, program: Scalars, number: Any, seed: int | None) -> None:
-        super().__init__(program, number, False)
-        self.draw = random.Random(seed)
-        self.unit = float(np.finfo(number).eps) if seed is not None else 0.0
-
-    def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
-        first = len(self.values) < self.program.inputs  # inputs are what they are
-        if self.unit and not first and not isinstance(value, bool):
-            value = value * (1 + mpf(self.unit * self.draw.uniform(-1, 1)))
-            slope = [each * (1 + mpf(self.unit * self.draw.uniform(-1, 1))) for each in slope]
-        super()._append(value, slope, known, active)
-
-
-class Exact:
-    """A program of scalars in 50 digits."""
-
-    def __init__(self, program: Scalars, point: Sequence[Any], dtype: str, seed: int) -> None:
-        self.program, self.number, self.seed = program, np.dtype(dtype).type, seed
-        self.point = [mpf(float(x)) for a in point for x in np.ravel(a)]
-        self.outputs, self.inputs = len(program.outputs), program.inputs
-
-    def _at(self, moved: Sequence[Any], sample: int | None) -> tuple[Any, Any]:
-        """Values and slopes as arrays of 50 digits."""
-        run = Moved(self.program, self.number, sample)
-        for x in (*moved, *self.program.constants):
-            run.begin(x)
-        for name, arguments in self.program.steps:
-            run.step(name, arguments)
-        found = self.program.outputs
-        return np.array([run.values[k] for k in found], object), np.array([run.slopes[k] for k in found], object)
-
-    def _told(self, formula: Callable[[int | None], Any]) -> tuple[Floats, Floats]:
-        true = formula(None)
-        spread = np.max(
-            [np.abs(formula(self.seed + k + 1) - true).astype(float) for k in range(SAMPLES)], axis=0, initial=0.0
-        )
-        return true.astype(float), spread
-
-    def value(self) -> tuple[Floats, Floats]:
-        return self._told(lambda sample: self._at(self.point, sample)[0])
-
-    def jacobian(self) -> tuple[Floats, Floats]:
-        return self._told(lambda sample: self._at(self.point, sample)[1].reshape(self.outputs, self.inputs))
-
-    def hessian(self) -> tuple[Floats, Floats]:
-        def rows(sample: int | None) -> Any:
-            # NaN where slopes are no numbers, and beside them they are
-            found, lost = [], (self._at(self.point, sample)[1] * 0).sum(axis=0)
-            for k in range(self.inputs):
-                above, below = list(self.point), list(self.point)
-                above[k] += STEP
-                below[k] -= STEP
-                difference = self._at(above, sample)[1] - self._at(below, sample)[1]
-                found.append(difference.sum(axis=0) / (2 * STEP) + lost)
-            return np.array(found, object)
-
-        return self._told(rows)
-
-    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
-        h = mpf(10) ** -9
-
-        def coefficients(sample: int | None) -> Any:
-            def at(t: Any) -> Any:
-                powers = [t ** (k + 1) for k in range(len(series))]
-                moved = [
-                    x + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
-                    for j, x in enumerate(self.point)
-                ]
-                return self._at(moved, sample)[0]
-
-            two, one, zero, minus, below = (at(k * h) for k in (2, 1, 0, -1, -2))
-            zero = zero + (self._at(self.point, sample)[1] * 0).sum(axis=1)
-            first = (8 * (one - minus) - (two - below)) / (12 * h)
-            second = (one - 2 * zero + minus) / (2 * h**2)
-            third = (two - 2 * one + 2 * minus - below) / (12 * h**3)
-            first, third = first + 0 * zero, third + 0 * zero
-            return np.array([first, second, third][: len(series)], object)
-
-        return self._told(coefficients)
-
-
-class Differences:
-    """A program of arrays by differences."""
-
-    def __init__(self, program: Arrays, point: Sequence[Any]) -> None:
-        self.f, self.shapes = function(program), program.shapes
-        self.point = [np.asarray(a, float) for a in point]
-        self.x = np.concatenate([a.ravel() for a in self.point])
-        self.inputs = len(self.x)
-        self.outputs = len(self._at(self.x))
-
-    def _at(self, x: Floats) -> Floats:
-        return flat(self.f(*parted(x, self.shapes)))
-
-    def _told(self, f: Callable[..., Any], at: Any, direction: Any) -> tuple[Floats, Floats]:
-        best, error = along(f, [at], [direction])
-        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(initial=0.0))
-
-    def _columns(self, f: Callable[..., Any]) -> tuple[Floats, Floats]:
-        pairs = [self._told(f, self.x, unit) for unit in np.eye(self.inputs)]
-        return np.stack([a for a, _ in pairs], axis=-1), np.stack([b for _, b in pairs], axis=-1)
-
-    def value(self) -> tuple[Floats, Floats]:
-        value = self._at(self.x)
-        return value, np.full(value.shape, 1e-9 * (1 + np.abs(value).max(initial=0.0)))
-
-    def jacobian(self) -> tuple[Floats, Floats]:
-        return self._columns(self._at)
-
-    def hessian(self) -> tuple[Floats, Floats]:
-        gradient = acc.gradient(total(self.f), tuple(range(len(self.shapes))), target="numpy", time_limit=0.0)
-        return self._columns(lambda x: flat(gradient(*parted(x, self.shapes))))
-
-    def taylor(self, series: Floats) -> tuple[Floats, Floats]:
-        first = acc.jvp(self.f, target="numpy", time_limit=0.0)
-        a, b, *_ = [*series, 0.0 * series[0]]
-
-        def slope(t: Any) -> Floats:
-            here = tuple(parted(self.x + a * t + b * t * t, self.shapes))
-            return flat(first(here, tuple(parted(a + 2 * b * t, self.shapes)))[1])
-
-        found = [self._told(self._at, self.x, a), self._told(slope, np.array(0.0), np.array(1.0))]
-        found[1] = found[1][0] / 2, found[1][1] / 2
-        return np.array([each for each, _ in found[: len(series)]]), np.array([off for _, off in found[: len(series)]])
-
-
-def parted(x: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Arguments of their shapes from all inputs side by side."""
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return [part.reshape(shape)[()] for part, shape in zip(np.split(x, ends[:-1]), shapes, strict=True)]
-
-
-def total(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The sum of all results."""
-    add = scope()["float_"]
-
-    def summed(tree: Any) -> Any:
-        return add([summed(each) for each in tree.values()] if isinstance(tree, dict) else tree)
-
-    return lambda *arguments: summed(f(*arguments))
 
 
 # The kinds -------------------------------------------------------------------------------------------------------
