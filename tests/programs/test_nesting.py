@@ -235,6 +235,26 @@ def test_linear_systems_and_extremes_have_second_derivatives():
             assert found[i, j] == found[j, i] == pytest.approx(float(expected), rel=1e-12)
 
 
+@pytest.mark.parametrize("x", [np.zeros(3), np.array([1.0, 1.0, 0.0, 1.0])])
+def test_second_derivatives_where_several_are_greatest(x):
+    def of(np):
+        return lambda x: np.max(x) + np.log(np.sum(np.exp(x - np.max(x)))) + np.max(x) ** 2
+
+    with jax.enable_x64(True):
+        expected = jax.hessian(of(jnp))(x)
+    np.testing.assert_allclose(acc.hessian(of(np), **QUICK)(x), expected, atol=1e-15)
+    product = acc.hvp(of(np), **QUICK)((x,), (np.arange(len(x)) + 1.0,))
+    np.testing.assert_allclose(product[0], expected @ (np.arange(len(x)) + 1.0), atol=1e-14)
+    coefficients = acc.taylor(of(np), **QUICK)((x,), (np.stack([np.ones(len(x)), 0.0 * x]),))[1]
+    np.testing.assert_allclose(coefficients, [1.0 + 2.0 * np.max(x), 1.0], atol=1e-14)
+
+
+def test_second_derivatives_where_a_remainder_is_zero():
+    x = np.array([2.0, -2.0])
+    expected = [[2.0, 1.0], [1.0, 0.0]]  # of x² + x·y, which x·(x % y) is from there on
+    np.testing.assert_array_equal(acc.hessian(lambda x: (x[0] % x[1]) * x[0], **QUICK)(x), expected)
+
+
 def test_derivatives_that_are_none_of_the_operations_are_refused():
     @jax.custom_jvp
     def square(x):

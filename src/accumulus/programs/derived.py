@@ -32,11 +32,11 @@ from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.live import unattached
+from accumulus.tape.live import needed, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
-__all__ = ["check_attached", "check_number", "derived", "of_gradient", "points_around"]
+__all__ = ["check_number", "checked_attached", "derived", "of_gradient", "points_around"]
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Relative difference of derivatives that are the same.
@@ -70,7 +70,7 @@ def derived(
     with preparation.stage("linearize"):
         steps = newton_steps(recording.scalars, points)
         if kind.derivatives and steps is None:
-            check_attached(recording, inputs_of(recording, selection.positions), name, points)
+            steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
         given = recording.scalars.copy()
         given.outputs = [*given.outputs, *(steps or {})]
         linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False)
@@ -91,7 +91,7 @@ def derived(
         tape.outputs = [*outputs, *tape.outputs[values:behind]]
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
-            check_attached(recording, inputs_of(recording, selection.positions), name, points)
+            _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = canonical(tape) if joined is None else joined
     return replace(
         recording,
@@ -155,7 +155,49 @@ def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
 
 
-def check_attached(
+def checked_attached(
+    recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
+) -> dict[int, int] | None:
+    """Values that are the same as what is attached to them, in other words, as `newton_steps` has solutions.
+
+    The greatest of several, where some are equal, has the derivative of their mean, which no comparison has: that of
+    the operations is none in its place, even where first derivatives agree. None if there are others, too, which have
+    the derivatives of their operations.
+
+    Raises:
+        ArgumentError: if attached derivatives are not those of the operations.
+    """
+    found = _in_other_words(recording.scalars, points)
+    if not found:
+        _check_attached(recording, inputs, name, points)
+    return found or None
+
+
+def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int, int]:
+    """All values with attached derivatives that are needed, if what is attached has their values; else none."""
+    need = needed(tape)
+    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k]]
+    if not attached:
+        return {}
+    fixed = bytearray(len(tape))
+    for k in range(tape.inputs, len(tape)):
+        held = tape.codes[k] == _ATTACH and tape.second[k] < 0
+        fixed[k] = held or any(a >= 0 and fixed[a] for a in tape.arguments(k))
+    if any(fixed[k] for k in attached):
+        return {}
+    random = np.random.default_rng(0).uniform(0.5, 1.5, (2, tape.inputs))
+    values = tape.copy()
+    values.outputs = [a for k in attached for a in (tape.first[k], tape.second[k])]
+    tried = random if points is None else np.concatenate([points, random])
+    with np.errstate(all="ignore"):
+        found = [np.broadcast_to(value, len(tried)) for value in evaluate(values, list(np.ascontiguousarray(tried.T)))]
+    one, other = np.array(found[::2]), np.array(found[1::2])
+    finite = np.isfinite(one) & np.isfinite(other)
+    same = np.abs(one - other)[finite] <= _CLOSE * np.abs(one[finite])
+    return {k: k for k in attached} if finite.any(axis=1).all() and same.all() else {}
+
+
+def _check_attached(
     recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
 ) -> None:
     """Refuse attached derivatives that are not those of the operations.

@@ -13,7 +13,7 @@ from accumulus.frontends.inner import replayed
 from accumulus.frontends.record import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import check_attached, derived
+from accumulus.programs.derived import checked_attached, derived
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
@@ -41,7 +41,7 @@ def expanded(
     with preparation.stage("linearize"):
         steps = newton_steps(recording.scalars, points)
         if steps is None:
-            check_attached(recording, inputs, preparation.name, points)
+            steps = checked_attached(recording, inputs, preparation.name, points)
     paths = dict(zip(inputs.tolist(), entries_of_seeds(recording, selection).T.tolist(), strict=True))
     if steps:
         tape, coefficients = _by_derivatives(recording, paths, order, preparation, points)
