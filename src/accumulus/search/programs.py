@@ -28,6 +28,9 @@ __all__ = ["Candidate", "cheapest_program"]
 _MORE_STEPS: Final = 1.3
 _MANY_MORE_STEPS: Final = 2.5
 _SELECT: Final = BY_NAME["select"].code
+#: Where labels have conditions, programs of so many times the operations of the shortest are swept by the rewriter
+#: before one is chosen: products of choices come to less where these are the same.
+_CLOSE: Final = 1.1
 #: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
 _SCORED: Final = 50_000
 
@@ -78,20 +81,27 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
     def rewritten_cost(found: SearchResult) -> int:
         return preview(emit(found.accumulation), options.seed, deadline)
 
-    return _cheapest(likeliest, rewritten_cost if rewritten else program_cost, deadline)
+    def swept_cost(found: SearchResult) -> int:
+        return preview(emit(found.accumulation), options.seed, deadline, 0)
+
+    counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, deadline)
+    least = min(cost for cost, _ in counted)
+    if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
+        close = [found for cost, found in counted if cost <= _CLOSE * least]
+        if len(close) > 1:
+            counted = _counted(close, swept_cost, deadline)
+    return min(counted, key=lambda pair: pair[0])[1]
 
 
-def _cheapest(
+def _counted(
     candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
-) -> SearchResult:
-    """The cheapest candidate of those counted before the deadline; the first among equals."""
-    best, least = candidates[0], None
+) -> list[tuple[int, SearchResult]]:
+    """The costs of the candidates that are counted before the deadline, at least one."""
+    counted = []
     for candidate in candidates:
         before = deadline.left
-        cost = cost_of(candidate)
-        if least is None or cost < least:
-            best, least = candidate, cost
+        counted.append((cost_of(candidate), candidate))
         # the next takes about as long, and a count that the deadline cuts short is of no use
         if 2 * (before - deadline.left) > deadline.left:
             break
-    return best
+    return counted
