@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import assert_same, expected, whole
+from looped import unrolled
 from strategies import points, programs
+from test_c_loops import FUNCTIONS, program
 
+import accumulus as acc
 from accumulus.errors import ArgumentError
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.target import emit_loops
 
 
 def run(text, x):
@@ -77,3 +84,43 @@ def test_lines_of_any_number_of_arguments_are_python(count):
     tape = Tape(count)
     tape.outputs = [tape.add(0, count - 1)]
     compile(emit_source(tape, whole(1), "numpy"), "<source>", "exec")
+
+
+class TestLoops:
+    @pytest.mark.parametrize("function", FUNCTIONS)
+    def test_of_every_kind(self, function):
+        x, k = np.random.default_rng(1).uniform(0.1, 1.0, 24), 1.3
+        with unrolled(0):
+            made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(x, k)
+            assert isinstance(made.tape, BlockTape)
+            value, (by_x, by_k) = made(x, k)
+        scope = {}
+        exec(made.source("numpy", "slopes"), scope)
+        given = x.copy()
+        for one, other in zip(scope["slopes"](given, k), (value, by_x, by_k), strict=True):
+            np.testing.assert_allclose(one, np.ravel(other), rtol=1e-9, atol=1e-11)
+        np.testing.assert_array_equal(given, x)
+
+    @settings(max_examples=20)
+    @given(seed=st.integers(0, 2**32 - 1))
+    def test_random_programs_over_arrays(self, seed):
+        tape, point = program(seed)
+        count = len(tape.outputs)
+        places = np.random.default_rng(seed).permutation(count + 7)[:count]
+        segments = [LongSegment(count + 7, slice(0, count), places)]
+        expected = np.zeros(count + 7)
+        expected[places] = tape.evaluate(point)
+        scope = {}
+        exec(emit_loops(tape, fuse(tape), segments, "numpy", arguments=((3,), (4,))), scope)
+        with np.errstate(all="ignore"):
+            (found,) = scope["f"](point[:3], point[3:])
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+    def test_places_in_few_pieces_are_slices(self):
+        def f(x):
+            return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + x[:-1])
+
+        made = acc.gradient(f, cache=False, effort="fast").compile(np.zeros(30_000))
+        text = made.source("numpy")
+        assert len(text) < 4_000
+        assert "# 29,999 entries, test_numpy_source.py:" in text

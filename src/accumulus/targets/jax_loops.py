@@ -11,6 +11,8 @@ import math
 import textwrap
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +24,11 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 
-__all__ = ["BodyWriter", "loop_lines", "module"]
+__all__ = ["BodyWriter", "Loops", "loop_lines", "module"]
 
 
+#: Pieces of arrays, at most, that are joined; of more, entries are found in a table.
+MOST_PIECES: Final = 16
 #: Of SciPy's special functions, those that JAX does not have, and one that it calls otherwise.
 _MISSING = ("erfcinv", "j0", "j1", "y0", "y1", "jv", "yv", "iv", "ive", "k0", "k1", "k0e", "k1e")
 _OTHERWISE = ("special.psi(", "special.digamma(")
@@ -45,7 +49,12 @@ class BodyWriter:
     Args:
         tape: what is written.
         inputs: expressions of its inputs.
+
+    Attributes:
+        library: what the array library is called in the text.
     """
+
+    library = "jnp"
 
     def __init__(self, tape: Tape, inputs: Sequence[str]) -> None:
         self._tape, self._inputs = tape, inputs
@@ -56,10 +65,14 @@ class BodyWriter:
             return self._inputs[reference] if reference < self._tape.inputs else f"t{reference}"
         number = self._tape.value_of(reference)
         if math.isnan(number):
-            return "jnp.nan"
+            return f"{self.library}.nan"
         if math.isinf(number):
-            return "jnp.inf" if number > 0 else "-jnp.inf"
+            return f"{self.library}.inf" if number > 0 else f"-{self.library}.inf"
         return repr(number) if math.copysign(1.0, number) > 0 else f"({number!r})"
+
+    def template(self, code: int) -> str | None:
+        """How an operation is spelled; None if the library does not have it."""
+        return _template(code)
 
     def lines(self) -> list[str]:
         """One for each operation that an output needs.
@@ -73,7 +86,7 @@ class BodyWriter:
             if reference not in needed:
                 continue
             needed.update(tape.arguments(reference))
-            template = _template(tape.codes[reference])
+            template = self.template(tape.codes[reference])
             if template is None:
                 raise CompileError(
                     f"JAX has no {tape.operation(reference).name}; expected operations that it has, or target='c' or "
@@ -101,11 +114,19 @@ def loop_lines(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[tuple[str, int]]
 ) -> tuple[list[str], list[str]]:
     """Constant tables, and the lines of the function's body; arguments are names and lengths."""
-    return _Loops(tape, maps, segments, arguments).written()
+    return Loops(tape, maps, segments, arguments).written()
 
 
-class _Loops:
-    """Writes a program over arrays."""
+class Loops:
+    """Writes a program over arrays.
+
+    Attributes:
+        library: what the array library is called in the text.
+        real: the dtype of numbers there.
+    """
+
+    library = "jnp"
+    real = "real"
 
     def __init__(
         self,
@@ -125,39 +146,86 @@ class _Loops:
         for name, length in arguments:
             if length:
                 self._names[first] = name
-                self._lines.append(f"{name} = jnp.ravel({name})")
+                self._lines.append(f"{name} = {self.library}.ravel({name})")
             first += length
 
     def written(self) -> tuple[list[str], list[str]]:
+        """Constant tables, and the lines of the function's body."""
         for number, each in enumerate(each for each in self._maps if each.count and each.results):
+            self._lines += self._comment(each)
             if each.steps is not None:
                 self._recurrence(number, each)
             elif each.is_body:
                 inputs = [self._column(column) for column in each.leaves]
                 self._lines += [f"p{k} = {text}" for k, text in enumerate(inputs)]
-                write = BodyWriter(each.body, [f"p{k}" for k in range(len(inputs))])
+                write = self._writer(each.body, len(inputs))
                 self._lines += write.lines()
                 for start, output in zip(each.starts, each.body.outputs, strict=True):
-                    value = f"jnp.broadcast_to(jnp.asarray({write.value(output)}, real), ({each.count},))"
-                    self._store(start, value)
+                    self._store(start, self._filled(write.value(output), each.count))
             else:
                 self._block(each)
         results = []
         for k, segment in enumerate(self._segments):
             results.append(f"r{k}")
             references = self._tape.outputs[segment.outputs]
-            found = f"jnp.broadcast_to({self._column(references)}, ({len(references)},))" if len(references) else ""
-            if not found:
-                self._lines.append(f"r{k} = jnp.zeros({segment.length}, real)")
+            if not len(references):
+                self._lines.append(f"r{k} = {self.library}.zeros({segment.length}, {self.real})")
             elif segment.is_filled:
-                self._lines.append(f"r{k} = jnp.asarray({found}, real)")
+                self._lines.append(f"r{k} = {self._returned(references)}")
             else:
                 positions = segment.positions
                 places = np.arange(positions.start, positions.stop) if isinstance(positions, slice) else positions
                 table = self._table(np.asarray(places, np.int64))
-                self._lines.append(f"r{k} = jnp.zeros({segment.length}, real).at[{table}].set({found})")
+                self._scatter(f"r{k}", segment.length, table, self._spread(references))
         self._lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
         return self._texts, self._lines
+
+    # What other array libraries say otherwise ------------------------------------------------------------------------
+
+    def _comment(self, each: Map) -> list[str]:
+        """Lines before a map."""
+        return []
+
+    def _writer(self, body: Tape, inputs: int) -> BodyWriter:
+        return BodyWriter(body, [f"p{k}" for k in range(inputs)])
+
+    def _filled(self, value: str, count: int) -> str:
+        """An array of numbers, given one or as many numbers or truth values."""
+        return f"jnp.broadcast_to(jnp.asarray({value}, real), ({count},))"
+
+    def _spread(self, operands: Column) -> str:
+        """What all instances take, an entry for each."""
+        return f"{self.library}.broadcast_to({self._column(operands)}, ({len(operands)},))"
+
+    def _returned(self, references: NDArray[np.int64]) -> str:
+        return f"jnp.asarray({self._spread(references)}, real)"
+
+    def _scatter(self, result: str, length: int, table: str, values: str) -> None:
+        self._lines.append(f"{result} = jnp.zeros({length}, real).at[{table}].set({values})")
+
+    def _product(self, left: str, right: str) -> str:
+        return f'jnp.matmul({left}, {right}, precision="highest")'
+
+    def _segment_sums(self, terms: str, offsets: NDArray[np.int64]) -> str:
+        owners = self._table(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
+        return f"jax.ops.segment_sum({terms}, {owners}, {len(offsets) - 1})"
+
+    def _turns(self, number: int, lines: list[str], values: list[str], each: Map, width: int) -> None:
+        """A loop over the steps of a recurrence, whose lines compute the values of one step."""
+        wide = [f"jnp.broadcast_to(jnp.asarray({value}, real), ({width},))" for value in values]
+        step = [f"at = step * {width} + np.arange({width})", *lines]
+        step.append(f"return own.at[:, at].set(jnp.stack([{', '.join(wide)}]))")
+        self._lines += [f"def step{number}(step, own):", *(f"    {line}" for line in step), ""]
+        begin = f"jnp.zeros(({len(values)}, {each.count}), real)"
+        self._lines.append(f"own{number} = jax.lax.fori_loop(0, {each.count // width}, step{number}, {begin})")
+
+    def _taken(self, table: str) -> str:
+        return f"jnp.ravel(own)[jnp.asarray({table})[at]]"
+
+    def _own_or(self, mask: str, own: str, other: str) -> str:
+        return f"jnp.where(jnp.asarray({mask})[at] == 1, {own}, {other})"
+
+    # Maps -----------------------------------------------------------------------------------------------------------
 
     def _store(self, start: int, value: str) -> None:
         self._names[start] = f"v{start}"
@@ -168,28 +236,27 @@ class _Loops:
         if block.shape is not None:
             m, k, n = block.shape
             left, right = (
-                f"jnp.reshape(jnp.broadcast_to({self._column(column)}, ({len(column)},)), {shape})"
+                f"{self.library}.reshape({self._spread(column)}, {shape})"
                 for column, shape in zip(block.operands, ((m, k), (k, n)), strict=True)
             )
-            self._store(block.start, f'jnp.ravel(jnp.matmul({left}, {right}, precision="highest"))')
+            self._store(block.start, f"{self.library}.ravel({self._product(left, right)})")
             return
         assert block.offsets is not None
-        (terms,) = block.operands
-        text = f"jnp.broadcast_to({self._column(terms)}, ({len(terms)},))"
+        text = self._spread(block.operands[0])
         widths = np.diff(block.offsets)
         if (widths == widths[0]).all():
-            self._store(block.start, f"jnp.sum(jnp.reshape({text}, ({block.count}, {widths[0]})), axis=1)")
+            table = f"{self.library}.reshape({text}, ({block.count}, {widths[0]}))"
+            self._store(block.start, f"{self.library}.sum({table}, axis=1)")
         else:
-            owners = self._table(np.repeat(np.arange(block.count), widths))
-            self._store(block.start, f"jax.ops.segment_sum({text}, {owners}, {block.count})")
+            self._store(block.start, self._segment_sums(text, block.offsets))
 
     def _recurrence(self, number: int, each: Map) -> None:
-        steps, count, outputs = each.steps, each.count, len(each.starts)
+        steps, count = each.steps, each.count
         assert steps is not None
         widths = np.diff(steps)
         width = int(widths[0]) if (widths == widths[0]).all() else 1
         own = {start: k for k, start in enumerate(each.starts)}
-        lines = [f"at = step * {width} + np.arange({width})"]
+        lines: list[str] = []
         for k, column in enumerate(each.leaves):
             references = references_in(column)
             places = np.full(count, -1, np.int64)
@@ -197,30 +264,21 @@ class _Loops:
                 inside = (references >= start) & (references < start + count)
                 places[inside] = references[inside] - start + output * count
             if (places < 0).all():
-                self._lines.append(f"c{number}_{k} = jnp.broadcast_to({self._column(column)}, ({count},))")
+                self._lines.append(f"c{number}_{k} = {self._spread(column)}")
                 lines.append(f"p{k} = c{number}_{k}[at]")
                 continue
             # what is not its own is found at the first place, and not taken
             outside = np.where(places < 0, references, -1 if not (places < 0).any() else references[places < 0][0])
             table = self._table(np.maximum(places, 0))
             if (places >= 0).all():
-                lines.append(f"p{k} = jnp.ravel(own)[jnp.asarray({table})[at]]")
+                lines.append(f"p{k} = {self._taken(table)}")
                 continue
-            self._lines.append(f"c{number}_{k} = jnp.broadcast_to({self._column(outside)}, ({count},))")
+            self._lines.append(f"c{number}_{k} = {self._spread(outside)}")
             mask = self._table((places >= 0).astype(np.int64))
-            taken = f"jnp.ravel(own)[jnp.asarray({table})[at]]"
-            lines.append(f"p{k} = jnp.where(jnp.asarray({mask})[at] == 1, {taken}, c{number}_{k}[at])")
-        write = BodyWriter(each.body, [f"p{k}" for k in range(len(each.leaves))])
+            lines.append(f"p{k} = {self._own_or(mask, self._taken(table), f'c{number}_{k}[at]')}")
+        write = self._writer(each.body, len(each.leaves))
         lines += write.lines()
-        values = [
-            f"jnp.broadcast_to(jnp.asarray({write.value(output)}, real), ({width},))" for output in each.body.outputs
-        ]
-        lines.append(f"return own.at[:, at].set(jnp.stack([{', '.join(values)}]))")
-        self._lines += [f"def step{number}(step, own):", *(f"    {line}" for line in lines), ""]
-        turns = count // width
-        self._lines.append(
-            f"own{number} = jax.lax.fori_loop(0, {turns}, step{number}, jnp.zeros(({outputs}, {count}), real))"
-        )
+        self._turns(number, lines, [write.value(output) for output in each.body.outputs], each, width)
         for start, output in own.items():
             self._store(start, f"own{number}[{output}]")
 
@@ -231,10 +289,9 @@ class _Loops:
         key = str(numbers.dtype).encode() + numbers.tobytes()
         if key not in self._tables:
             self._tables[key] = f"_TABLE{len(self._tables)}"
-            steps = np.unique(np.diff(numbers)) if numbers.dtype != float and len(numbers) > 2 else np.empty(0)
-            if len(steps) == 1 and steps[0]:
-                step = int(steps[0])
-                text = f"np.arange({numbers[0]}, {int(numbers[-1]) + (1 if step > 0 else -1)}, {step})"
+            runs = _runs(numbers) if numbers.dtype != float and len(numbers) > 2 else None
+            if runs is not None:
+                text = f"np.r_[{', '.join(runs)}]"
             else:
                 entries = ", ".join(map(repr, numbers.tolist())).replace("nan", "np.nan").replace("inf", "np.inf")
                 text = "\n".join(textwrap.wrap(f"np.array([{entries}])", 110, subsequent_indent="    "))
@@ -255,6 +312,13 @@ class _Loops:
         if len(found) == 1:
             name, places = self._names[int(starts[found[0]])], references - starts[found[0]]
             return self._part(name, places, isinstance(operands, Range) and operands.step == 0)
+        pieces = _pieces(references, owners)
+        if pieces is not None:
+            listed = [
+                self._table(self._values[-1 - piece]) if owner < 0 else self._slice(int(starts[owner]), piece)
+                for owner, piece in pieces
+            ]
+            return f"{self.library}.concatenate([{', '.join(listed)}])"
         parts, places, size = [], np.empty(len(references), np.int64), 0
         for owner in found:
             inside = owners == owner
@@ -270,7 +334,7 @@ class _Loops:
             places[inside] = size + references[inside] - first
             parts.append(f"{self._names[start]}[{first - start}:{stop - start}]")
             size += stop - first
-        joined = f"jnp.concatenate([{', '.join(parts)}])"
+        joined = f"{self.library}.concatenate([{', '.join(parts)}])"
         if np.array_equal(places, np.arange(size)):
             return joined
         return f"{joined}[{self._table(places)}]"
@@ -282,5 +346,46 @@ class _Loops:
         if np.array_equal(places, np.arange(first, first + len(places))):
             return f"{name}[{first}:{last + 1}]"
         if np.array_equal(places, np.arange(first, first - len(places), -1)):
-            return f"jnp.flip({name}[{last}:{first + 1}])"
+            return f"{self.library}.flip({name}[{last}:{first + 1}])"
+        parts = _pieces(places, np.zeros(len(places), np.int64))
+        if parts is not None:
+            listed = ", ".join(f"{name}[{part[0]}:{part[-1] + 1}]" for _, part in parts)
+            return f"{self.library}.concatenate([{listed}])"
         return f"{name}[{self._table(places)}]"
+
+    def _slice(self, start: int, references: NDArray[np.int64]) -> str:
+        return f"{self._names[start]}[{references[0] - start}:{references[-1] - start + 1}]"
+
+
+def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
+    """References as pieces of arrays that follow each other, each with its owner; None if these are many."""
+    apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
+    ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
+    if len(ends) >= min(MOST_PIECES, len(references) - 1):
+        return None
+    return [(int(owners[first]), references[first:last]) for first, last in pairwise([0, *ends, len(references)])]
+
+
+def _runs(numbers: NDArray[Any]) -> list[str] | None:
+    """Whole numbers as slices, one after the other; None if these are many."""
+    steps = np.diff(numbers)
+    texts: list[str] = []
+    first = 0
+    while first < len(numbers):
+        if len(texts) == MOST_PIECES:
+            return None
+        step = int(steps[first]) if first < len(steps) else 0
+        changes = np.flatnonzero(steps[first:] != step)
+        last = first + int(changes[0]) if len(changes) else len(numbers) - 1
+        if step == 0 or last - first < 2:
+            if step == 0 and last > first:
+                return None
+            texts.append(str(int(numbers[first])))
+            first += 1
+            continue
+        stop = int(numbers[last]) + (1 if step > 0 else -1)
+        if min(int(numbers[first]), int(numbers[last]), stop) < 0:
+            return None  # slices count negative ends from somewhere else
+        texts.append(f"{int(numbers[first])}:{stop}" + (f":{step}" if step != 1 else ""))
+        first = last + 1
+    return texts

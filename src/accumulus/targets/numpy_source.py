@@ -46,10 +46,7 @@ def source(
         ArgumentError: if `name` is not a Python identifier.
     """
     del exact  # NumPy rounds every operation
-    if not name.isidentifier() or iskeyword(name):
-        raise ArgumentError(f"{name!r} is not a name that a Python function can have")
-    arrays = _array_names(segments)
-    parameters = ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+    arrays, parameters = _array_names(segments), _parameters(arguments, name)
     body = _unpacked(arguments, parameters)
     for array, segment in zip(arrays, segments, strict=True):
         body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
@@ -81,6 +78,20 @@ def source(
     if "special." in text:
         imports += "from scipy import special\n"
     return f"{imports}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+
+
+def _parameters(arguments: Sequence[Shape], name: str) -> list[str]:
+    if not name.isidentifier() or iskeyword(name):
+        raise ArgumentError(f"{name!r} is not a name that a Python function can have")
+    return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
+
+
+def _loops(tape: Any, maps: Any, segments: Any, arguments: Sequence[Shape], name: str) -> str:
+    """As `source`, of a program over arrays, at one point."""
+    from accumulus.targets.numpy_loops import loop_module
+
+    parameters = _parameters(arguments, name)
+    return loop_module(tape, maps, segments, list(zip(parameters, map(math.prod, arguments), strict=True)), name)
 
 
 def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
@@ -186,4 +197,4 @@ class NumPyKernel(Kernel):
                     array[block] = result.T
 
 
-TARGET: Final = Target(NumPyKernel, source, comment="#")
+TARGET: Final = Target(NumPyKernel, source, comment="#", loop_source=_loops)
