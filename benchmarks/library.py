@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accumulus as acc
-from accumulus.rewriting.optimise import optimise
+from accumulus.resubstitution.optimise import optimise
 from accumulus.tape.tape import Tape
 from counting import Kind, Tally
 from functions import Example

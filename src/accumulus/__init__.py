@@ -35,7 +35,7 @@ from accumulus.methods import methods
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
-from accumulus.rewriting.optimise import optimise
+from accumulus.resubstitution.optimise import optimise
 from accumulus.search.find import plan
 from accumulus.search.plans.plan import Plan
 from accumulus.search.plans.plan_files import load_plan, save_plan

@@ -12,7 +12,7 @@ from accumulus.cli.derivatives import load_derivative
 from accumulus.cli.functions import user_code
 from accumulus.cli.problem import Problem
 from accumulus.elimination.emit import emit, label_tape
-from accumulus.rewriting.optimise import optimise
+from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, product_of
 from accumulus.tape.blocks import BlockTape
 from accumulus.targets import Segment, emit_source, target_of

@@ -70,6 +70,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         SizeError: if they are, and arrays were recorded as such.
     """
     recording, kind, selection, preparation, again, points = recorded
+    preparation.points = points
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared, again)
     given = None

@@ -33,8 +33,8 @@ from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of, linearize_arguments
+from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import optimise
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.search.scarcity import scarce_set
 from accumulus.tape.tape import Tape

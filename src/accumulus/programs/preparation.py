@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accumulus.deadline import Deadline
 from accumulus.errors import SizeError
 from accumulus.options import Options
@@ -33,6 +36,8 @@ class Preparation:
         self.options = options
         self.deadline = Deadline(options.time_limit)
         self.seconds: dict[str, float] = {}
+        #: Points of the function's domain, (points, inputs); None if none are known.
+        self.points: NDArray[np.float64] | None = None
         #: The line on the terminal; none where the user's own function is told.
         self._line = ProgressLine(name) if options.progress is None else None
 

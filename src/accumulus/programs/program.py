@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
 from accumulus.frontends.record import Recording
@@ -128,7 +127,7 @@ class Program:
             self._halve(tape, selection)
         with preparation.stage("optimise"):
             rounds = AFTER[self.kind.order] if start.is_short else Rounds()
-            self.tape, self._exact = self._optimise(tape, preparation.deadline, rounds)
+            self.tape, self._exact = self._optimise(tape, preparation, rounds)
 
     def _wanted(self, tape: Tape) -> Tape:
         """A tape with the outputs that are returned, and whether guards hold."""
@@ -201,7 +200,7 @@ class Program:
         tape.outputs = [*own, *entries[kept].tolist()]
         self._nonzeros = Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
 
-    def _optimise(self, tape: Tape, deadline: Deadline, rounds: Rounds) -> tuple[Tape, frozenset[int]]:
+    def _optimise(self, tape: Tape, preparation: Preparation, rounds: Rounds) -> tuple[Tape, frozenset[int]]:
         """The tape to compile, and those of its operations that the target must not fuse with others."""
         options, values = self.options, self.recording.results
         if self.is_guarded:  # behind all else
@@ -211,7 +210,7 @@ class Program:
         if not (self.kind.values or kept):
             del tape.outputs[:values]
         if options.rewrites:
-            tape, recalled = rewritten(tape, options, deadline, rounds, kept)
+            tape, recalled = rewritten(tape, options, preparation.deadline, rounds, preparation.points, kept)
             self.from_cache += ["optimise"] * recalled
         else:
             tape = canonical(tape, kept)

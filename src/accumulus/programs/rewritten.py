@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accumulus.deadline import Deadline
 from accumulus.options import Options
+from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting import tape_cache
-from accumulus.rewriting.optimise import Rounds, optimise
+from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
 
@@ -13,7 +17,12 @@ __all__ = ["rewritten"]
 
 
 def rewritten(
-    tape: Tape, options: Options, deadline: Deadline, rounds: Rounds, kept_outputs: int = 0
+    tape: Tape,
+    options: Options,
+    deadline: Deadline,
+    rounds: Rounds,
+    points: NDArray[np.float64] | None,
+    kept_outputs: int = 0,
 ) -> tuple[Tape, bool]:
     """The tape with fewer operations, and whether it was in the cache; arguments are those of `optimise`."""
     cached = options.cache and is_enabled()
@@ -23,7 +32,13 @@ def rewritten(
     if known is not None:
         return known, True
     made = optimise(
-        tape, effort=options.effort, deadline=deadline, seed=options.seed, kept_outputs=kept_outputs, rounds=rounds
+        tape,
+        effort=options.effort,
+        deadline=deadline,
+        seed=options.seed,
+        kept_outputs=kept_outputs,
+        rounds=rounds,
+        points=points,
     )
     if cached:
         tape_cache.store(key, made)

@@ -1,1 +1,1 @@
-"""The tape's optimiser: the same outputs by fewer or cheaper operations."""
+"""The optimiser by rules: the same outputs by fewer or cheaper operations."""

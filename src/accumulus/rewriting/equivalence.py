@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-__all__ = ["Verification", "verify"]
+__all__ = ["SLACK", "UNIT", "Verification", "all_choices", "verify"]
 
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
@@ -93,16 +94,26 @@ class Verification:
     Args:
         tape, seed, kept_outputs: as for `verify`.
         deadline: when to give up; it is looked at after each point.
+        choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
+            which every branch is taken once.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
     """
 
-    def __init__(self, tape: Tape, seed: int = 0, *, kept_outputs: int = 0, deadline: Deadline = FOREVER) -> None:
+    def __init__(
+        self,
+        tape: Tape,
+        seed: int = 0,
+        *,
+        kept_outputs: int = 0,
+        deadline: Deadline = FOREVER,
+        choices: Sequence[Mapping[int, bool]] | None = None,
+    ) -> None:
         self._tape, self._kept_outputs = tape, kept_outputs
         rng = random.Random(seed)
         self._runs: list[_At] = []
-        for turn, chosen in enumerate(_choices(tape, rng, kept_outputs)):
+        for turn, chosen in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
             # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
             self._add_run(rng, 1.0, (1.0, -1.0) if turn else (1.0,), chosen)
             deadline.check()
@@ -120,6 +131,16 @@ class Verification:
         holds: dict[Hashable, bool] = {}
         oracle = rng.getrandbits(60)
         self._runs.append(_At(point, oracle, holds, _Run(self._tape, point, oracle, holds, chosen).outputs()))
+
+    def runs_of(self, other: Tape) -> Iterator[tuple[list[Any], list[float]]]:
+        """Values of another tape's inputs and operations, and bounds on their errors (units of rounding), by point.
+
+        Raises:
+            VerificationError: if it compares what the first tape does not, to the last bit.
+        """
+        for at in self._runs:
+            run = _Run(other, at.point, at.oracle, at.holds, None)
+            yield run.values[: len(other)], run.errors[: len(other)]
 
     def check(self, other: Tape) -> None:
         """Check that another tape with the same inputs has the same outputs.
@@ -143,6 +164,19 @@ class Verification:
                     unseen.discard(k)
         if unseen:
             _check_same_expression(tape, other, unseen)
+
+
+def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
+    """Every way in which the tape's comparisons may come out together, by reference; None if there are too many.
+
+    Args:
+        most: comparisons.
+    """
+    live = needed(tape)
+    asked = [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in COMPARISONS]
+    if len(asked) > most:
+        return None
+    return [dict(zip(asked, way, strict=True)) for way in product((True, False), repeat=len(asked))]
 
 
 def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:

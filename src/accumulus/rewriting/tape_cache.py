@@ -51,4 +51,4 @@ def store(key: str, tape: Tape) -> None:
 
 @cache
 def _version() -> bytes:
-    return code_version(("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "native")).encode()
+    return code_version(("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")).encode()

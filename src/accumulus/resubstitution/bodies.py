@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accumulus.deadline import Deadline
-from accumulus.rewriting.optimise import optimise
+from accumulus.resubstitution.optimise import optimise
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape

@@ -1,0 +1,98 @@
+"""Values of a program at real points, each with a first-order bound on its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from accumulus.rewriting.equivalence import SLACK, UNIT
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["Reals", "agree", "operation", "run"]
+
+Reals = NDArray[np.float64]
+
+SELECT: Final = BY_NAME["select"].code
+#: The relative step that shows how an elementary function magnifies errors.
+STEP: Final = 1e-7
+#: Of two values that have lost more than this, as a part of themselves, nothing can be said.
+LOST: Final = 1e-3
+
+
+def run(tape: Tape, points: Reals, *, bounds: bool = True) -> tuple[Reals, Reals]:
+    """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each."""
+    count = len(points)
+    at = np.empty((len(tape) + len(tape.constants), count))
+    errors = np.zeros_like(at) if bounds else at
+    at[: tape.inputs] = points.T
+    at[len(tape) :] = np.array(tape.constants[::-1]).reshape(-1, 1)
+    with np.errstate(all="ignore"):
+        for r in range(tape.inputs, len(tape)):
+            arguments = tape.arguments(r)
+            if bounds:
+                at[r], errors[r] = operation(tape.codes[r], [at[a] for a in arguments], [errors[a] for a in arguments])
+            else:
+                at[r] = OPERATIONS[tape.codes[r]].by_numpy(
+                    *(_as_given(tape.codes[r], k, at[a]) for k, a in enumerate(arguments))
+                )
+    return at[: len(tape)], errors[: len(tape)]
+
+
+def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
+    """Whether two values are one up to rounding, as far as their bounds say anything."""
+    with np.errstate(all="ignore"):
+        allowed = SLACK * UNIT * (bound + other)
+        says = np.isfinite(a) & np.isfinite(b) & (allowed < LOST * np.fmax(np.abs(a), np.abs(b)))
+        same: NDArray[np.bool_] = ~says | (np.abs(a - b) <= allowed)
+    return same
+
+
+def _as_given(code: int, place: int, x: Reals) -> Any:
+    """An argument as the operation takes it: truths are numbers here."""
+    return x != 0 if OPERATIONS[code].arguments[place] == "boolean" else x
+
+
+def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[Reals, Reals]:
+    """What an operation makes of values at all points, and the bound of that, to first order."""
+    if code == COPY:
+        return at[0], errors[0]
+    row = OPERATIONS[code]
+    if code == ADD:
+        v = at[0] + at[1]
+        return v, errors[0] + errors[1] + np.abs(v)
+    if code == SUBTRACT:
+        v = at[0] - at[1]
+        return v, errors[0] + errors[1] + np.abs(v)
+    if code == MULTIPLY:
+        v = at[0] * at[1]
+        return v, np.abs(at[0]) * errors[1] + np.abs(at[1]) * errors[0] + np.abs(v)
+    if code == DIVIDE:
+        v = at[0] / at[1]
+        return v, (errors[0] + np.abs(v) * errors[1]) / np.abs(at[1]) + np.abs(v)
+    if code == NEGATIVE:
+        return -at[0], errors[0]
+    if code == SELECT:
+        taken = at[0] != 0
+        return np.where(taken, at[1], at[2]), np.where(taken, errors[1], errors[2])
+    run = row.by_numpy
+    given = [_as_given(code, k, x) for k, x in enumerate(at)]
+    v = np.asarray(run(*given), float)
+    if row.jumps or row.result == "boolean":
+        return v, np.zeros_like(v)
+    total = 2 * np.abs(v)
+    for k, error in enumerate(errors):
+        if row.arguments[k] != "real":
+            continue
+        step = STEP * np.abs(at[k]) + 1e-300
+        slopes = []
+        for moved in (at[k] + step, at[k] - step):
+            others = [*given[:k], moved, *given[k + 1 :]]
+            slopes.append(np.abs(np.asarray(run(*others), float) - v) / step)
+        slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
+        total = total + np.where(error == 0, 0.0, slope * error)
+    return v, total

@@ -1,0 +1,135 @@
+"""The choice of definitions by which a program is the cheapest: how `extraction_kernel` is driven."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.annealing import slices, thresholds
+from accumulus.deadline import LOOK, Deadline
+from accumulus.native.machine import kernel
+from accumulus.resubstitution.compiled.extraction_state import DEEPEST, THRESHOLD_COUNT, ExtractionState
+from accumulus.resubstitution.definitions import Definition
+
+__all__ = ["Extraction"]
+
+#: Moves of the first call of the kernel, and of any at least; what the time of a call is taken for at least.
+FIRST: Final = 1024
+FEWEST: Final = 64
+SHORTEST: Final = 1e-7
+#: Temperatures at the start and at the end, as parts of what an addition costs.
+HOT: Final = 0.7
+COLD: Final = 0.15
+
+#: Arrays of the kernel's state with one number for each value.
+_ONE_EACH: Final = ("uses", "live", "places", "marks", "stack")
+
+
+class Extraction:
+    """Definitions to choose from, and a choice of them.
+
+    Args:
+        count: numbers of values are below that.
+        definitions: all that may be chosen.
+        roots: values that are needed.
+        start: definitions to begin with, by value, without circles; those of all that the roots need.
+        prices: what the definition costs, by the code of the operation.
+        unit: what an addition costs.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        definitions: Iterable[Definition],
+        roots: Iterable[int],
+        start: Mapping[int, Definition],
+        prices: Sequence[int],
+        unit: int,
+        seed: int = 0,
+    ) -> None:
+        # each only once, those of a value side by side
+        self._definitions = sorted(set(chain(definitions, start.values())))
+        self._unit = unit
+        nodes = np.array([each.node for each in self._definitions], np.int64)
+        arguments = np.zeros((len(nodes), 3), np.int64)
+        for row, each in zip(arguments, self._definitions, strict=True):
+            row[: len(each.arguments)] = np.abs(each.arguments)
+        places = {each: place for place, each in enumerate(self._definitions)}
+        firsts = np.searchsorted(nodes, np.arange(count + 1))
+        chosen = np.where(firsts[1:] > firsts[:-1], firsts[:-1], 0)
+        for value, definition in start.items():
+            chosen[value] = places[definition]
+        arrays: dict[str, Any] = {name: np.zeros(count, np.int64) for name in _ONE_EACH}
+        arrays |= {name: np.zeros(DEEPEST, np.int64) for name in ("revived", "before")}
+        self._state = state = ExtractionState(
+            firsts=firsts,
+            arguments=arguments,
+            prices=np.array([prices[each.code] for each in self._definitions], np.int64),
+            chosen=chosen,
+            **arrays,
+            work=np.zeros(4 * count + 16, np.int64),
+            thresholds=thresholds(THRESHOLD_COUNT),
+            random=np.array([(0x9E3779B97F4A7C15 * (seed + 1) & (1 << 63) - 1) | 1]),
+            best_chosen=chosen.copy(),
+            count=count,
+        )
+        self._roots = {value for value in roots if firsts[value] < firsts[value + 1]}
+        waiting = list(self._roots)
+        while waiting:
+            value = waiting.pop()
+            if firsts[value] == firsts[value + 1]:
+                continue
+            state.uses[value] += 1
+            if state.uses[value] == 1:
+                state.live[state.live_count], state.places[value] = value, state.live_count
+                state.live_count += 1
+                state.cost += int(state.prices[state.chosen[value]])
+                waiting += [int(each) for each in arguments[chosen[value]] if each]
+        state.best = state.cost
+        self._run = kernel("resubstitution.extraction")
+        self._pace, self._together = math.inf, FIRST
+
+    @property
+    def best_cost(self) -> int:
+        """The least cost so far."""
+        return self._state.best
+
+    @property
+    def live_count(self) -> int:
+        """Operations of the choice as it is."""
+        return self._state.live_count
+
+    def anneal(self, visits: int, deadline: Deadline, hot: float = HOT) -> None:
+        """Try so many moves, or as many as there is time for."""
+        cooling = slices(
+            self._state, self._search, visits, self._unit * hot, self._unit * COLD,
+            possible=lambda: self._pace * deadline.left,
+        )  # fmt: skip
+        for _ in cooling:
+            pass
+
+    def best(self) -> dict[int, Definition]:
+        """The cheapest choice so far, by value, of what the roots need."""
+        found: dict[int, Definition] = {}
+        waiting = list(self._roots)
+        firsts, chosen = self._state.firsts, self._state.best_chosen
+        while waiting:
+            value = waiting.pop()
+            if value not in found and firsts[value] < firsts[value + 1]:
+                found[value] = definition = self._definitions[chosen[value]]
+                waiting += map(abs, definition.arguments)
+        return found
+
+    def _search(self, visits: int) -> int:
+        tried = min(visits, self._together)
+        self._state.visits = tried
+        start = time.perf_counter()
+        self._run(self._state.address)
+        self._pace = tried / max(time.perf_counter() - start, SHORTEST)
+        self._together = int(min(max(self._pace * LOOK / 2, FEWEST), 2 * self._together))
+        return tried

@@ -1,0 +1,79 @@
+"""The optimiser as derivatives call it: by rules, and where there is time by value, in turns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.deadline import Deadline
+from accumulus.rewriting import optimise as rules
+from accumulus.rewriting.canonical import canonical
+from accumulus.tape.tape import Tape
+
+__all__ = ["optimise"]
+
+#: Operations that a program may have to be rewritten by value.
+MOST_OPERATIONS: Final = 3000
+#: Moves for each operation in the first round, their factor from round to round, and after how many without a gain it
+#: ends.
+MOVES: Final = 300
+GROWTH: Final = 1.3
+PATIENCE: Final = 8
+
+
+def optimise(
+    tape: Tape,
+    *,
+    effort: str = "balanced",
+    time_limit: float = 1.0,
+    seed: int = 0,
+    kept_outputs: int = 0,
+    deadline: Deadline | None = None,
+    rounds: rules.Rounds | None = None,
+    points: NDArray[np.float64] | None = None,
+) -> Tape:
+    """A tape with the same inputs and outputs, and never more operations.
+
+    `accumulus.rewriting.optimise` describes the arguments, warnings and errors. Under "thorough", what rules find is
+    rewritten by value, and that by rules again, until several rounds in a row win nothing.
+
+    Args:
+        points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
+            at random.
+
+    >>> tape = Tape(2)
+    >>> sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
+    >>> tape.outputs = [tape.multiply(1, tape.add(tape.multiply(sine, sine), tape.multiply(cosine, cosine)))]
+    >>> print(optimise(tape, effort="thorough"))
+    return x1
+    """
+    deadline = Deadline(time_limit) if deadline is None else deadline
+
+    def by_rules(effort: str, tape: Tape, turn: int) -> Tape:
+        return rules.optimise(
+            tape, effort=effort, seed=seed + turn, kept_outputs=kept_outputs, deadline=deadline, rounds=rounds
+        )
+
+    if effort != "thorough" or tape.operations > MOST_OPERATIONS:
+        return by_rules(effort, tape, 0)
+    from accumulus.resubstitution.resubstitute import Resubstitution, cost  # not what every process needs
+
+    best = by_rules("balanced", tape, 0)
+    start = canonical(tape, kept_outputs)
+    by_value = Resubstitution.of(start, kept_outputs, points, seed, deadline)
+    if by_value is not None:
+        known = [best, by_rules("balanced", tape, 1)]
+        best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
+        while misses < PATIENCE and not deadline.passed:
+            before = cost(best)
+            found = by_value.cheapest(known, moves, deadline, seed + turn)
+            again = by_rules("balanced", found, turn)
+            best = min(best, found, again, key=cost)
+            known = [best, found, again, by_rules("balanced", tape, turn + 2)]
+            misses = misses + 1 if cost(best) == before else 0
+            moves, turn = int(GROWTH * moves), turn + 1
+    best = min(best, by_rules("thorough", best, 0), key=cost)
+    # fewer divisions may take more operations than there were
+    return best if best.operations <= start.operations else by_rules("balanced", tape, 0)

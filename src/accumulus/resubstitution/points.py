@@ -1,0 +1,66 @@
+"""Real points of a function's domain: at random, around those that are given, near the zeros of what it computes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from accumulus.resubstitution.bounds import Reals, run
+from accumulus.tape.tape import Tape
+
+__all__ = ["points_of"]
+
+#: Points at random, for each that is given and for none; values whose zeros are looked for; how near to them, as parts
+#: of the way; halvings of it.
+AT_RANDOM: Final = 12
+ZEROS: Final = 24
+NEAR: Final = (1e-3, 1e-7)
+HALVINGS: Final = 40
+
+
+def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator) -> Reals:
+    """Points at which all outputs are finite, (points, inputs)."""
+    around = _around(tape.inputs, given, rng)
+    points = np.concatenate([around, _near_zeros(tape, around, rng)])
+    at, _ = run(tape, points, bounds=False)
+    inside = np.ones(len(points), bool)
+    for output in tape.outputs:
+        inside &= output < 0 or np.isfinite(at[output])
+    return points[inside]
+
+
+def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals:
+    """Points of a function's domain, (points, inputs): those that are given, others around them, and at random."""
+    near = rng.normal(size=(AT_RANDOM, inputs))
+    found = [near, np.abs(near) + 0.1, 1e-4 * near, np.round(near)]
+    if given is not None and len(given) and given.shape[1] == inputs:
+        around = given[rng.integers(len(given), size=AT_RANDOM)]
+        found += [given[:AT_RANDOM], around * (1 + 0.1 * near), around + 1e-2 * near]
+    return np.concatenate(found)
+
+
+def _near_zeros(tape: Tape, points: Reals, rng: np.random.Generator) -> Reals:
+    """Points near which an intermediate value is zero, but not at them, (points, inputs)."""
+    finite = points[np.isfinite(points).all(axis=1)]
+    if len(finite) < 2 or not tape.operations:
+        return points[:0]
+    values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
+    low, high = (finite[rng.integers(len(finite), size=len(values))] for _ in range(2))
+    lanes = np.arange(len(values))
+
+    def at(x: Reals) -> Reals:
+        found: Reals = run(tape, x, bounds=False)[0][values, lanes]
+        return found
+
+    before = at(low)
+    crossing = np.flatnonzero(np.sign(before) * np.sign(at(high)) < 0)[:ZEROS]
+    values, low, high, before = values[crossing], low[crossing], high[crossing], before[crossing]
+    lanes = np.arange(len(values))
+    way = high - low
+    inner, outer = np.zeros(len(values)), np.ones(len(values))
+    for _ in range(HALVINGS):
+        middle = 0.5 * (inner + outer)
+        same = np.sign(at(low + middle[:, np.newaxis] * way)) == np.sign(before)
+        inner, outer = np.where(same, middle, inner), np.where(same, outer, middle)
+    return np.concatenate([low + (inner * (1 - near))[:, np.newaxis] * way for near in NEAR])

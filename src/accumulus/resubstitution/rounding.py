@@ -1,0 +1,88 @@
+"""What definitions do to rounding: not those by which a value is much less certain than it was.
+
+1 - c² is s², and loses all digits of it where s is small. So definitions are tried at real points, near the zeros of
+intermediate values above all, with first-order bounds on errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from accumulus.resubstitution.bounds import Reals, agree, operation, run
+from accumulus.resubstitution.definitions import Definition
+from accumulus.resubstitution.values import Reading, Values
+from accumulus.tape.tape import Tape
+
+__all__ = ["Rounding"]
+
+#: Definitions that are looked at together.
+TOGETHER: Final = 1000
+TINY: Final = 1e-300
+
+
+class Rounding:
+    """What is known of errors at real points.
+
+    Args:
+        values: what programs compute.
+        taken: programs that may be taken as they are, so that others may be as uncertain.
+    """
+
+    def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
+        self._reals, self._bounds, self._points = values.reals, values.bounds, values.points
+        self._outputs = values.base.outputs
+        self._limits = np.zeros((len(self._outputs), len(self._points)))
+        for reading in taken:
+            at, bounds = run(reading.tape, self._points)
+            for k, output in enumerate(reading.tape.outputs):
+                if output >= 0:
+                    self._limits[k] = np.fmax(self._limits[k], np.fmax(bounds[output], np.abs(at[output])))
+
+    def excess(self, definitions: Sequence[Definition], slack: float) -> Reals:
+        """How many times as uncertain each definition makes its value, at worst, as that is with some roundings more.
+
+        Infinite where a definition is not finite and the value is, or is another number.
+
+        Args:
+            slack: so many units of rounding.
+        """
+        found = np.zeros(len(definitions))
+        by_code: dict[int, list[int]] = {}
+        for place, each in enumerate(definitions):
+            by_code.setdefault(each.code, []).append(place)
+        with np.errstate(all="ignore"):
+            for code, every in by_code.items():
+                for begin in range(0, len(every), TOGETHER):
+                    places = every[begin : begin + TOGETHER]
+                    found[places] = self._excess(code, [definitions[place] for place in places], slack)
+        return found
+
+    def _excess(self, code: int, definitions: Sequence[Definition], slack: float) -> Reals:
+        arguments = np.array([each.arguments for each in definitions]).T
+        nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
+        at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]))
+        at = at * np.array([[each.sign] for each in definitions])
+        values = np.array([each.node for each in definitions])
+        before, limits = self._reals[values], self._bounds[values]
+        same = np.isfinite(at) & agree(at, bounds, before, limits)
+        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + TINY), np.inf)
+        ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
+        worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
+        return worst
+
+    def is_worse(self, tape: Tape, times: float) -> bool:
+        """Whether an output of a program is another number anywhere, or more than so many times as uncertain."""
+        at, bounds = run(tape, self._points)
+        for output, value, limit in zip(tape.outputs, self._outputs, self._limits, strict=True):
+            if output < 0:
+                continue
+            before = np.sign(value) * self._reals[abs(value)]
+            known = np.isfinite(limit)
+            if not agree(at[output], bounds[output], before, self._bounds[abs(value)]).all():
+                return True
+            if not (np.isfinite(at[output]) & (bounds[output] <= times * limit))[known].all():
+                return True
+        return False

@@ -1,0 +1,273 @@
+"""Programs by value: the same values, however they came to be known to be equal, and no more wrong than they were."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact import exact_values, mp, mpf
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from programs import RATIONAL, SMOOTH, programs, small_fraction
+
+import accumulus as acc
+from accumulus.deadline import FOREVER
+from accumulus.errors import RewritingWarning
+from accumulus.resubstitution.extraction import Extraction
+from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.points import points_of
+from accumulus.resubstitution.resubstitute import PRICES, Resubstitution, cost
+from accumulus.resubstitution.values import Values
+from accumulus.rewriting import optimise as rules
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import Verification, all_choices
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+from accumulus.tape.weights import UNIT
+
+DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)
+WHOLE = (-3.0, -2.0, -1.0, 2.0, 3.0)
+FIELD = ("add", "subtract", "multiply", "divide", "negative")
+CHOICES = (
+    *FIELD,
+    "less",
+    "less_equal",
+    "equal",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "select",
+    "minimum",
+    "abs",
+)
+
+
+def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int = 0) -> Tape:
+    """One round, without the rules' own search after it."""
+    base = canonical(tape, kept_outputs)
+    found = Resubstitution.of(base, kept_outputs, None, seed, FOREVER)
+    if found is None:
+        return base
+    with warnings.catch_warnings():  # where a result is a number divided by zero, say
+        warnings.simplefilter("ignore", RewritingWarning)
+        other = rules.optimise(tape, effort="fast", kept_outputs=kept_outputs)
+    return found.cheapest([base, other], moves, FOREVER, seed)
+
+
+@settings(max_examples=60)
+@given(
+    program=st.one_of(
+        programs(RATIONAL, constants=DYADIC, exponents=WHOLE, steps=15),
+        programs(FIELD, constants=(1.0, 2.0), inputs=2, steps=25),
+        programs(("add", "subtract", "multiply"), constants=(), exponents=(), inputs=2, steps=20),
+        programs(CHOICES, constants=(1.0,), inputs=3, steps=20),
+    ),
+    seed=st.integers(0, 3),
+    points=st.lists(st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 4), min_size=3, max_size=3),
+)
+def test_exactly_equal_wherever_it_was_defined(program, seed, points):
+    tape = program.tape()
+    result = by_value(tape, seed)
+    assert cost(result) <= cost(canonical(tape))
+    assume(all(map(small_fraction, result.constants)))
+    for point in points:
+        try:
+            expected = evaluate(tape, point[: tape.inputs], RATIONAL, Fraction)
+        except ZeroDivisionError:
+            continue
+        assert evaluate(result, point[: tape.inputs], RATIONAL, Fraction) == expected
+
+
+@settings(max_examples=40)
+@given(
+    program=programs((*SMOOTH, *FIELD, "abs", "minimum"), constants=DYADIC, exponents=(-2.5, 0.5, 1.25, 3.0)),
+    points=st.lists(st.tuples(*[st.floats(-4.0, 4.0)] * 3), min_size=3, max_size=3),
+)
+def test_equal_in_high_precision(program, points):
+    tape = program.tape()
+    result = by_value(tape)
+    assume(all(value in tape.constants or -value in tape.constants or small_fraction(value) for value in used(result)))
+    for point in points:
+        for a, b in zip(exact_values(canonical(tape), point), exact_values(result, point), strict=True):
+            if mp.isfinite(a):
+                assert mp.almosteq(a, b, mpf(10) ** -20, mpf(10) ** -20), f"{a} became {b}"
+
+
+def used(tape: Tape) -> list[float]:
+    return [tape.value_of(a) for r in range(tape.inputs, len(tape)) for a in tape.arguments(r) if a < 0]
+
+
+@settings(max_examples=25)
+@given(
+    program=programs(
+        (*FIELD, "atan2", "sqrt", "less", "select", "floor", "sign"), constants=DYADIC, inputs=3, steps=18
+    ),
+    kept=st.integers(0, 2),
+    seed=st.integers(0, 9),
+)
+def test_what_is_rounded_as_written_is_the_same_to_the_last_bit(program, kept, seed):
+    tape = program.tape()
+    kept = min(kept, len(tape.outputs))
+    base, result = canonical(tape, kept), by_value(tape, seed, kept_outputs=kept)
+    jumps = [r for r in range(base.inputs, len(base)) if base.operation(r).name in ("floor", "sign", "atan2")]
+    rng = np.random.default_rng(seed)
+    points = list(rng.choice([0.0, -0.0, 1.0, -1.0, 0.5, 3.0], (tape.inputs, 60)))
+    # what jumps is an output, too
+    more, base_too = result.copy(), base.copy()
+    base_too.outputs = [*base.outputs[:kept], *(k for k in base.outputs if k in jumps)]
+    more.outputs = [
+        *result.outputs[:kept],
+        *(r for k, r in zip(base.outputs, result.outputs, strict=True) if k in jumps),
+    ]
+    with np.errstate(all="ignore"):
+        for a, b in zip(evaluate(base_too, points), evaluate(more, points), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def rotation(q):
+    """Cosines of three angles, all nine: the third row is the product of the others."""
+    (a, b, c), (s, t, u) = np.cos(q), np.sin(q)
+    return np.array(
+        [
+            [b * c, -b * u, t],
+            [a * u + s * t * c, a * c - s * t * u, -s * b],
+            [s * u - a * t * c, s * c + a * t * u, a * b],
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "most"),
+    [
+        (lambda x: (x[0] * x[0] - x[1] * x[1]) / (x[0] - x[1]) * (x[0] + x[1]), 3),
+        (lambda q: np.cross(rotation(q)[0], rotation(q)[1]) - rotation(q)[2], 0),
+        (lambda q: np.array([np.linalg.det(rotation(q)) * q[0]]), 0),
+        (lambda q: np.sum(rotation(q)[0] ** 2) * q, 0),
+        (lambda x: x[0] ** 4 - x[1] ** 4 - (x[0] - x[1]) * (x[0] + x[1]) * (x[0] * x[0] + x[1] * x[1]), 0),
+    ],
+    ids=["difference of squares", "cross product of rows", "determinant", "length of a row", "factors"],
+)
+def test_planted_identities_are_found(function, most):
+    point = np.array([0.3, 0.5, 0.7])
+    derivative = acc.value_and_jacobian(function, effort="thorough", cache=False)
+    program = derivative.compile(point)
+    assert program.operations <= most
+    value, jacobian = derivative(point)
+    np.testing.assert_allclose(value, function(point), atol=1e-15)
+    differences = [(function(point + h) - function(point - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(np.asarray(jacobian).T, differences, atol=1e-9)
+
+
+def test_near_identities_are_not_taken():
+    tape = Tape(3)
+    product = tape.multiply(0, 1)
+    near = tape.add(tape.multiply(tape.constant(1.0 + 1e-9), product), tape.multiply(tape.constant(1e-13), 2))
+    tape.outputs = [product, near, tape.multiply(2, near)]
+    result = by_value(tape)
+    point = [Fraction(1, 3), Fraction(2, 7), Fraction(5)]
+    assert evaluate(result, point, RATIONAL, Fraction) == evaluate(tape, point, RATIONAL, Fraction)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "abs", "maximum", "select"])
+def test_identities_on_a_part_of_the_domain_are_not_taken(name):
+    tape = Tape(2)
+    if name == "sqrt":
+        same = tape.apply("sqrt", tape.multiply(0, 0))
+    elif name == "select":
+        same = tape.apply("select", tape.apply("less", 0, 1), 0, tape.multiply(0, 1))
+    else:
+        same = tape.apply(name, 0, *([1] if name == "maximum" else []))
+    tape.outputs = [tape.multiply(same, 1), tape.multiply(0, 1), tape.add(same, 1), tape.add(0, 1)]
+    result = by_value(tape)
+    for point in ([2.0, 0.5], [-2.0, 0.5], [0.5, 2.0], [-1.0, -3.0]):
+        assert evaluate(result, point) == pytest.approx(evaluate(tape, point), rel=1e-14)
+
+
+def test_digits_are_kept_where_they_would_be_lost():
+    """1 - cos² is sin², with no digit of it for small angles; sin² is there, and one subtraction would be cheaper."""
+    tape = Tape(3)
+    sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
+    square = tape.multiply(cosine, cosine)
+    tape.outputs = [
+        tape.subtract(tape.constant(1.0), tape.multiply(sine, sine)),
+        square,
+        tape.multiply(tape.multiply(sine, sine), 1),
+    ]
+    result = by_value(tape)
+    for angle in (1e-3, 1e-6, 1e-9):
+        got = evaluate(result, [angle, 3.0, 1.0])[2]
+        assert got == pytest.approx(3.0 * np.sin(angle) ** 2, rel=1e-14)
+
+
+def test_nothing_is_divided_by_what_may_be_zero():
+    """x·y / y is x, but not where y is zero."""
+    tape = Tape(3)
+    product = tape.multiply(0, 1)
+    tape.outputs = [
+        product,
+        tape.multiply(product, 2),
+        tape.multiply(0, 2),
+        tape.divide(2, tape.add(0, tape.constant(3.0))),
+    ]
+    result = by_value(tape)
+    assert np.all(np.isfinite(evaluate(result, [0.0, 0.0, 0.0])))
+
+
+def test_the_same_every_time_and_another_for_another_seed():
+    function, point = lambda q: rotation(q) @ rotation(q[::-1]), np.array([0.3, 0.5, 0.7])
+    tapes = [str(optimise(acc.trace(function, point).tape, effort="thorough", time_limit=30.0)) for _ in range(2)]
+    assert tapes[0] == tapes[1]
+
+
+def test_all_ways_for_comparisons_to_come_out():
+    tape = Tape(2)
+    less, more = tape.apply("less", 0, 1), tape.apply("less", 1, 0)
+    tape.outputs = [tape.apply("select", less, 0, 1), tape.apply("select", more, 0, 1)]
+    assert all_choices(tape, 1) is None
+    found = all_choices(tape, 2)
+    assert sorted(tuple(each.values()) for each in found) == [
+        (False, False), (False, True), (True, False), (True, True),
+    ]  # fmt: skip
+
+
+# Extraction ----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(program=programs(("add", "subtract", "multiply"), constants=(1.0,), exponents=(), inputs=2, steps=9))
+def test_extraction_finds_the_cheapest_of_all_choices(program):
+    tape = canonical(program.tape())
+    choices = all_choices(tape, 0)
+    rng = np.random.default_rng(0)
+    values = Values(tape, [Verification(tape, 1, choices=choices * 8)], points_of(tape, None, rng))
+    values.pair(lambda: False)
+    definitions = list(values.definitions)
+    roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.own]
+    assume(roots and len(values) < 14 and len(definitions) < 60)
+    extraction = Extraction(len(values), definitions, roots, values.base.own, PRICES, UNIT)
+    extraction.anneal(30_000, FOREVER)
+    best = extraction.best()
+    assert sum(PRICES[each.code] for each in best.values()) == extraction.best_cost
+    assert extraction.best_cost == cheapest(values, definitions, roots)
+
+
+def cheapest(values: Values, definitions, roots) -> int:
+    """By trying all sets of values, from the smallest: is each made of others, without circles?"""
+    given_values = {*values.inputs, *values.numbers}
+    of_value = {}
+    for each in definitions:
+        of_value.setdefault(each.node, []).append({abs(a) for a in each.arguments} - given_values)
+    nodes = sorted(of_value)
+    least = None
+    for chosen in range(1 << len(nodes)):
+        live = {node for k, node in enumerate(nodes) if chosen >> k & 1}
+        if not live.issuperset(roots) or (least is not None and len(live) >= least):
+            continue
+        made: set[int] = set()
+        while new := {n for n in live - made if any(needs <= made for needs in of_value[n])}:
+            made |= new
+        if made == live:
+            least = len(live)
+    return UNIT * (least or 0)
