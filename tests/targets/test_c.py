@@ -83,6 +83,24 @@ def test_products_are_fused_with_sums_unless_they_are_to_be_rounded():
     assert "F_MADD(" not in emit_source(jumps, whole(1), "c").split("f_part0")[1]
 
 
+@pytest.mark.parametrize("processor", [("-O3", "-march=native"), ("-O2",)])
+def test_structural_zeros_between_entries(processor, monkeypatch):
+    """Squares of zeros are not turned over; without vectors there are no squares, and nothing that is unused."""
+    monkeypatch.setattr(c_compiler, "FLAGS", (*processor, "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"))
+    tape = Tape(5)
+    tape.outputs = [tape.multiply(k, tape.apply("exp", (k + 1) % 5)) for k in range(5)]
+    places = (2, 3, 17, 30, 38)
+    segments = (Segment(39, (0, 1, 2, 3, 4), places, "few"), Segment(5, (4, 3), (4, 0), "some"))
+    X = np.random.default_rng(0).normal(size=(61, 5))
+    results = {target: compile_tape(tape, segments, target).batch(X) for target in ("c", "llvm")}
+    for found, wanted in zip(*results.values(), strict=True):
+        assert_same(found, wanted, ulps=20)
+    for found, wanted in zip(
+        compile_tape(tape, segments, "c").batch(X.T.copy(), transposed=True), results["c"], strict=True
+    ):
+        assert_same(found.T, wanted, ulps=20)
+
+
 def test_text_says_what_it_takes_and_leaves():
     tape = polynomial()
     segments = (Segment(5, (0, 2), (1, 3), "some"), Segment(1, (1,), (0,), "double"))

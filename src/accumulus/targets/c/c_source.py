@@ -102,7 +102,8 @@ class CSource:
             self.tile //= 2
         self.header = self.functions.header(tape.operations, stack, self.tile)
         bodies = [*(text for text, *_ in self._parts), self._point(), *self._again(), self._strided(), self._batch()]
-        self.code = "\n".join([*self._mathematics.prelude(), *self._tables(), self._moving(), *bodies]) + "\n"
+        before = [*self._mathematics.prelude(), *self._tables(), self._moving(), *self._squares()]
+        self.code = "\n".join([*before, *bodies]) + "\n"
 
     @property
     def text(self) -> str:
@@ -284,12 +285,18 @@ class CSource:
             lines.append(f"const int {self._name}_{result.name}_positions[{len(places)}] = {{")
             lines += [f"    {', '.join(map(str, places[k : k + 20]))}," for k in range(0, len(places), 20)]
             lines.append("};\n")
-            if result.squares[0]:
-                squares = [*result.squares[0], *result.squares[1]]
+        return lines
+
+    def _squares(self) -> list[str]:
+        """Where squares begin that are turned over, then those of zeros; unused where nothing is turned."""
+        lines = []
+        for result in self._results:
+            squares = [*result.squares[0], *result.squares[1]]
+            if squares:
                 lines.append(f"static const int {self._name}_{result.name}_squares[{len(squares)}] = {{")
                 lines += [f"    {', '.join(map(str, squares[k : k + 20]))}," for k in range(0, len(squares), 20)]
                 lines.append("};\n")
-        return lines
+        return [f"#ifdef {self._macro}_SQUARES", *lines, "#endif\n"] if lines else []
 
     def _moving(self) -> str:
         kinds: set[Kind] = {"take"} if any(argument.rows for argument in self._arguments) else set()
