@@ -31,7 +31,7 @@ from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import inputs_of, linearized
-from accumulus.programs.starts import AFTER, Start, cheapest
+from accumulus.programs.starts import Start, cheapest, rounds_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan import Plan
@@ -126,7 +126,7 @@ class Program:
         if self.kind.symmetric:
             self._halve(tape, selection)
         with preparation.stage("optimise"):
-            rounds = AFTER[self.kind.order] if start.is_short else Rounds()
+            rounds = rounds_of(start, self.kind)
             self.tape, self._exact = self._optimise(tape, preparation, rounds)
 
     def _wanted(self, tape: Tape) -> Tape:

@@ -37,12 +37,14 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["AFTER", "BEFORE", "Start", "along_seeds", "cheapest", "shortened", "starts_of"]
+__all__ = ["AFTER", "BEFORE", "Start", "along_seeds", "cheapest", "rounds_of", "shortened", "starts_of"]
 
 #: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
 #: which then have less to win.
 BEFORE: Final = {1: Rounds(MOVES // 2, (0.35, 0.6)), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
 AFTER: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.5))}
+#: How products are rewritten of functions that were not.
+ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
 #: Operations of a function that is rewritten first, at most; and part of the time that this may take.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
@@ -119,6 +121,13 @@ def along_seeds(
     with preparation.stage("plan"):
         sweep = replace(options, method=_SWEEPS[kind.seeds], executor=None)
         return Start(found, find_plan(found.graph, sweep, keep_best=False), is_short)
+
+
+def rounds_of(start: Start, kind: Kind) -> Rounds:
+    """How the derivatives that a start has emitted are rewritten."""
+    if start.is_short:
+        return AFTER[kind.order]
+    return ALONE if kind.has_seeds else Rounds()
 
 
 def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:

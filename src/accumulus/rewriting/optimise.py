@@ -129,7 +129,7 @@ def optimise(
             # annealing has lost more than it won; what can be had without it, can
             search.round(start, 0, hot)
     if effort == "thorough":
-        search.go_on(tried)
+        search.go_on(max(tried, MOVES * search.size))
     if search.best is start:
         return start
     try:
