@@ -125,8 +125,10 @@ def test_check_passes_and_fails(model):
 def test_compare_has_a_row_for_every_method():
     result = run("compare", GRAPH, "--objective", "fma", *QUICK)
     assert result.exit_code == 0, result.output
-    rows = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
-    assert set(acc.methods()) <= rows
+    table, _, left_out = result.stdout.partition("Not run to the end")
+    rows = {line.split()[0] for line in table.splitlines() if line.strip()}
+    # what a busy machine had no time for is named
+    assert all(name in rows or name in left_out for name in acc.methods())
     assert "Fewest fma" in result.stdout
 
 

@@ -65,7 +65,7 @@ class Exact:
 
     def __init__(self, program: Scalars, point: Sequence[Any], dtype: str, seed: int) -> None:
         self.program, self.number, self.seed = program, np.dtype(dtype).type, seed
-        self.point = [mpf(float(x)) for a in point for x in np.ravel(a)]
+        self.point = [float(x) for a in point for x in np.ravel(a)]  # zeros have signs
         self.outputs, self.inputs = len(program.outputs), program.inputs
 
     def _at(self, moved: Sequence[Any], sample: int | None) -> tuple[Any, Any]:
@@ -97,8 +97,8 @@ class Exact:
             found, lost = [], (self._at(self.point, sample)[1] * 0).sum(axis=0)
             for k in range(self.inputs):
                 above, below = list(self.point), list(self.point)
-                above[k] += STEP
-                below[k] -= STEP
+                above[k] = mpf(above[k]) + STEP
+                below[k] = mpf(below[k]) - STEP
                 difference = self._at(above, sample)[1] - self._at(below, sample)[1]
                 found.append(difference.sum(axis=0) / (2 * STEP) + lost)
             return np.array(found, object)
@@ -112,7 +112,7 @@ class Exact:
             def at(t: Any) -> Any:
                 powers = [t ** (k + 1) for k in range(len(series))]
                 moved = [
-                    x + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
+                    mpf(x) + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
                     for j, x in enumerate(self.point)
                 ]
                 return self._at(moved, sample)[0]
@@ -150,8 +150,10 @@ class Differences:
         return np.stack([a for a, _ in pairs], axis=-1), np.stack([b for _, b in pairs], axis=-1)
 
     def value(self) -> tuple[Floats, Floats]:
-        value = self._at(self.x)
-        return value, np.full(value.shape, 1e-9 * (1 + np.abs(value).max(initial=0.0)))
+        value, draw = self._at(self.x), np.random.default_rng(0)
+        moved = [self._at(self.x * (1 + 1e-15 * draw.normal(size=self.inputs))) for _ in range(SAMPLES)]
+        spread = np.max([np.abs(each - value) for each in moved], axis=0, initial=0.0)
+        return value, spread + 1e-9 * (1 + np.abs(value).max(initial=0.0))
 
     def jacobian(self) -> tuple[Floats, Floats]:
         return self._columns(self._at)

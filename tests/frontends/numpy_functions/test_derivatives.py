@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special
@@ -99,3 +100,11 @@ def test_ties_of_several_are_shared_evenly(optimise):
 def test_what_a_maximum_of_several_leaves_out_does_not_count():
     f = lambda x: np.max(np.array([x[0], np.sqrt(x[1]), x[2]]))  # noqa: E731
     np.testing.assert_array_equal(acc.jacobian(f)(np.array([2.0, 0.0, 1.0])), [1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-9, -1e-4, 0.15, 0.17, 2.5])
+def test_derivatives_of_sinc_do_not_cancel(x):
+    found = [acc.gradient(np.sinc)(x), acc.hessian(np.sinc)(x), acc.gradient(acc.hessian(np.sinc))(x)]
+    with mpmath.workdps(60):
+        expected = [float(mpmath.diff(lambda t: mpmath.sinc(mpmath.pi * t), x, k)) for k in (1, 2, 3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

@@ -26,6 +26,9 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["where"]
 
+#: Where sin(y)/y is its series, and of how many terms, so that its first derivatives are as accurate.
+_NEAR: Final = 0.5
+_TERMS: Final = 9
 #: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4
@@ -88,9 +91,14 @@ def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
 
 @implements(np.sinc)
 def sinc(tape: Tape, x: Any) -> Any:
-    """sin(πx) / (πx), 1 at 0."""
-    scaled = np.pi * np.where(as_array(tape, x) == 0, 1e-20, x)
-    return np.sin(scaled) / scaled
+    """sin(πx) / (πx), by its series near 0, where derivatives of the quotient cancel."""
+    y = np.pi * as_array(tape, x)
+    near = np.abs(y) < _NEAR
+    square, safe = np.where(near, y * y, 0.0), np.where(near, 1.0, y)
+    series: Any = 1.0
+    for k in range(2 * _TERMS, 0, -2):
+        series = 1.0 - series * square / (k * (k + 1.0))
+    return np.where(near, series, np.sin(safe) / safe)
 
 
 @implements(np.i0)
