@@ -101,6 +101,7 @@ def test_faces_are_never_worse_than_edges_and_these_than_vertices(graph, objecti
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=10)
 @given(graph=graphs(sized=True))
 def test_plans_are_expressions(method, graph):
     made = found(graph, method, "multiplications")
@@ -179,6 +180,7 @@ def test_auto_leaves_out_what_does_not_pay_on_large_graphs(effort, run, monkeypa
 
 
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=10)
 @given(graph=graphs(sized=True), objective=st.sampled_from(Objective), seed=st.integers())
 def test_same_seed_same_plan(method, graph, objective, seed):
     once, again = (found(graph, method, objective, seed=seed) for _ in range(2))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import EXACT, points, programs
@@ -50,6 +50,7 @@ def in_loops(*given, **options):
 
 
 @every_dtype
+@settings(max_examples=12)
 @given(data=st.data())
 def test_loops_change_no_bit(dtype, data):
     drawn = data.draw(programs(names=EXACT))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import Guarded, assert_same, lanes, whole
 from strategies import points, programs
@@ -39,6 +39,7 @@ def compiled(tape, segments, dtype, largest, **changes):
 
 
 @every_dtype
+@settings(max_examples=10)
 @given(data=st.data())
 def test_tables_change_no_bit(dtype, data):
     program = data.draw(programs())
