@@ -143,6 +143,13 @@ def test_the_functions_of_the_header_compute_the_same():
     assert (one[:, 2] == 0.0).all()
 
 
+def test_arguments_that_nothing_takes_give_no_warnings():
+    x, p = np.ones((9, 2)), np.linspace(-2e3, 2e3, 9)  # some of which exp does not serve in tiles
+    found = acc.jacobian(lambda x, p: np.exp(p) * 3.0, 1, target="c", effort="fast", cache=False).batch(x, p)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found, np.exp(p) * 3.0, rtol=1e-15)
+
+
 def test_derivatives_by_a_compiler_that_tries_hard(monkeypatch):
     monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native"))
 

@@ -198,10 +198,14 @@ class CSource:
         tile = f"{self._macro}_TILE"
         arrays = [array for array in self._arrays if array.rows]
         results = {array.name for array in self._results}
-        lines = [f"{self._real} {array.name}_one[{array.rows}];" for array in arrays]
+        taken = results.union(*(names for _, names, _ in self._parts))
+        lines = [f"{self._real} {array.name}_one[{array.rows}];" for array in arrays if array.name in taken]
         lines += [f"{self._real} frame[{self._slots}];"] * bool(self._slots)
+        lines += [f"(void){array.name}_tile;" for array in arrays if array.name not in taken]
         into, back = [], []
         for array in arrays:
+            if array.name not in taken:
+                continue
             n, each = array.name, f"for (ptrdiff_t i = 0; i < {array.rows}; i++)"
             # results, too: structural zeros stay what they are
             into.append(f"{each} {n}_one[i] = {n}_tile[i * {tile} + k];")
