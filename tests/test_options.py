@@ -11,7 +11,7 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, OF_PLANS, SMALL, Given, Options
-from accumulus.programs import program as programs
+from accumulus.programs import rewritten
 
 
 def ignore(told):
@@ -90,13 +90,13 @@ def test_what_is_given_beside_a_plan_is_kept(name):
 
 def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
     asked = []
-    optimise = programs.optimise
+    optimise = rewritten.optimise
 
     def watched(tape, **options):
         asked.append((options["effort"], options["seed"]))
         return optimise(tape, **options)
 
-    monkeypatch.setattr(programs, "optimise", watched)
+    monkeypatch.setattr(rewritten, "optimise", watched)
     trace = acc.trace(swirl, np.ones(3))
     plan = acc.plan(trace.linearize(), effort="fast", seed=3)
     trace.compile(plan)

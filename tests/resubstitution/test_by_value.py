@@ -201,6 +201,20 @@ def test_digits_are_kept_where_they_would_be_lost():
         assert got == pytest.approx(3.0 * np.sin(angle) ** 2, rel=1e-14)
 
 
+def test_digits_are_kept_far_from_zero():
+    """1 - 1/(1 + exp(-x)) is 1/(1 + exp(x)), with no digit of it for large x."""
+    tape = Tape(2)
+    one = tape.constant(1.0)
+    small, large = (tape.divide(one, tape.add(one, tape.apply("exp", x))) for x in (0, tape.negative(0)))
+    power = tape.apply("exp", 0)
+    tape.outputs = [tape.divide(one, tape.add(one, power)), tape.divide(power, tape.add(one, power)), small, large]
+    tape.outputs += [tape.multiply(r, 1) for r in (small, tape.multiply(small, large))]
+    for tried in (tape, canonical(tape)):
+        result = by_value(tried)
+        for x in (-200.0, -40.0, 40.0, 200.0):
+            np.testing.assert_allclose(evaluate(result, [x, 3.0]), evaluate(tape, [x, 3.0]), rtol=1e-12)
+
+
 def test_nothing_is_divided_by_what_may_be_zero():
     """x·y / y is x, but not where y is zero."""
     tape = Tape(3)

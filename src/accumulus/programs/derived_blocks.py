@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.arrays.jacobian import differentiate
 from accumulus.deadline import Deadline
 from accumulus.frontends.record import Recording
 from accumulus.options import Options
@@ -73,6 +72,8 @@ def differentiated(
         SizeError: if the products between arrays are too many for memory.
         NotInBlocksError: if the derivatives need too many blocks.
     """
+    from accumulus.arrays.jacobian import differentiate  # not what every process needs
+
     given, results = recording.tape, recording.results
     assert isinstance(given, BlockTape)
     inputs = inputs_of(recording, selection.positions)

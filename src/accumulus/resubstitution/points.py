@@ -11,9 +11,12 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["points_of"]
 
-#: Points at random, for each that is given and for none; values whose zeros are looked for; how near to them, as parts
-#: of the way; halvings of it.
+#: Points at random, around those that are given and around none.
 AT_RANDOM: Final = 12
+#: Numbers that single inputs are, too, and how many such points there are at most: functions go to their limits there.
+FAR: Final = (-300.0, -30.0, 30.0, 300.0)
+MOST_FAR: Final = 48
+#: Values whose zeros are looked for, how near to them as parts of the way, and halvings of it.
 ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 40
@@ -33,7 +36,10 @@ def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator) -> Real
 def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals:
     """Points of a function's domain, (points, inputs): those that are given, others around them, and at random."""
     near = rng.normal(size=(AT_RANDOM, inputs))
-    found = [near, np.abs(near) + 0.1, 1e-4 * near, np.round(near)]
+    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR])[:MOST_FAR].reshape(-1, 2)
+    single = near[rng.integers(AT_RANDOM, size=len(far))]
+    single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
+    found = [near, np.abs(near) + 0.1, 1e-4 * near, np.round(near), single]
     if given is not None and len(given) and given.shape[1] == inputs:
         around = given[rng.integers(len(given), size=AT_RANDOM)]
         found += [given[:AT_RANDOM], around * (1 + 0.1 * near), around + 1e-2 * near]
