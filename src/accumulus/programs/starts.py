@@ -41,7 +41,7 @@ __all__ = ["AFTER", "BEFORE", "Start", "along_seeds", "cheapest", "rounds_of", "
 
 #: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
 #: which then have less to win.
-BEFORE: Final = {1: Rounds(MOVES // 2, (0.35, 0.6)), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
+BEFORE: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
 AFTER: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.5))}
 #: How products are rewritten of functions that were not.
 ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
