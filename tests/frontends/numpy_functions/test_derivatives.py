@@ -103,8 +103,17 @@ def test_what_a_maximum_of_several_leaves_out_does_not_count():
 
 
 @pytest.mark.parametrize("x", [0.0, 1e-9, -1e-4, 0.15, 0.17, 2.5])
-def test_derivatives_of_sinc_do_not_cancel(x):
-    found = [acc.gradient(np.sinc)(x), acc.hessian(np.sinc)(x), acc.gradient(acc.hessian(np.sinc))(x)]
+@pytest.mark.parametrize("source", ["numpy", "jax", "sympy"])
+def test_derivatives_of_sinc_do_not_cancel(x, source):
+    if source == "numpy":
+        sinc = np.sinc
+    elif source == "jax":
+        sinc = pytest.importorskip("jax.numpy").sinc
+    else:
+        sympy = pytest.importorskip("sympy")
+        t = sympy.Symbol("t")
+        sinc = sympy.Lambda(t, sympy.sinc(np.pi * t))
+    found = [acc.gradient(sinc)(x), acc.hessian(sinc)(x), acc.gradient(acc.hessian(sinc))(x)]
     with mpmath.workdps(60):
         expected = [float(mpmath.diff(lambda t: mpmath.sinc(mpmath.pi * t), x, k)) for k in (1, 2, 3)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)

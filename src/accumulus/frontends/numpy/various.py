@@ -24,7 +24,7 @@ from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.tape import Tape
 
-__all__ = ["where"]
+__all__ = ["sine_by_argument", "where"]
 
 #: Where sin(y)/y is its series, and of how many terms, so that its first derivatives are as accurate.
 _NEAR: Final = 0.5
@@ -91,8 +91,12 @@ def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
 
 @implements(np.sinc)
 def sinc(tape: Tape, x: Any) -> Any:
-    """sin(πx) / (πx), by its series near 0, where derivatives of the quotient cancel."""
-    y = np.pi * as_array(tape, x)
+    """sin(πx) / (πx), 1 at 0."""
+    return sine_by_argument(np.pi * as_array(tape, x))
+
+
+def sine_by_argument(y: Any) -> Any:
+    """sin(y) / y, by its series near 0, where derivatives of the quotient cancel."""
     near = np.abs(y) < _NEAR
     square, safe = np.where(near, y * y, 0.0), np.where(near, 1.0, y)
     series: Any = 1.0
