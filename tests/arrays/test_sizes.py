@@ -73,7 +73,7 @@ def test_memory_that_runs_out_is_told(monkeypatch):
     def differentiate(*_):
         raise MemoryError("no more")
 
-    monkeypatch.setattr("accumulus.programs.derived_blocks.differentiate", differentiate)
+    monkeypatch.setattr("accumulus.arrays.jacobian.differentiate", differentiate)
     with pytest.raises(SizeError, match="stage 'plan' of preparing the derivative of squares: no more"):
         acc.jacobian(squares, sparse=True, cache=False)(np.ones(100_000))
 
