@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.resubstitution.bounds import Reals, run
 from accumulus.tape.tape import Tape
 
-__all__ = ["points_of"]
+__all__ = ["Points", "points_of"]
 
 #: Points at random, around those that are given and around none.
 AT_RANDOM: Final = 12
@@ -22,15 +23,27 @@ NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 40
 
 
-def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator) -> Reals:
-    """Points at which all outputs are finite, (points, inputs)."""
+class Points(NamedTuple):
+    """Real points.
+
+    Attributes:
+        at: them, (points, inputs).
+        generic: whether what is undefined at each is so all around, (points,).
+    """
+
+    at: Reals
+    generic: NDArray[np.bool_]
+
+
+def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator) -> Points:
+    """Points at which something is computed, and of which some are in the domain."""
     around = _around(tape.inputs, given, rng)
-    points = np.concatenate([around, _near_zeros(tape, around, rng)])
-    at, _ = run(tape, points, bounds=False)
-    inside = np.ones(len(points), bool)
-    for output in tape.outputs:
-        inside &= output < 0 or np.isfinite(at[output])
-    return points[inside]
+    whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
+    if given is not None and given.shape[1:] == (tape.inputs,):
+        whole = np.concatenate([whole, given[:AT_RANDOM]])
+    generic = np.concatenate([around, _near_zeros(tape, around, rng)])
+    at = np.concatenate([generic, whole])
+    return Points(at, np.arange(len(at)) < len(generic))
 
 
 def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals:
@@ -39,10 +52,10 @@ def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals
     far = rng.permutation([(k, x) for k in range(inputs) for x in FAR])[:MOST_FAR].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
     single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
-    found = [near, np.abs(near) + 0.1, 1e-4 * near, np.round(near), single]
+    found = [near, 4.0 * near, np.abs(near) + 0.1, 1e-4 * near, single]
     if given is not None and len(given) and given.shape[1] == inputs:
         around = given[rng.integers(len(given), size=AT_RANDOM)]
-        found += [given[:AT_RANDOM], around * (1 + 0.1 * near), around + 1e-2 * near]
+        found += [around * (1 + 0.1 * near), around + 1e-2 * near]
     return np.concatenate(found)
 
 

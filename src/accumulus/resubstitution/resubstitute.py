@@ -14,7 +14,7 @@ from accumulus.errors import VerificationError
 from accumulus.resubstitution.bounds import Reals
 from accumulus.resubstitution.definitions import COPY, DIVIDE, MULTIPLY, Definition
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import points_of
+from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Reading, Values
 from accumulus.rewriting.canonical import canonical
@@ -42,6 +42,8 @@ SEEDS: Final = (101, 102)
 #: Comparisons, at most: values are compared however these come out together. And points, at least.
 MOST_COMPARISONS: Final = 5
 FEWEST_POINTS: Final = 8
+#: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
+REACHES: Final = (1.0, 6.0, 3.0)
 #: What an operation costs, by its code; a copy, whose code is -1, nothing.
 PRICES: Final = [*(IN_SEARCH.get(row.name, UNIT) for row in OPERATIONS), 0]
 _SQRT: Final = BY_NAME["sqrt"].code
@@ -55,17 +57,18 @@ class Resubstitution:
         base: that program, in canonical form.
         choices: how its comparisons may come out.
         kept_outputs: that many of the first outputs stay as they are computed.
-        points: real points of the domain, (points, inputs).
+        points: real ones.
         seed: of points.
     """
 
     def __init__(
-        self, base: Tape, choices: Sequence[Mapping[int, bool]], kept_outputs: int, points: Reals, seed: int
+        self, base: Tape, choices: Sequence[Mapping[int, bool]], kept_outputs: int, points: Points, seed: int
     ) -> None:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
         # what is found at some points is verified at others
         self._known, self._verification = (
-            Verification(base, seed + other, kept_outputs=kept_outputs, choices=choices) for other in SEEDS
+            Verification(base, seed + other, kept_outputs=kept_outputs, choices=choices, reaches=REACHES)
+            for other in SEEDS
         )
 
     @classmethod

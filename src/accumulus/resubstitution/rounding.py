@@ -33,6 +33,7 @@ class Rounding:
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
         self._reals, self._bounds, self._points = values.reals, values.bounds, values.points
+        self._generic = values.generic
         self._outputs = values.base.outputs
         self._limits = np.zeros((len(self._outputs), len(self._points)))
         for reading in taken:
@@ -70,6 +71,8 @@ class Rounding:
         same = np.isfinite(at) & agree(at, bounds, before, limits)
         ratios = np.where(same, bounds / (limits + slack * np.abs(before) + TINY), np.inf)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
+        # what is undefined stays so, but at single points
+        ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
         return worst
 
@@ -80,7 +83,9 @@ class Rounding:
             if output < 0:
                 continue
             before = np.sign(value) * self._reals[abs(value)]
-            known = np.isfinite(limit)
+            known = np.isfinite(limit) & np.isfinite(before)
+            if (np.isfinite(at[output]) & ~np.isfinite(before) & self._generic).any():
+                return True
             if not agree(at[output], bounds[output], before, self._bounds[abs(value)]).all():
                 return True
             if not (np.isfinite(at[output]) & (bounds[output] <= times * limit))[known].all():

@@ -43,6 +43,7 @@ from accumulus.resubstitution.definitions import (
     Definition,
     normal,
 )
+from accumulus.resubstitution.points import Points
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import SLACK, UNIT, Verification
 from accumulus.rewriting.stand_ins import size
@@ -97,7 +98,7 @@ class Values:
     Args:
         base: the program whose outputs are wanted; others only add to what is known.
         checks: complex points at which it was run.
-        points: real ones, (points, inputs).
+        points: real ones.
         kept_outputs: that many of its first outputs are computed as they are.
 
     Attributes:
@@ -106,20 +107,20 @@ class Values:
         numbers: values that are numbers, and what they are.
         inputs: values that are inputs, or their negatives: with the sign, the position, by value.
         fixed: definitions of what has to be rounded as it is written, by value.
-        points: real points.
+        points: real points, (points, inputs); and which of them are `generic`.
     """
 
-    def __init__(self, base: Tape, checks: Sequence[Verification], points: Reals, kept_outputs: int = 0) -> None:
+    def __init__(self, base: Tape, checks: Sequence[Verification], points: Points, kept_outputs: int = 0) -> None:
         self.definitions: dict[Definition, None] = {}
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.fixed: dict[int, Definition] = {}
-        self.points = points
+        self.points, self.generic = points
         self._checks, self._kept_outputs = checks, kept_outputs
         self._known: list[_Known | None] = [None]
         #: Of each value, at real points, with the bound of its error, and how good that is.
-        self._reals: list[Reals] = [np.full(len(points), np.nan)]
-        self._bounds: list[Reals] = [np.full(len(points), np.inf)]
+        self._reals: list[Reals] = [np.full(len(points.at), np.nan)]
+        self._bounds: list[Reals] = [np.full(len(points.at), np.inf)]
         self._scores: list[float] = [math.inf]
         self._by_key: dict[int, list[int]] = {}
         self._by_form: dict[tuple[object, ...], int] = {}
@@ -269,6 +270,8 @@ class Values:
             return None
         zero, one = self._number(0.0), self._number(1.0)
         a, b = arguments
+        if not all(np.isfinite(self._reals[abs(each)][self.generic]).all() for each in arguments):
+            return None  # what is undefined in places stays so
         if code == ADD:
             if a == -b:
                 return zero
@@ -322,9 +325,14 @@ class Values:
                 if all(
                     size(z - w) <= SLACK * UNIT * (d + e)
                     for z, w, d, e in zip(known.at, other.at, known.errors, other.errors, strict=True)
-                ) and bool(agree(reals, bounds, self._reals[node], self._bounds[node]).all()):
+                ) and self._are_one(reals, bounds, node):
                     return node
         return None
+
+    def _are_one(self, reals: Reals, bounds: Reals, node: int) -> bool:
+        """Whether what something is at real points is a value, and undefined where that is."""
+        same_domain = np.isfinite(reals) == np.isfinite(self._reals[node])
+        return bool((agree(reals, bounds, self._reals[node], self._bounds[node]) & (same_domain | ~self.generic)).all())
 
     def _new(self, known: _Known | None, sign: int, seen: tuple[Reals, Reals]) -> int:
         """A value that was not there before."""

@@ -96,6 +96,7 @@ class Verification:
         deadline: when to give up; it is looked at after each point.
         choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
             which every branch is taken once.
+        reaches: how far points are from 0, in turn.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -109,13 +110,14 @@ class Verification:
         kept_outputs: int = 0,
         deadline: Deadline = FOREVER,
         choices: Sequence[Mapping[int, bool]] | None = None,
+        reaches: Sequence[float] = (1.0,),
     ) -> None:
         self._tape, self._kept_outputs = tape, kept_outputs
         rng = random.Random(seed)
         self._runs: list[_At] = []
         for turn, chosen in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
             # at first on one side of the cuts of roots, then on both: what holds for positive numbers alone fails there
-            self._add_run(rng, 1.0, (1.0, -1.0) if turn else (1.0,), chosen)
+            self._add_run(rng, reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,), chosen)
             deadline.check()
         for reach in NEARER_ZERO:
             if all(map(_is_bounded, *(at.outputs for at in self._runs))):
