@@ -99,11 +99,6 @@ class Extraction:
         """The least cost so far."""
         return self._state.best
 
-    @property
-    def live_count(self) -> int:
-        """Operations of the choice as it is."""
-        return self._state.live_count
-
     def anneal(self, visits: int, deadline: Deadline, hot: float = HOT) -> None:
         """Try so many moves, or as many as there is time for."""
         cooling = slices(

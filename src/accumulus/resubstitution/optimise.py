@@ -21,6 +21,8 @@ MOST_OPERATIONS: Final = 3000
 MOVES: Final = 300
 GROWTH: Final = 1.3
 PATIENCE: Final = 8
+#: Seconds that a round takes for each operation, about; one that would not end in time is not begun.
+ROUND: Final = 1e-3
 
 
 def optimise(
@@ -60,13 +62,15 @@ def optimise(
         return by_rules(effort, tape, 0)
     from accumulus.resubstitution.resubstitute import Resubstitution, cost  # not what every process needs
 
-    best = by_rules("balanced", tape, 0)
+    best = first = by_rules("balanced", tape, 0)
     start = canonical(tape, kept_outputs)
-    by_value = Resubstitution.of(start, kept_outputs, points, seed, deadline)
+    by_value = None
+    if deadline.left > ROUND * tape.operations:
+        by_value = Resubstitution.of(start, kept_outputs, points, seed)
     if by_value is not None:
         known = [best, by_rules("balanced", tape, 1)]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
-        while misses < PATIENCE and not deadline.passed:
+        while misses < PATIENCE and deadline.left > ROUND * tape.operations:
             before = cost(best)
             found = by_value.cheapest(known, moves, deadline, seed + turn)
             again = by_rules("balanced", found, turn)
@@ -76,4 +80,4 @@ def optimise(
             moves, turn = int(GROWTH * moves), turn + 1
     best = min(best, by_rules("thorough", best, 0), key=cost)
     # fewer divisions may take more operations than there were
-    return best if best.operations <= start.operations else by_rules("balanced", tape, 0)
+    return best if best.operations <= start.operations else first

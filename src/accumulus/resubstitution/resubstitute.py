@@ -72,12 +72,10 @@ class Resubstitution:
         )
 
     @classmethod
-    def of(
-        cls, base: Tape, kept_outputs: int, points: Reals | None, seed: int, deadline: Deadline
-    ) -> Resubstitution | None:
-        """None if that would not pay: nothing to win, no time, or too many ways for comparisons to come out."""
+    def of(cls, base: Tape, kept_outputs: int, points: Reals | None, seed: int) -> Resubstitution | None:
+        """None if there is nothing to win, or there are too many ways for comparisons to come out."""
         choices = all_choices(base, MOST_COMPARISONS)
-        if choices is None or not base.operations or deadline.passed:
+        if choices is None or not base.operations:
             return None
         choices *= -(-FEWEST_POINTS // len(choices))
         return cls(base, choices, kept_outputs, points_of(base, points, np.random.default_rng(seed)), seed)

@@ -75,54 +75,39 @@ def is_circular(state: ExtractionState, n: int, definition: int) -> bool:
 
 
 @compiled
-def add_uses(state: ExtractionState, definition: int) -> None:
-    """Use the arguments of a definition, and what comes to life by that."""
-    work = state.work
-    height = 0
+def push_arguments(state: ExtractionState, definition: int, height: int) -> int:
+    """Put the arguments of a definition on the work that is so high; its height then."""
     for k in range(3):
-        work[height] = state.arguments[definition, k]
-        height += 1
-    while height:
-        height -= 1
-        n = work[height]
-        if n == 0 or is_given(state, n):
-            continue
-        state.uses[n] += 1
-        if state.uses[n] == 1:
-            own = state.chosen[n]
-            state.cost += state.prices[own]
-            state.live[state.live_count] = n
-            state.places[n] = state.live_count
-            state.live_count += 1
-            for k in range(3):
-                work[height] = state.arguments[own, k]
-                height += 1
+        state.work[height + k] = state.arguments[definition, k]
+    return height + 3
 
 
 @compiled
-def drop_uses(state: ExtractionState, definition: int) -> None:
-    """Use the arguments of a definition once less, and let die what has no use by that."""
+def change_uses(state: ExtractionState, definition: int, by: int) -> None:
+    """Use the arguments of a definition once more or, by -1, once less; what comes to life or dies by that."""
     work = state.work
-    height = 0
-    for k in range(3):
-        work[height] = state.arguments[definition, k]
-        height += 1
+    height = push_arguments(state, definition, 0)
     while height:
         height -= 1
         n = work[height]
         if n == 0 or is_given(state, n):
             continue
-        state.uses[n] -= 1
-        if state.uses[n] == 0:
-            own = state.chosen[n]
-            state.cost -= state.prices[own]
+        before = state.uses[n]
+        state.uses[n] = before + by
+        if before != 0 and before + by != 0:
+            continue
+        own = state.chosen[n]
+        state.cost += by * state.prices[own]
+        if by > 0:
+            state.live[state.live_count] = n
+            state.places[n] = state.live_count
+            state.live_count += 1
+        else:
             state.live_count -= 1
             last = state.live[state.live_count]
             state.live[state.places[n]] = last
             state.places[last] = state.places[n]
-            for k in range(3):
-                work[height] = state.arguments[own, k]
-                height += 1
+        height = push_arguments(state, own, height)
 
 
 @compiled
@@ -131,8 +116,8 @@ def redefine(state: ExtractionState, n: int, definition: int) -> None:
     old = state.chosen[n]
     state.chosen[n] = definition
     state.cost += state.prices[definition] - state.prices[old]
-    add_uses(state, definition)
-    drop_uses(state, old)
+    change_uses(state, definition, 1)
+    change_uses(state, old, -1)
 
 
 @compiled
