@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +17,12 @@ from programs import RATIONAL, SMOOTH, programs, small_fraction
 import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
+from accumulus.programs import rewritten
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import PRICES, Resubstitution, cost
+from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
@@ -26,6 +30,10 @@ from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import UNIT
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from functions import all_examples
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)
 WHOLE = (-3.0, -2.0, -1.0, 2.0, 3.0)
@@ -294,3 +302,35 @@ def cheapest(values: Values, definitions, roots) -> int:
         if made == live:
             least = len(live)
     return UNIT * (least or 0)
+
+
+@pytest.mark.parametrize("example", all_examples(), ids=lambda example: example.name)
+def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
+    """Values that only definitions make which rounding forbids are no gifts: nothing would compute them."""
+    verdicts = []
+    is_verified = Resubstitution._is_verified
+
+    def noted(self, tape):
+        verdicts.append(is_verified(self, tape))
+        return verdicts[-1]
+
+    monkeypatch.setattr(Resubstitution, "_is_verified", noted)
+    init, excess = Rounding.__init__, Rounding.excess
+
+    def noting(self, values, taken):
+        init(self, values, taken)
+        self.own = values.base.own
+
+    def strict(self, definitions, slack):
+        found = excess(self, definitions, slack)
+        found[[each.node not in self.own for each in definitions]] = np.inf
+        return found
+
+    monkeypatch.setattr(Rounding, "__init__", noting)
+    monkeypatch.setattr(Rounding, "excess", strict)
+    monkeypatch.setattr(Rounding, "is_worse", lambda self, tape, times: False)
+    tapes: list[Tape] = []
+    monkeypatch.setattr(rewritten, "optimise", lambda tape, **options: tapes.append(tape) or canonical(tape))
+    acc.value_and_jacobian(example.function, cache=False).compile(example.point)
+    by_value(tapes[-1])
+    assert all(verdicts)

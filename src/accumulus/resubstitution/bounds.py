@@ -70,7 +70,7 @@ def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[
         return v, errors[0] + errors[1] + np.abs(v)
     if code == MULTIPLY:
         v = at[0] * at[1]
-        return v, np.abs(at[0]) * errors[1] + np.abs(at[1]) * errors[0] + np.abs(v)
+        return v, _times(np.abs(at[0]), errors[1]) + _times(np.abs(at[1]), errors[0]) + np.abs(v)
     if code == DIVIDE:
         v = at[0] / at[1]
         return v, (errors[0] + np.abs(v) * errors[1]) / np.abs(at[1]) + np.abs(v)
@@ -94,5 +94,10 @@ def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[
             others = [*given[:k], moved, *given[k + 1 :]]
             slopes.append(np.abs(np.asarray(run(*others), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
-        total = total + np.where(error == 0, 0.0, slope * error)
+        total = total + _times(slope, error)
     return v, total
+
+
+def _times(size: Reals, error: Reals) -> Reals:
+    """What a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
+    return np.where((size == 0) | (error == 0), 0.0, size * error)

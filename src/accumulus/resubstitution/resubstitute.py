@@ -134,6 +134,9 @@ class Resubstitution:
                 break
             allowed += [d for d, times in ranked if d.node not in first and d in known and times <= more * factor]
             first = _without_circles(values, allowed, preferred)
+        # what nothing makes is not there to be used
+        there = {*first, *values.numbers, *values.inputs}
+        allowed = [each for each in allowed if all(abs(a) in there for a in each.arguments)]
         extraction = Extraction(len(values), allowed, roots, first, PRICES, UNIT, seed)
         extraction.anneal(moves, deadline)
         return _written(values, extraction.best(), self._kept_outputs)

@@ -36,9 +36,13 @@ class Rounding:
         self._generic = values.generic
         self._outputs = values.base.outputs
         self._limits = np.zeros((len(self._outputs), len(self._points)))
-        for reading in taken:
+        #: Outputs as the first of them has them; another may have found a way to them where that has none.
+        self._before, self._uncertain = np.zeros((2, *self._limits.shape))
+        for turn, reading in enumerate(taken):
             at, bounds = run(reading.tape, self._points)
             for k, output in enumerate(reading.tape.outputs):
+                if output >= 0 and not turn:
+                    self._before[k], self._uncertain[k] = at[output], bounds[output]
                 if output >= 0:
                     self._limits[k] = np.fmax(self._limits[k], np.fmax(bounds[output], np.abs(at[output])))
 
@@ -79,14 +83,15 @@ class Rounding:
     def is_worse(self, tape: Tape, times: float) -> bool:
         """Whether an output of a program is another number anywhere, or more than so many times as uncertain."""
         at, bounds = run(tape, self._points)
-        for output, value, limit in zip(tape.outputs, self._outputs, self._limits, strict=True):
+        for k, (output, value) in enumerate(zip(tape.outputs, self._outputs, strict=True)):
             if output < 0:
                 continue
-            before = np.sign(value) * self._reals[abs(value)]
+            before, limit = self._before[k], self._limits[k]
             known = np.isfinite(limit) & np.isfinite(before)
-            if (np.isfinite(at[output]) & ~np.isfinite(before) & self._generic).any():
+            anywhere = np.isfinite(before) | np.isfinite(self._reals[abs(value)])
+            if (np.isfinite(at[output]) & ~anywhere & self._generic).any():
                 return True
-            if not agree(at[output], bounds[output], before, self._bounds[abs(value)]).all():
+            if not agree(at[output], bounds[output], before, self._uncertain[k]).all():
                 return True
             if not (np.isfinite(at[output]) & (bounds[output] <= times * limit))[known].all():
                 return True
