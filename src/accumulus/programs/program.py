@@ -32,6 +32,8 @@ from accumulus.programs.results import Results
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.programs.starts import Start, cheapest, rounds_of
+from accumulus.resubstitution.by_value import ByValue
+from accumulus.resubstitution.optimise import is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan import Plan
@@ -67,6 +69,7 @@ class Program:
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
+        by_value: what is proved of the program, if it was rewritten by value.
         ran: how often, if its function decides on values.
 
     Raises:
@@ -155,6 +158,8 @@ class Program:
         """Whether the function decided on values: the kernel's last array says whether all guards hold, 1 or 0."""
         return bool(self.recording.guards)
 
+    by_value: ByValue | None = None
+
     #: How results are laid out.
     _layout: type[Results] = Results
 
@@ -210,7 +215,10 @@ class Program:
         if not (self.kind.values or kept):
             del tape.outputs[:values]
         if options.rewrites:
-            tape, recalled = rewritten(tape, options, preparation.deadline, rounds, preparation.points, kept)
+            given = tape
+            tape, recalled = rewritten(given, options, preparation.deadline, rounds, preparation.points, kept)
+            if is_by_value(given, options.effort):
+                self.by_value = ByValue(given, tape, kept)
             self.from_cache += ["optimise"] * recalled
         else:
             tape = canonical(tape, kept)

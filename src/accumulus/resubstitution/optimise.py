@@ -12,7 +12,7 @@ from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.tape import Tape
 
-__all__ = ["optimise"]
+__all__ = ["is_by_value", "optimise"]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -23,6 +23,11 @@ GROWTH: Final = 1.3
 PATIENCE: Final = 8
 #: Seconds that a round takes for each operation, about; one that would not end in time is not begun.
 ROUND: Final = 1e-3
+
+
+def is_by_value(tape: Tape, effort: str) -> bool:
+    """Whether a tape is rewritten by value as well as by rules."""
+    return effort == "thorough" and tape.operations <= MOST_OPERATIONS
 
 
 def optimise(
@@ -58,7 +63,7 @@ def optimise(
             tape, effort=effort, seed=seed + turn, kept_outputs=kept_outputs, deadline=deadline, rounds=rounds
         )
 
-    if effort != "thorough" or tape.operations > MOST_OPERATIONS:
+    if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
     from accumulus.resubstitution.resubstitute import Resubstitution, cost  # not what every process needs
 

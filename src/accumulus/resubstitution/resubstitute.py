@@ -15,6 +15,7 @@ from accumulus.resubstitution.bounds import Reals
 from accumulus.resubstitution.definitions import COPY, DIVIDE, MULTIPLY, Definition
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.points import Points, points_of
+from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Reading, Values
 from accumulus.rewriting.canonical import canonical
@@ -39,8 +40,7 @@ WORSE: Final = 4.0
 MORE: Final = (4.0, 16.0, math.inf)
 #: Points of a universe: seeds of checks that are not those of the verification.
 SEEDS: Final = (101, 102)
-#: Comparisons, at most: values are compared however these come out together. And points, at least.
-MOST_COMPARISONS: Final = 5
+#: Points at least.
 FEWEST_POINTS: Final = 8
 #: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)

@@ -134,6 +134,11 @@ class Verification:
         oracle = rng.getrandbits(60)
         self._runs.append(_At(point, oracle, holds, _Run(self._tape, point, oracle, holds, chosen).outputs()))
 
+    @property
+    def points(self) -> int:
+        """At how many points tapes are compared."""
+        return len(self._runs)
+
     def runs_of(self, other: Tape) -> Iterator[tuple[list[Any], list[float]]]:
         """Values of another tape's inputs and operations, and bounds on their errors (units of rounding), by point.
 

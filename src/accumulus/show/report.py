@@ -15,6 +15,7 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
+from accumulus.show.by_value import ByValueFacts
 from accumulus.show.cases import CaseFacts, cases_table
 from accumulus.show.comparison import (
     SWEEPS,
@@ -128,6 +129,7 @@ class Report:
         unwatched: what the function holds of which changes may be missed, in words.
         changed: what the function changed when it was recorded, and compiled code does not.
         differentiates: whether derivatives are computed, and not the function alone.
+        by_value: what is proved of a program that was rewritten by value.
         cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
     """
 
@@ -150,6 +152,7 @@ class Report:
     unwatched: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     differentiates: bool = True
+    by_value: ByValueFacts | None = None
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
@@ -168,6 +171,7 @@ class Report:
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
             differentiates=program.kind.derivatives,
+            by_value=None if program.by_value is None else ByValueFacts.of(program.by_value),
             cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
 
@@ -254,6 +258,8 @@ class Report:
         if self.emitted > self.operations:
             share = 100 * (1 - self.operations / self.emitted)
             rows.append(("rewritten", f"from {counted(self.emitted, 'operation')} of the plan, {share:.0f} % fewer"))
+        if self.by_value is not None:
+            rows += self.by_value.rows()
         rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]
         if self.function is not None:
             rows.append(("code", self.function.code()))

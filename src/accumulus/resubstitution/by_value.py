@@ -1,0 +1,56 @@
+"""What is known of a program that was rewritten by value, beside what it costs; looked into when somebody asks."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from accumulus.resubstitution.proofs import MOST_COMPARISONS, Proof, prove
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import Verification, all_choices
+from accumulus.tape.tape import Tape
+
+__all__ = ["ByValue"]
+
+#: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
+POINTS: int = 8
+FEWEST_POINTS: int = 16
+REACHES = (1.0, 6.0, 3.0)
+#: A seed that no other check has.
+SEED: int = 103
+
+
+class ByValue:
+    """A program, and the one that it was made from.
+
+    Args:
+        given: a tape as it was given to the optimiser.
+        tape: what the optimiser made of it.
+        kept_outputs: that many of the first outputs are computed as they were.
+    """
+
+    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0) -> None:
+        self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
+
+    @cached_property
+    def base(self) -> Tape:
+        """The given tape in canonical form."""
+        return canonical(self._given, self._kept_outputs)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """Which outputs are proved to be what they were."""
+        return prove(self.base, self._tape)
+
+    @cached_property
+    def tested(self) -> int:
+        """Tests all outputs at complex points, other ones than those of the search; at how many.
+
+        Raises:
+            VerificationError: if one of them is wrong.
+        """
+        choices = all_choices(self.base, MOST_COMPARISONS)
+        if choices is not None:
+            choices = choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))
+        check = Verification(self.base, SEED, kept_outputs=self._kept_outputs, choices=choices, reaches=REACHES)
+        check.check(self._tape)
+        return check.points
