@@ -199,7 +199,8 @@ def test_what_rules_make_is_proved(program):
     assume(all(map(small_fraction, made.constants)))
     operations = {made.operation(r).name for r in range(made.inputs, len(made))}
     if operations <= {"add", "subtract", "multiply", "negative"} and made.operations:
-        assert proof.is_whole and proof.error < 2.0**-60
+        assert proof.is_whole
+        assert proof.error < 2.0**-60
     assert not any(proved and not own for proved, own in zip(proof.outputs, itself.outputs, strict=True))
 
 
@@ -257,7 +258,9 @@ def test_primes_are_primes():
     rng = random.Random(7)
     for _ in range(20):
         prime = random_prime(rng)
-        assert prime % 4 == 3 and 2**60 <= prime < 2**61 and sympy.isprime(prime)
+        assert prime % 4 == 3
+        assert 2**60 <= prime < 2**61
+        assert sympy.isprime(prime)
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**30))
@@ -284,9 +287,11 @@ def test_reports_say_what_is_proved(tmp_path, monkeypatch):
         program = acc.value_and_jacobian(function, effort="thorough").compile(np.ones(2))
         facts = program.report().by_value
         assert facts.proved == facts.outputs == len(program.by_value.proof.outputs)
-        assert facts.error < 1e-18 and facts.tested >= 16
+        assert facts.error < 1e-18
+        assert facts.tested >= 16
         texts.append([line for line in str(program.report()).splitlines() if line.startswith("same results")])
-    assert texts[0] == texts[1] and "proved" in texts[0][0]
+    assert texts[0] == texts[1]
+    assert "proved" in texts[0][0]
     assert acc.jacobian(function).compile(np.ones(2)).report().by_value is None
 
 
