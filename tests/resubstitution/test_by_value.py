@@ -272,7 +272,7 @@ def test_extraction_finds_the_cheapest_of_all_choices(program):
     tape = canonical(program.tape())
     choices = all_choices(tape, 0)
     rng = np.random.default_rng(0)
-    values = Values(tape, [Verification(tape, 1, choices=choices * 8)], points_of(tape, None, rng))
+    values = Values(tape, Verification(tape, 1, choices=choices * 8), points_of(tape, None, rng))
     values.pair(lambda: False)
     definitions = list(values.definitions)
     roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.own]

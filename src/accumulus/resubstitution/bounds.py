@@ -8,9 +8,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.native.machine import kernel
+from accumulus.resubstitution.compiled.bounds_state import BOUNDED, PLAIN, BoundsState
 from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from accumulus.rewriting.equivalence import SLACK, UNIT
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["Reals", "agree", "operation", "run"]
@@ -26,21 +29,31 @@ LOST: Final = 1e-3
 
 def run(tape: Tape, points: Reals, *, bounds: bool = True) -> tuple[Reals, Reals]:
     """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each."""
-    count = len(points)
-    at = np.empty((len(tape) + len(tape.constants), count))
-    errors = np.zeros_like(at) if bounds else at
-    at[: tape.inputs] = points.T
-    at[len(tape) :] = np.array(tape.constants[::-1]).reshape(-1, 1)
+    values = np.empty((len(tape) + len(tape.constants), len(points)))
+    errors = np.zeros_like(values) if bounds else values
+    values[: tape.inputs] = points.T
+    values[len(tape) :] = np.array(tape.constants[::-1]).reshape(-1, 1)
+    state = BoundsState(
+        mode=BOUNDED if bounds else PLAIN,
+        points=len(points),
+        places=len(values),
+        rows=rows_of(tape),
+        begin=tape.inputs,
+        end=len(tape),
+        values=values.reshape(-1),
+        errors=errors.reshape(-1),
+    )
+    arithmetic = kernel("resubstitution.bounds")
     with np.errstate(all="ignore"):
-        for r in range(tape.inputs, len(tape)):
-            arguments = tape.arguments(r)
+        while (r := arithmetic(state.address)) < len(tape):
+            code, arguments = tape.codes[r], tape.arguments(r)
+            at = [values[a] for a in arguments]
             if bounds:
-                at[r], errors[r] = operation(tape.codes[r], [at[a] for a in arguments], [errors[a] for a in arguments])
+                values[r], errors[r] = operation(code, at, [errors[a] for a in arguments])
             else:
-                at[r] = OPERATIONS[tape.codes[r]].by_numpy(
-                    *(_as_given(tape.codes[r], k, at[a]) for k, a in enumerate(arguments))
-                )
-    return at[: len(tape)], errors[: len(tape)]
+                values[r] = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
+            state.begin = r + 1
+    return values[: len(tape)], errors[: len(tape)]
 
 
 def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:

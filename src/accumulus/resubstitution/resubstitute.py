@@ -87,7 +87,7 @@ class Resubstitution:
             programs: some for the same; the more they differ, the better.
             moves: of the search.
         """
-        values = Values(self._base, [self._known], self._points, self._kept_outputs)
+        values = Values(self._base, self._known, self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
         start = values.base
         for tape in sorted(programs, key=cost):

@@ -1,0 +1,192 @@
+"""Values read in plain Python, one operation after the other: what the compiled reader has to find, too."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accumulus.errors import VerificationError
+from accumulus.resubstitution.bounds import LOST, operation
+from accumulus.resubstitution.compiled.pairs_state import KEY_BITS
+from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, normal
+from accumulus.resubstitution.values import KNOWN, NUMBERS
+from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.tape.live import as_written, needed, seeing_zero_signs
+
+INFINITE = math.inf
+
+
+class SlowValues:
+    """As `accumulus.resubstitution.values.Values`, but values are tuples, and tables dictionaries."""
+
+    def __init__(self, base, check, points, kept_outputs=0):
+        self.definitions, self.numbers, self.inputs, self.fixed = {}, {}, {}, {}
+        self.points, self.generic = points
+        self.check, self.kept_outputs = check, kept_outputs
+        self.known, self.seen, self.by_form = [None], [None], {}
+        self.base = self.read(base, is_base=True)
+        for number in NUMBERS:
+            self.number(number)
+
+    def read(self, tape, *, is_base=False):
+        """Meanings, exact meanings, own definitions and outputs; None for what is written in another way."""
+        try:
+            run = self.check.run(tape)
+        except VerificationError:
+            return None
+        at = run.real + 1j * run.imaginary
+        fixed, seen = rounded_as_written(tape, self.kept_outputs), at_real_points(tape, self.points)
+        meanings, exact, own = [], [], {}
+
+        def meaning(of, reference):
+            return of[reference] if reference >= 0 else self.number(tape.value_of(reference))
+
+        for r in range(len(tape)):
+            what = tuple(at[r].tolist()), tuple(run.errors[r].tolist())
+            if r < tape.inputs:
+                sign = 1 if at[r, 0].real > 0 else -1
+                if ("input", r) not in self.by_form:
+                    node = self.new((tuple(sign * z for z in what[0]), what[1]), sign, seen[r])
+                    self.by_form["input", r] = sign * node
+                    self.inputs[node] = sign, r
+                meanings.append(self.by_form["input", r])
+                exact.append(meanings[r])
+                continue
+            code = tape.codes[r]
+            if code == NEGATIVE:
+                meanings.append(-meaning(meanings, tape.first[r]))
+                exact.append(-meaning(exact, tape.first[r]))
+                continue
+            arguments = [meaning(exact if fixed[r] else meanings, a) for a in tape.arguments(r)]
+            if code == SUBTRACT:
+                code, arguments = ADD, [arguments[0], -arguments[1]]
+            if fixed[r]:
+                written = normal(0, code, arguments, 1)
+                form = "fixed", written.code, written.arguments
+                if form not in self.by_form:
+                    if not is_base:
+                        return None
+                    node = self.by_form[form] = self.new(None, written.sign, seen[r])
+                    own[node] = self.fixed[node] = written._replace(node=node, sign=1)
+                exact.append(written.sign * self.by_form[form])
+                code, arguments = COPY, [exact[r]]
+            value = self.trivial(code, arguments)
+            if value is None:
+                value = self.value(code, arguments, what, seen[r], run.is_truth[r])
+            meanings.append(value)
+            if not fixed[r]:
+                exact.append(value)
+            node = abs(value)
+            if not (node in self.numbers or node in self.inputs or node in map(abs, arguments)):
+                definition = normal(node, code, arguments, 1 if value > 0 else -1)
+                self.definitions[definition] = None
+                own.setdefault(node, definition)
+        outputs = [meaning(exact if k < self.kept_outputs else meanings, r) for k, r in enumerate(tape.outputs)]
+        return meanings, exact, own, outputs
+
+    def number(self, number):
+        finite = math.isfinite(number)
+        form = "number", abs(number) if finite else str(number)
+        if form not in self.by_form:
+            magnitude = abs(number) if finite else number
+            count, everywhere = self.check.points, np.full(len(self.points), magnitude)
+            known = ((complex(magnitude),) * count, (0.0,) * count) if number and finite else None
+            node = self.by_form[form] = self.new(known, 1, (everywhere, 0 * np.zeros_like(everywhere)))
+            self.numbers[node] = magnitude
+        return -self.by_form[form] if finite and number < 0 else self.by_form[form]
+
+    def trivial(self, code, arguments):
+        if code not in (ADD, MULTIPLY, DIVIDE):
+            return None
+        zero, one = self.number(0.0), self.number(1.0)
+        a, b = arguments
+        if not all(np.isfinite(self.seen[abs(each)][0][self.generic]).all() for each in arguments):
+            return None
+        sign = 1 if (a > 0) == (b > 0) else -1
+        if code == ADD:
+            ways = [(a == -b, zero), (abs(a) == zero, b), (abs(b) == zero, a)]
+        elif code == MULTIPLY:
+            ways = [(zero in (abs(a), abs(b)), zero), (abs(b) == one, sign * abs(a)), (abs(a) == one, sign * abs(b))]
+        else:
+            ways = [(abs(a) == zero, zero), (abs(b) == one, sign * abs(a)), (abs(a) == abs(b), sign * one)]
+        return next((value for holds, value in ways if holds), None)
+
+    def value(self, code, arguments, what, seen, is_truth):
+        form = (code, *arguments)
+        if form not in self.by_form:
+            at, errors = what
+            sizes = list(map(abs, at))
+            is_known = all(0 < z < INFINITE and UNIT * e <= KNOWN * z for z, e in zip(sizes, errors, strict=True))
+            if is_known and not is_truth:
+                sign = 1 if at[0].real > 0 else -1
+                known = tuple(sign * z for z in at), errors
+                node = self.found(known, (sign * seen[0], seen[1]))
+                if node is None:
+                    node = self.new(known, sign, seen)
+                elif score(seen[1]) < score(self.seen[node][1]) and node not in self.numbers:
+                    self.seen[node] = sign * seen[0], seen[1]
+                self.by_form[form] = sign * node
+            else:
+                self.by_form[form] = self.new(None, 1, seen)
+        return self.by_form[form]
+
+    def found(self, known, seen):
+        """The first of all values that is one with this; those whose first parts are nearest before others."""
+        own = key(known[0][0])
+        for near in (own, own - 1, own + 1):
+            for node, other in enumerate(self.known):
+                if other is not None and key(other[0][0]) == near and is_one(known, other) and self.same(seen, node):
+                    return node
+        return None
+
+    def same(self, seen, node):
+        (x, error), (y, other) = seen, self.seen[node]
+        for p, generic in enumerate(self.generic):
+            if math.isfinite(x[p]) != math.isfinite(y[p]):
+                if generic:
+                    return False
+            elif math.isfinite(x[p]):
+                allowed = SLACK * UNIT * (error[p] + other[p])
+                if allowed < LOST * max(abs(x[p]), abs(y[p])) and abs(x[p] - y[p]) > allowed:
+                    return False
+        return True
+
+    def new(self, known, sign, seen):
+        self.known.append(known)
+        self.seen.append((sign * seen[0], seen[1]))
+        return len(self.known) - 1
+
+
+def is_one(one, other):
+    return all(
+        abs(z - w) <= SLACK * UNIT * (d + e) for z, w, d, e in zip(one[0], other[0], one[1], other[1], strict=True)
+    )
+
+
+def key(z):
+    return int(np.float64(abs(z.real)).view(np.int64)) >> KEY_BITS
+
+
+def score(bounds):
+    return np.log(np.clip(bounds, 1e-30, 1e30)).sum()
+
+
+def rounded_as_written(tape, kept_outputs):
+    seeing = seeing_zero_signs(tape).tolist()
+    marks = [as_written(tape, kept_outputs), needed(tape, seeing) if seeing else bytearray(len(tape))]
+    return [marks[0][r] or marks[1][r] or r in seeing for r in range(len(tape))]
+
+
+def at_real_points(tape, points):
+    """Of each input and operation, values at real points and bounds, by NumPy alone."""
+    numbers = [np.full(len(points), number) for number in reversed(tape.constants)]
+    values = [*np.asarray(points).T, *[None] * tape.operations, *numbers]
+    errors = [np.zeros(len(points)) for _ in values]
+    with np.errstate(all="ignore"):
+        for r in range(tape.inputs, len(tape)):
+            arguments = tape.arguments(r)
+            values[r], errors[r] = operation(
+                tape.codes[r], [values[a] for a in arguments], [errors[a] for a in arguments]
+            )
+    return list(zip(values, errors, strict=True))
