@@ -308,13 +308,13 @@ def cheapest(values: Values, definitions, roots) -> int:
 def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
     """Values that only definitions make which rounding forbids are no gifts: nothing would compute them."""
     verdicts = []
-    is_verified = Resubstitution._is_verified
+    is_same = Resubstitution.is_same
 
     def noted(self, tape):
-        verdicts.append(is_verified(self, tape))
+        verdicts.append(is_same(self, tape))
         return verdicts[-1]
 
-    monkeypatch.setattr(Resubstitution, "_is_verified", noted)
+    monkeypatch.setattr(Resubstitution, "is_same", noted)
     init, excess = Rounding.__init__, Rounding.excess
 
     def noting(self, values, taken):

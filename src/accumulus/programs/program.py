@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsew
 from accumulus.programs.kinds import Kind
 from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
-from accumulus.programs.planning import plan_of
+from accumulus.programs.planning import others_for, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results
@@ -130,7 +131,8 @@ class Program:
             self._halve(tape, selection)
         with preparation.stage("optimise"):
             rounds = rounds_of(start, self.kind)
-            self.tape, self._exact = self._optimise(tape, preparation, rounds)
+            others = [other for k, (_, other) in enumerate(emitted) if k != chosen]
+            self.tape, self._exact = self._optimise(tape, others, preparation, rounds)
 
     def _wanted(self, tape: Tape) -> Tape:
         """A tape with the outputs that are returned, and whether guards hold."""
@@ -205,18 +207,35 @@ class Program:
         tape.outputs = [*own, *entries[kept].tolist()]
         self._nonzeros = Nonzeros(chosen.rows, chosen.columns, places.astype(np.intp))
 
-    def _optimise(self, tape: Tape, preparation: Preparation, rounds: Rounds) -> tuple[Tape, frozenset[int]]:
-        """The tape to compile, and those of its operations that the target must not fuse with others."""
-        options, values = self.options, self.recording.results
+    def _arrange(self, tape: Tape) -> Tape:
+        """Put the outputs of a tape that was emitted as the kernel has them."""
+        values = self.recording.results
         if self.is_guarded:  # behind all else
             tape.outputs.append(tape.outputs.pop(values))
         # primal operations are found through the function's values, so these outputs are removed after them
-        kept = values if options.exact_order else 0
-        if not (self.kind.values or kept):
+        if not (self.kind.values or self.options.exact_order):
             del tape.outputs[:values]
+        return tape
+
+    def _others(self, emitted: Iterable[Tape], preparation: Preparation) -> Iterator[Tape]:
+        """Other programs for the same results."""
+        if not self.kind.symmetric:
+            for tape in chain(emitted, others_for(self.linearization, self.options, preparation.deadline)):
+                yield self._arrange(tape)
+
+    def _optimise(
+        self, tape: Tape, others: Iterable[Tape], preparation: Preparation, rounds: Rounds
+    ) -> tuple[Tape, frozenset[int]]:
+        """The tape to compile, and those of its operations that the target must not fuse with others."""
+        options, values = self.options, self.recording.results
+        kept = values if options.exact_order else 0
+        tape = self._arrange(tape)
         if options.rewrites:
             given = tape
-            tape, recalled = rewritten(given, options, preparation.deadline, rounds, preparation.points, kept)
+            tape, recalled = rewritten(
+                given, options, preparation.deadline, rounds, preparation.points, kept,
+                others=lambda: self._others(others, preparation),
+            )  # fmt: skip
             if is_by_value(given, options.effort):
                 self.by_value = ByValue(given, tape, kept)
             self.from_cache += ["optimise"] * recalled

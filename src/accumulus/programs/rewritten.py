@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ def rewritten(
     rounds: Rounds,
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
+    others: Callable[[], Iterable[Tape]] = tuple,
 ) -> tuple[Tape, bool]:
     """The tape with fewer operations, and whether it was in the cache; arguments are those of `optimise`."""
     cached = options.cache and is_enabled()
@@ -39,6 +42,7 @@ def rewritten(
         kept_outputs=kept_outputs,
         rounds=rounds,
         points=points,
+        others=others,
     )
     if cached:
         tape_cache.store(key, made)

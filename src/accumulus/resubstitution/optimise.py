@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,7 @@ def optimise(
     deadline: Deadline | None = None,
     rounds: rules.Rounds | None = None,
     points: NDArray[np.float64] | None = None,
+    others: Callable[[], Iterable[Tape]] = tuple,
 ) -> Tape:
     """A tape with the same inputs and outputs, and never more operations.
 
@@ -49,6 +51,7 @@ def optimise(
     Args:
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
             at random.
+        others: makes other programs for the same, whose values are taken, too, where there is time.
 
     >>> tape = Tape(2)
     >>> sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
@@ -73,14 +76,16 @@ def optimise(
     if deadline.left > ROUND * tape.operations:
         by_value = Resubstitution.of(start, kept_outputs, points, seed)
     if by_value is not None:
-        known = [best, by_rules("balanced", tape, 1)]
+        sources = [tape]
+        sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
+        known = [best, *(by_rules("balanced", source, 1) for source in sources)]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
         while misses < PATIENCE and deadline.left > ROUND * tape.operations:
             before = cost(best)
             found = by_value.cheapest(known, moves, deadline, seed + turn)
             again = by_rules("balanced", found, turn)
             best = min(best, found, again, key=cost)
-            known = [best, found, again, by_rules("balanced", tape, turn + 2)]
+            known = [best, found, again, by_rules("balanced", sources[turn % len(sources)], turn + 2)]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
     best = min(best, by_rules("thorough", best, 0), key=cost)

@@ -109,7 +109,7 @@ class Resubstitution:
             found = self._extracted(values, start, known, ranked, factor, moves, deadline, seed)
             if found is None or cost(found) >= cost(best):
                 break
-            if not rounding.is_worse(found, WORSE) and self._is_verified(found):
+            if not rounding.is_worse(found, WORSE) and self.is_same(found):
                 return found
         return best
 
@@ -141,7 +141,8 @@ class Resubstitution:
         extraction.anneal(moves, deadline)
         return _written(values, extraction.best(), self._kept_outputs)
 
-    def _is_verified(self, tape: Tape) -> bool:
+    def is_same(self, tape: Tape) -> bool:
+        """Whether a program computes the same at points other than those at which values are told."""
         try:
             self._verification.check(tape)
         except VerificationError:
