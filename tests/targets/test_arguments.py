@@ -192,8 +192,21 @@ def test_arguments_of_a_wrong_shape_are_named(target):
         ((t, X), {"transposed": True}, "argument 1"),
     ]
     for given_arguments, options, message in cases:
+        out = np.empty((1, 5) if "transposed" in options else (5, 1))
+        for given_out in (None, (out,)):
+            with pytest.raises(ArgumentError, match=message):
+                kernel.batch(*given_arguments, out=given_out, **options)
+    for wrong, message in (
+        ((), "0 arrays to write to were given"),
+        ((np.empty((4, 1)),), "an array to write to has shape"),
+        ((np.empty(5),), "an array to write to has shape"),
+        ((np.empty((5, 1, 1)),), "an array to write to has shape"),
+        ((np.empty((5, 1), np.float32),), "an array to write to: float32 given"),
+        ((np.empty((5, 2))[:, ::2],), "C-contiguous and writable"),
+        (([0.0] * 5,), "an array to write to: list given"),
+    ):
         with pytest.raises(ArgumentError, match=message):
-            kernel.batch(*given_arguments, **options)
+            kernel.batch(t, X, out=wrong)
     with pytest.raises(ArgumentError, match="shapes"):
         kernel(np.array(1.0), np.ones(3))
     with pytest.raises(ArgumentError, match="overlaps"):

@@ -177,6 +177,37 @@ class LLVMKernel(Kernel):
 
         return compute
 
+    def batch(
+        self,
+        *X: NDArray[Any],
+        shared: Sequence[bool] = (),
+        out: Sequence[NDArray[Any]] | None = None,
+        threads: int = 1,
+        transposed: bool = False,
+        zeroed: bool = False,
+    ) -> tuple[NDArray[Any], ...]:
+        """As `Kernel.batch`; where there is nothing to allocate or divide, compiled code alone checks the arrays."""
+        alike = tuple(map(bool, shared)) or self._none_shared
+        known = len(alike) == len(self.arguments) and not all(alike)
+        if known and out is not None and threads == 1 and self._have_shapes(out, transposed):
+            compiled = self._batch(alike, transposed, zeroed)
+            answer = compiled.batch(*X, *out)
+            if answer is Ellipsis:
+                self._note_misaligned(compiled, out, len(out[0]))
+            if answer is not NotImplemented:
+                return tuple(out)
+        return super().batch(*X, shared=shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
+
+    def _have_shapes(self, out: Sequence[NDArray[Any]], transposed: bool) -> bool:
+        """Whether there is an array of rows, or columns, of the right length for each segment."""
+        if len(out) != len(self._lengths):
+            return False
+        axis = 0 if transposed else 1
+        return all(
+            type(array) is np.ndarray and array.ndim == 2 and array.shape[axis] == length
+            for array, length in zip(out, self._lengths, strict=True)
+        )
+
     def address(self) -> int:
         """Where the function for batches in C order is, for callers in machine code.
 
