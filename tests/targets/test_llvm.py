@@ -17,7 +17,7 @@ import accumulus as acc
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import llvm_kernel
+from accumulus.targets.llvm import llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.tuning import tune
 from accumulus.targets.llvm.variant import Variant
@@ -250,6 +250,22 @@ def test_code_for_other_alignments_is_compiled_when_it_pays(monkeypatch):
     before = compiled.slow_entries
     kernel.batch(X, out=(guard.array,))
     assert compiled.slow_entries == before
+
+
+@every_dtype
+def test_large_batches_fetch_lines_ahead_and_agree_with_small_ones(dtype, monkeypatch):
+    tape, segments = entries(21)
+    X = np.arange(700.0, dtype=dtype)[:, None]
+    monkeypatch.setattr(module, "BEYOND_CACHES", 100 * 21 * X.itemsize)
+    kernel = LLVMKernel(tape, segments, dtype)
+    assert kernel.source.count("@llvm.prefetch") == 1
+    for count in (50, 100, 101, 200, 700):
+        guard = Guarded((count, 21), dtype, 3)
+        kernel.batch(X[:count], out=(guard.array,))
+        guard.check()
+        np.testing.assert_array_equal(guard.array, X[:count] + np.arange(21, dtype=dtype))
+    long = LLVMKernel(*entries(1 + module.LARGEST_FETCHED // (8 * X.itemsize)), dtype, variant=Variant(8, dtype))
+    assert "@llvm.prefetch" not in long.source
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 1024, 1027, 2048])
