@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from accumulus.cli.derivatives import load_derivative
+from accumulus.cli.derivatives import OF_DIRECTIONS, load_derivative, parameters_of
 from accumulus.cli.functions import check_file, user_code
 from accumulus.cli.option_table import beyond_searches
 from accumulus.graph.files import READABLE, load_graph
 
 if TYPE_CHECKING:
+    from accumulus.frontends.names import NamedValues
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.programs.posed import Posed
 
@@ -33,6 +34,10 @@ class Problem:
     posed: Posed | None
     #: Time that each stage took.
     seconds: dict[str, float]
+    #: Names of the numeric arguments of the derivative, of the user's source.
+    parameters: tuple[str, ...] = ()
+    #: Of what its function computes, by recording it once more.
+    named_values: Callable[[], NamedValues | None] = lambda: None
 
 
 def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
@@ -65,7 +70,16 @@ def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Proble
     made, examples, path = load_derivative(text, shapes, options, every=True)
     with user_code(path):
         found = posed(made, examples)
-    return Problem(text.rpartition(":")[2], found.graph, found, found.seconds)
+    numbers = sum(shape is not None for shape in found.recording.argument_shapes)
+    parameters = tuple(parameters_of(made, options["derivative"], numbers, len(shapes)))
+
+    def names() -> NamedValues | None:
+        from accumulus.frontends.names import named_values
+
+        with user_code(path):
+            return named_values(made.__wrapped__, examples[0] if options["derivative"] in OF_DIRECTIONS else examples)
+
+    return Problem(text.rpartition(":")[2], found.graph, found, found.seconds, parameters, names)
 
 
 def _timed(run: Callable[[], T]) -> tuple[T, float]:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from accumulus.cli.derivatives import load_derivative
 from accumulus.cli.functions import user_code
 from accumulus.cli.problem import Problem
+from accumulus.cli.readable import labels_of
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, product_of
 from accumulus.tape.blocks import BlockTape
-from accumulus.targets import Segment, emit_source, target_of
+from accumulus.targets import Segment, emit_source, numpy_source, target_of
 from accumulus.text import printable
 
 if TYPE_CHECKING:
+    from accumulus.frontends.names import NamedValues
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.programs.program import Program
     from accumulus.search.plans.plan import Plan
@@ -35,7 +37,9 @@ def source(problem: Problem, plan: Plan, target: str) -> str:
     if problem.posed is None:
         text, lines = _from_labels(problem.graph, plan, target)
     else:
-        text, lines = _from_function(problem.posed.compile(plan), target)
+        program = problem.posed.compile(plan)
+        named = problem.named_values() if target == "numpy" else None
+        text, lines = _from_function(program, target, named, problem.parameters)
     # a name that breaks the line would end the comment
     return "".join(f"{target_of(target).comment} {printable(line)}\n" for line in lines) + text
 
@@ -63,7 +67,9 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
     return f"{comment} {program.kind.title} of {name}, flat in C order.\n{source}"
 
 
-def _from_function(program: Program, target: str) -> tuple[str, list[str]]:
+def _from_function(
+    program: Program, target: str, named: NamedValues | None, parameters: Sequence[str]
+) -> tuple[str, list[str]]:
     names, inputs, shapes = program.array_names, program._arguments.numeric_shapes, [*program._results.shapes]
     if program.is_guarded:
         shapes.append(())
@@ -76,6 +82,10 @@ def _from_function(program: Program, target: str) -> tuple[str, list[str]]:
     ]
     name = _identifier(f"{program.name}_{program.kind.noun}")
     dtype, exact = program.options.dtype, program._exact
+    if target == "numpy":
+        labels = labels_of(program, named, parameters)
+        text = numpy_source.source(program.tape, tuple(segments), dtype, inputs, name, labels=labels)
+        return text, lines
     return emit_source(program.tape, segments, target, name, dtype, exact=exact, arguments=inputs), lines
 
 

@@ -10,7 +10,9 @@ import math
 import re
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from keyword import iskeyword
 from typing import Any, Final
 
@@ -23,13 +25,36 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
+from accumulus.text import printable
 
-__all__ = ["TARGET", "NumPyKernel", "source"]
+__all__ = ["TARGET", "Labels", "NumPyKernel", "source"]
 
 #: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
 WORKING_MEMORY: Final = 32 << 20
+#: What operations are called.
+_OPERATION: Final = re.compile(r"t\d+")
 _SELECT: Final = BY_NAME["select"].code
 _TEMPLATES: Final = tuple(operation.numpy for operation in OPERATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What is written beside a program, for those who read it.
+
+    Attributes:
+        parameters: names of the arguments; none for x, or a0, a1, …
+        values: of operations, what they compute.
+        entries: of each array that is returned, what each of its entries is; fewer, or none, where nothing is known.
+    """
+
+    parameters: tuple[str, ...] = ()
+    values: Mapping[int, str] = field(default_factory=dict)
+    entries: tuple[tuple[str, ...], ...] = ()
+
+    def entry(self, array: int, position: int) -> str:
+        """What is at a position of an array; empty if that is not known."""
+        found = self.entries[array] if array < len(self.entries) else ()
+        return found[position] if position < len(found) else ""
 
 
 def source(
@@ -39,15 +64,23 @@ def source(
     arguments: Sequence[Shape],
     name: str = "f",
     exact: frozenset[int] = frozenset(),
+    labels: Labels | None = None,
 ) -> str:
     """A Python module with the function `name`, as text. It takes x, or a0, a1, … if there are several arguments.
+
+    Args:
+        labels: names of its arguments, and comments.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
     del exact  # NumPy rounds every operation
+    labels = labels or Labels()
     arrays, parameters = _array_names(segments), _parameters(arguments, name)
-    body = _unpacked(arguments, parameters)
+    entries = [f"x{i}" for i in range(tape.inputs)]
+    if labels.parameters:
+        parameters, entries = _named(labels.parameters, arguments, {*arrays, name})
+    body = _unpacked(arguments, parameters, entries)
     for array, segment in zip(arrays, segments, strict=True):
         body.append(f'{array} = np.zeros(({segment.length}, *points), "{dtype}")')
     constants = [_literal(value) for value in tape.constants]
@@ -56,7 +89,7 @@ def source(
     def spelled(reference: int) -> str:
         if reference < 0:
             return constants[-1 - reference]
-        return f"x{reference}" if reference < inputs else f"t{reference}"
+        return entries[reference] if reference < inputs else f"t{reference}"
 
     def chosen(reference: int) -> str:
         # a choice of two numbers is one of doubles, if they do not say what they are
@@ -67,11 +100,12 @@ def source(
         if not isinstance(step, Group):
             write = chosen if tape.codes[step] == _SELECT else spelled
             text = _TEMPLATES[tape.codes[step]].format(*map(write, tape.arguments(step)))
-            body.append(f"t{step} = {text}")
+            body.append(_commented(f"t{step} = {text}", labels.values.get(step, "")))
         elif not step.is_zero:
             (reference,) = step.references
             assert reference is not None
-            body.append(f"{arrays[step.segment]}[{step.start}] = {spelled(reference)}")
+            line = f"{arrays[step.segment]}[{step.start}] = {spelled(reference)}"
+            body.append(_commented(line, labels.entry(step.segment, step.start)))
     body.append(f"return {', '.join(arrays)}{',' * (len(arrays) == 1)}" if arrays else "return ()")
     text = "\n".join(body)
     imports = "import numpy as np\n"
@@ -94,19 +128,43 @@ def _loops(tape: Any, maps: Any, segments: Any, arguments: Sequence[Shape], name
     return loop_module(tape, maps, segments, list(zip(parameters, map(math.prod, arguments), strict=True)), name)
 
 
-def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str]) -> list[str]:
+def _commented(line: str, comment: str) -> str:
+    return f"{line}  # {printable(comment)}" if comment else line
+
+
+def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
+    """Names of parameters and of their entries, after those that are wanted: no two the same, and none of `taken`."""
+    taken = taken | {"np", "special", "points"}
+
+    def free(name: str) -> str:
+        while name in taken or iskeyword(name) or _OPERATION.fullmatch(name):
+            name += "_"
+        taken.add(name)
+        return name
+
+    parameters = [free(name) for name in wanted]
+    entries = [
+        free(f"{parameter}{'_' * bool(_OPERATION.match(f'{parameter}0'))}{'_'.join(map(str, index))}")
+        if shape
+        else parameter
+        for parameter, shape in zip(parameters, shapes, strict=True)
+        for index in np.ndindex(shape)
+    ]
+    return parameters, entries
+
+
+def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str], entries: Sequence[str]) -> list[str]:
     """Names for the entries of all arguments, and the axis of points, if there is one."""
     lines: list[str] = []
-    first = 0
+    rest: Iterator[str] = iter(entries)
     for shape, parameter in zip(shapes, parameters, strict=True):
         size = math.prod(shape)
-        names = [f"x{i}" for i in range(first, first + size)]
-        first += size
+        names = list(islice(rest, size))
         flat = (
             parameter if len(shape) < 2 else f"np.reshape({parameter}, ({size}, *np.shape({parameter})[{len(shape)}:]))"
         )
         if not shape:
-            lines.append(f"{names[0]} = {parameter}")
+            lines += [f"{names[0]} = {parameter}"] * (names[0] != parameter)
         elif names:
             *begin, end = _wrapped(f"({', '.join(names)}{',' * (size == 1)})")
             lines += [*begin, f"{end} = {flat}"]  # only within the parentheses may a line end

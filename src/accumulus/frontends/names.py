@@ -1,0 +1,200 @@
+"""What the user's source calls the values that a function computes, for source that is to be read.
+
+Recordings know nothing of names: a variable is bound when its value is already on the tape. So where names are asked
+for, the function is recorded once more, under a trace function of Python (`sys.settrace`) that looks at the variables
+of each of the user's frames from line to line. Nothing of this is done, or kept, for recordings that are only called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from accumulus.errors import TraceError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.location import in_library, is_foreign
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.scalars import TracedScalar
+from accumulus.frontends.record import record
+from accumulus.frontends.recorder import is_plain
+from accumulus.frontends.source.nodes import MARK
+from accumulus.tape.tape import Tape
+
+__all__ = ["NamedValues", "entry_of", "named_values"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValues:
+    """A recording, by what its operations are called.
+
+    Attributes:
+        tape: with an input for each entry of each argument; its outputs mean nothing.
+        names: of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called.
+        lines: file and line that each operation was written by.
+    """
+
+    tape: Tape
+    names: Mapping[int, str]
+    lines: Mapping[int, tuple[str, int]]
+
+    def described(self, reference: int) -> str:
+        """The name of an operation, or else the line that it comes from; empty if neither is known."""
+        if reference in self.names:
+            return self.names[reference]
+        file, line = self.lines.get(reference, ("", 0))
+        return f"{os.path.basename(file)}:{line}" if file else ""
+
+
+def entry_of(name: str, index: Sequence[int]) -> str:
+    """How an entry of an array is written, or a number.
+
+    >>> entry_of("A", (0, 2)), entry_of("t", ())
+    ('A[0, 2]', 't')
+    """
+    return f"{name}[{', '.join(map(str, index))}]" if len(index) else name
+
+
+def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> NamedValues | None:
+    """Names of what a function computes of arguments like these; None where there are none: functions of JAX, SymPy.
+
+    Raises:
+        Exception: as `record` does.
+    """
+    if not is_plain(function):
+        return None
+    watch = _Watch()
+    before = sys.gettrace()
+    sys.settrace(watch.entered)
+    try:
+        record(function, arguments, decides=True)
+    except TraceError:
+        return None  # it was recorded before, and refuses to be watched
+    finally:
+        sys.settrace(before)
+    return watch.found()
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One frame of the user's: its variables as they were at the last line."""
+
+    depth: int
+    function: str
+    seen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Names:
+    """What is known of one tape."""
+
+    tape: Tape
+    #: By reference: how deep the function is that gives the name, the name, and which of its values it is.
+    names: dict[int, tuple[int, str, int]] = field(default_factory=dict)
+    #: How many values a name had.
+    values: dict[str, int] = field(default_factory=dict)
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)
+    length: int = 0
+
+
+class _Watch:
+    """The trace function: operations since the last line are of that line, and variables that changed name values."""
+
+    def __init__(self) -> None:
+        self._tapes: dict[int, _Names] = {}
+        self._frames: dict[FrameType, _Frame] = {}
+        self._at: tuple[str, int] | None = None
+
+    def entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        """Called by Python for every new frame."""
+        del event, argument
+        if ACTIVE.tape is None or not _is_of_a_file(frame):
+            return None
+        self._note_lines()
+        self._frames[frame] = _Frame(len(self._frames), frame.f_code.co_name)
+        self._at = frame.f_code.co_filename, frame.f_lineno
+        return self._stepped
+
+    def _stepped(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        del argument
+        self._note_lines()
+        if event in ("line", "return"):
+            self._note_names(frame)
+        self._at = frame.f_code.co_filename, frame.f_lineno
+        if event == "return":
+            self._frames.pop(frame, None)
+            around = next(reversed(self._frames), None)
+            self._at = None if around is None else (around.f_code.co_filename, around.f_lineno)
+        return self._stepped
+
+    def _current(self) -> _Names | None:
+        tape = ACTIVE.tape
+        if type(tape) is not Tape:
+            return None  # a body, whose operations are written onto the tape around it
+        return self._tapes.setdefault(id(tape), _Names(tape, length=tape.inputs))
+
+    def _note_lines(self) -> None:
+        current = self._current()
+        if current is None:
+            return
+        if self._at is not None:
+            current.lines.update(dict.fromkeys(range(current.length, len(current.tape)), self._at))
+        current.length = len(current.tape)
+
+    def _note_names(self, frame: FrameType) -> None:
+        current, known = self._current(), self._frames.get(frame)
+        if current is None or known is None:
+            return
+        for name, value in frame.f_locals.items():
+            if not name.isidentifier() or not isinstance(value, TracedScalar | TracedArray):
+                continue
+            if value.tape is not current.tape:
+                continue
+            references = np.array(value.references if isinstance(value, TracedArray) else value.reference)
+            before = known.seen.get(name)
+            if before is not None and np.array_equal(before, references):
+                continue
+            known.seen[name] = references
+            for index, reference in _changed(before, references):
+                called = entry_of(name, index) + (f" in {known.function}" if known.depth else "")
+                self._bind(current, reference, known.depth, called)
+
+    def _bind(self, current: _Names, reference: int, depth: int, name: str) -> None:
+        """Values are called as the outermost function calls them first."""
+        if reference < current.tape.inputs:
+            return
+        if reference not in current.names or depth < current.names[reference][0]:
+            current.values[name] = value = current.values.get(name, 0) + 1
+            current.names[reference] = depth, name, value
+
+    def found(self) -> NamedValues | None:
+        """Of the tape that most is known of: a function that is recorded twice has two."""
+        if not self._tapes:
+            return None
+        best = max(self._tapes.values(), key=lambda each: (len(each.names), len(each.tape)))
+        names = {
+            reference: name if best.values[name] == 1 else f"{name}, value {value}"
+            for reference, (_, name, value) in best.names.items()
+        }
+        return NamedValues(best.tape, names, best.lines)
+
+
+def _is_of_a_file(frame: FrameType) -> bool:
+    """Whether a frame is the user's code as it is written: named tuples, and branches recorded apart, are not."""
+    code = frame.f_code
+    if code.co_filename == "<string>" or MARK in code.co_varnames or in_library(frame):
+        return False
+    return not is_foreign(str(frame.f_globals.get("__name__", "")))
+
+
+def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Entries that are others than they were: indices and references."""
+    same = before is not None and before.shape == now.shape
+    for index in np.ndindex(now.shape):
+        if not same or before[index] != now[index]:
+            yield index, int(now[index])
