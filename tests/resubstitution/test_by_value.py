@@ -18,10 +18,11 @@ import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
+from accumulus.resubstitution.definitions import PRICES
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.points import points_of
-from accumulus.resubstitution.resubstitute import PRICES, Resubstitution, cost
+from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting import optimise as rules

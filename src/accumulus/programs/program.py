@@ -70,7 +70,7 @@ class Program:
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
-        by_value: what is proved of the program, if it was rewritten by value.
+        by_value: what else is known of the program, if it was rewritten by value.
         ran: how often, if its function decides on values.
 
     Raises:
@@ -232,12 +232,12 @@ class Program:
         tape = self._arrange(tape)
         if options.rewrites:
             given = tape
-            tape, recalled = rewritten(
+            tape, recalled, least = rewritten(
                 given, options, preparation.deadline, rounds, preparation.points, kept,
                 others=lambda: self._others(others, preparation),
             )  # fmt: skip
             if is_by_value(given, options.effort):
-                self.by_value = ByValue(given, tape, kept)
+                self.by_value = ByValue(given, tape, kept, least)
             self.from_cache += ["optimise"] * recalled
         else:
             tape = canonical(tape, kept)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
 from accumulus.options import Options
+from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
 
-__all__ = ["rewritten"]
+__all__ = ["Rewritten", "rewritten"]
+
+
+class Rewritten(NamedTuple):
+    """A tape as the rewriter leaves it.
+
+    Attributes:
+        tape: it.
+        recalled: whether it was in the cache.
+        least: what is known of all choices of definitions, if it was rewritten by value and that is known.
+    """
+
+    tape: Tape
+    recalled: bool
+    least: Least | None
 
 
 def rewritten(
@@ -26,14 +42,16 @@ def rewritten(
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
     others: Callable[[], Iterable[Tape]] = tuple,
-) -> tuple[Tape, bool]:
-    """The tape with fewer operations, and whether it was in the cache; arguments are those of `optimise`."""
+) -> Rewritten:
+    """The tape with fewer operations; arguments are those of `optimise`."""
     cached = options.cache and is_enabled()
     with deadline.paused():
         key = tape_cache.key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs, rounds)
         known = tape_cache.load(key, tape, kept_outputs) if cached else None
     if known is not None:
-        return known, True
+        notes = tape_cache.load_notes(key, known)
+        return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
+    told: list[Least] = []
     made = optimise(
         tape,
         effort=options.effort,
@@ -43,7 +61,9 @@ def rewritten(
         rounds=rounds,
         points=points,
         others=others,
+        tell=told.append,
     )
+    least = told[-1] if told else None
     if cached:
-        tape_cache.store(key, made)
-    return made, False
+        tape_cache.store(key, made, None if least is None else {"least": least})
+    return Rewritten(made, False, least)

@@ -94,7 +94,7 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
     if not _keeps_derivatives(tape):
         return None
     with preparation.stage("optimise"):
-        made, _ = rewritten(tape, options, preparation.deadline.part(_SHARE), rounds, preparation.points)
+        made = rewritten(tape, options, preparation.deadline.part(_SHARE), rounds, preparation.points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return replace(recording, tape=made, written_out=None)

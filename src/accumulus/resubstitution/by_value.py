@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from accumulus.resubstitution.definitions import PRICES
+from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.proofs import MOST_COMPARISONS, Proof, prove
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
@@ -26,10 +28,24 @@ class ByValue:
         given: a tape as it was given to the optimiser.
         tape: what the optimiser made of it.
         kept_outputs: that many of the first outputs are computed as they were.
+        least: what is known of all choices among the definitions of the last round.
     """
 
-    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0) -> None:
+    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0, least: Least | None = None) -> None:
+        self.least = least
         self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
+
+    @property
+    def excess(self) -> float | None:
+        """How much more the program costs than any choice of definitions must, as a part of that; None if not known.
+
+        An addition is 1, a division or root 3, a function 5, a change of sign nothing.
+        """
+        if self.least is None or not self.least.bound:
+            return None
+        tape = self._tape
+        cost = sum(PRICES[code] for code in tape.codes[tape.inputs :])
+        return max(0.0, cost / self.least.bound - 1.0)
 
     @cached_property
     def base(self) -> Tape:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.weights import IN_SEARCH, UNIT
 
-__all__ = ["ADD", "COPY", "DIVIDE", "MULTIPLY", "NEGATIVE", "SUBTRACT", "Definition", "normal"]
+__all__ = ["ADD", "COPY", "DIVIDE", "MULTIPLY", "NEGATIVE", "PRICES", "SUBTRACT", "Definition", "normal"]
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -16,6 +17,8 @@ DIVIDE: Final = BY_NAME["divide"].code
 NEGATIVE: Final = BY_NAME["negative"].code
 #: The code of a definition that is another value itself.
 COPY: Final = -1
+#: What an operation costs, by its code; a copy, whose code is -1, nothing.
+PRICES: Final = [*(IN_SEARCH.get(row.name, UNIT) for row in OPERATIONS), 0]
 
 
 class Definition(NamedTuple):

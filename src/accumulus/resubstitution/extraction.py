@@ -15,6 +15,7 @@ from accumulus.deadline import LOOK, Deadline
 from accumulus.native.machine import kernel
 from accumulus.resubstitution.compiled.extraction_state import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.definitions import Definition
+from accumulus.resubstitution.exact import Least, cheaper
 
 __all__ = ["Extraction"]
 
@@ -54,7 +55,7 @@ class Extraction:
     ) -> None:
         # each only once, those of a value side by side
         self._definitions = sorted(set(chain(definitions, start.values())))
-        self._unit = unit
+        self._unit, self._prices = unit, prices
         nodes = np.array([each.node for each in self._definitions], np.int64)
         arguments = np.zeros((len(nodes), 3), np.int64)
         for row, each in zip(arguments, self._definitions, strict=True):
@@ -119,6 +120,12 @@ class Extraction:
                 found[value] = definition = self._definitions[chosen[value]]
                 waiting += map(abs, definition.arguments)
         return found
+
+    def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:
+        """The cheapest choice so far or one that is cheaper, and what is known of all in time."""
+        best = self.best()
+        found, least = cheaper(self._definitions, self._roots, best, self._prices, deadline)
+        return found or best, least
 
     def _search(self, visits: int) -> int:
         tried = min(visits, self._together)

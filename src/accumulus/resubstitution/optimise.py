@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
+from accumulus.resubstitution.exact import Least
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.tape import Tape
@@ -22,8 +23,10 @@ MOST_OPERATIONS: Final = 3000
 MOVES: Final = 300
 GROWTH: Final = 1.3
 PATIENCE: Final = 8
-#: Seconds that a round takes for each operation, about; one that would not end in time is not begun.
+#: Seconds that a round takes for each operation, about; one that would not end in time is not begun. And so many rounds
+#: the last one takes, in which definitions are chosen exactly.
 ROUND: Final = 1e-3
+LAST: Final = 2.0
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
@@ -42,6 +45,7 @@ def optimise(
     rounds: rules.Rounds | None = None,
     points: NDArray[np.float64] | None = None,
     others: Callable[[], Iterable[Tape]] = tuple,
+    tell: Callable[[Least], object] = bool,
 ) -> Tape:
     """A tape with the same inputs and outputs, and never more operations.
 
@@ -51,6 +55,7 @@ def optimise(
     Args:
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
             at random.
+        tell: is told what no choice of definitions is cheaper than, if that is found.
         others: makes other programs for the same, whose values are taken, too, where there is time.
 
     >>> tape = Tape(2)
@@ -80,14 +85,20 @@ def optimise(
         sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
         known = [best, *(by_rules("balanced", source, 1) for source in sources)]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
-        while misses < PATIENCE and deadline.left > ROUND * tape.operations:
+        while (left := deadline.left) > ROUND * tape.operations:
+            # at the end, and after it where that wins something
+            is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
-            found = by_value.cheapest(known, moves, deadline, seed + turn)
+            found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last)
             again = by_rules("balanced", found, turn)
             best = min(best, found, again, key=cost)
             known = [best, found, again, by_rules("balanced", sources[turn % len(sources)], turn + 2)]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
+            if is_last and misses:
+                break
+        if by_value.least is not None:
+            tell(by_value.least)
     best = min(best, by_rules("thorough", best, 0), key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first

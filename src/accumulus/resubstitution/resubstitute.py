@@ -12,7 +12,8 @@ import numpy as np
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.resubstitution.bounds import Reals
-from accumulus.resubstitution.definitions import COPY, DIVIDE, MULTIPLY, Definition
+from accumulus.resubstitution.definitions import COPY, DIVIDE, MULTIPLY, PRICES, Definition
+from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
@@ -24,9 +25,9 @@ from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
-from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
+from accumulus.tape.operations import BY_NAME, INPUT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
+from accumulus.tape.weights import UNIT
 
 __all__ = ["Resubstitution", "cost"]
 
@@ -38,14 +39,15 @@ TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 WORSE: Final = 4.0
 #: By how many times as much definitions of given programs may be, if there are no others.
 MORE: Final = (4.0, 16.0, math.inf)
+#: Of the time that is left to an exact choice, what the search may take before it, and then that choice itself.
+ANNEALED: Final = 0.3
+EXACT: Final = 0.8
 #: Points of a universe: seeds of checks that are not those of the verification.
 SEEDS: Final = (101, 102)
 #: Points at least.
 FEWEST_POINTS: Final = 8
 #: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
-#: What an operation costs, by its code; a copy, whose code is -1, nothing.
-PRICES: Final = [*(IN_SEARCH.get(row.name, UNIT) for row in OPERATIONS), 0]
 _SQRT: Final = BY_NAME["sqrt"].code
 _SELECT: Final = BY_NAME["select"].code
 
@@ -59,12 +61,16 @@ class Resubstitution:
         kept_outputs: that many of the first outputs stay as they are computed.
         points: real ones.
         seed: of points.
+
+    Attributes:
+        least: of the last round that was exact, what no choice of its definitions is cheaper than.
     """
 
     def __init__(
         self, base: Tape, choices: Sequence[Mapping[int, bool]], kept_outputs: int, points: Points, seed: int
     ) -> None:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
+        self.least: Least | None = None
         # what is found at some points is verified at others
         self._known, self._verification = (
             Verification(base, seed + other, kept_outputs=kept_outputs, choices=choices, reaches=REACHES)
@@ -80,12 +86,15 @@ class Resubstitution:
         choices *= -(-FEWEST_POINTS // len(choices))
         return cls(base, choices, kept_outputs, points_of(base, points, np.random.default_rng(seed)), seed)
 
-    def cheapest(self, programs: Sequence[Tape], moves: int, deadline: Deadline, seed: int) -> Tape:
+    def cheapest(
+        self, programs: Sequence[Tape], moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
+    ) -> Tape:
         """The cheapest program found by value; one of those that are given if none is cheaper.
 
         Args:
             programs: some for the same; the more they differ, the better.
             moves: of the search.
+            is_exact: whether most of the time that is left is for choices that the search has not found, and a bound.
         """
         values = Values(self._base, self._known, self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
@@ -106,25 +115,30 @@ class Resubstitution:
         for factor, slack in TOLERANCES:
             excess = rounding.excess(candidates, slack)
             ranked = list(zip(candidates, excess.tolist(), strict=True))
-            found = self._extracted(values, start, known, ranked, factor, moves, deadline, seed)
+            extraction = self._extraction(values, start, known, ranked, factor, seed)
+            extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
+            chosen = extraction.best()
+            if is_exact:
+                chosen, least = extraction.exact(deadline.part(EXACT))
+                self.least = least or self.least
+                is_exact = False  # choices of fewer definitions say less
+            found = _written(values, chosen, self._kept_outputs)
             if found is None or cost(found) >= cost(best):
                 break
             if not rounding.is_worse(found, WORSE) and self.is_same(found):
                 return found
         return best
 
-    def _extracted(
+    def _extraction(
         self,
         values: Values,
         start: Reading,
         known: Set[Definition],
         ranked: Sequence[tuple[Definition, float]],
         factor: float,
-        moves: int,
-        deadline: Deadline,
         seed: int,
-    ) -> Tape | None:
-        """The cheapest program by definitions that are no more than so many times as uncertain as values were."""
+    ) -> Extraction:
+        """The choice of definitions that are no more than so many times as uncertain as values were."""
         preferred = start.own | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
         allowed = [each for each, times in ranked if times <= factor] + list(values.fixed.values())
@@ -137,9 +151,7 @@ class Resubstitution:
         # what nothing makes is not there to be used
         there = {*first, *values.numbers, *values.inputs}
         allowed = [each for each in allowed if all(abs(a) in there for a in each.arguments)]
-        extraction = Extraction(len(values), allowed, roots, first, PRICES, UNIT, seed)
-        extraction.anneal(moves, deadline)
-        return _written(values, extraction.best(), self._kept_outputs)
+        return Extraction(len(values), allowed, roots, first, PRICES, UNIT, seed)
 
     def is_same(self, tape: Tape) -> bool:
         """Whether a program computes the same at points other than those at which values are told."""

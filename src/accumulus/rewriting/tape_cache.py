@@ -8,7 +8,9 @@ it was made from, as what has just been found is.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
+from typing import Any, Final
 
 from accumulus import cache as files
 from accumulus.errors import VerificationError
@@ -19,7 +21,10 @@ from accumulus.tape.bytes import digest, from_bytes, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.versions import code_version
 
-__all__ = ["key_of", "load", "store"]
+__all__ = ["key_of", "load", "load_notes", "store"]
+
+#: Behind the key of what is known of a tape.
+_NOTES: Final = ".notes"
 
 
 def key_of(
@@ -44,9 +49,25 @@ def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
     return found if found.operations <= start.operations else None
 
 
-def store(key: str, tape: Tape) -> None:
-    """Store a tape under the key, if that is possible."""
-    files.store("tapes", key, to_bytes(tape))
+def store(key: str, tape: Tape, notes: Mapping[str, Any] | None = None) -> None:
+    """Store a tape under the key, if that is possible.
+
+    Args:
+        notes: what else is known of it, fit for JSON.
+    """
+    content = to_bytes(tape)
+    files.store("tapes", key, content)
+    if notes:
+        files.store("tapes", key + _NOTES, json.dumps([digest([content]), notes]).encode())
+
+
+def load_notes(key: str, tape: Tape) -> dict[str, Any]:
+    """What was stored with that tape; nothing if there is nothing, or another process has stored another tape since."""
+    content = files.load("tapes", key + _NOTES)
+    if content is None:
+        return {}
+    known, notes = json.loads(content)
+    return dict(notes) if known == digest([to_bytes(tape)]) else {}
 
 
 @cache

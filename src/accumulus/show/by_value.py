@@ -18,26 +18,38 @@ class ByValueFacts:
         outputs: of the program, and how many of them are `proved` to be what they were.
         error: the probability that one of these is not, at most.
         tested: complex points at which all outputs were tested.
+        values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
+        excess: by which part the program costs more than any of them, at most.
     """
 
     outputs: int
     proved: int
     error: float
     tested: int
+    values: int = 0
+    definitions: int = 0
+    excess: float | None = None
 
     @classmethod
     def of(cls, by_value: ByValue) -> ByValueFacts:
         """The facts; proves and tests the program, which takes a moment."""
         proof = by_value.proof
-        return cls(len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested)
+        values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
+        counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
+        return cls(*counts, values, definitions, by_value.excess)
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the report."""
-        tested = f"tested at {counted(self.tested, 'point')}"
-        if not self.proved:
-            return [("same results", tested)]
-        which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
-        return [("same results", f"{which} (error < {_power(self.error)}), all {tested}")]
+        same = f"tested at {counted(self.tested, 'point')}"
+        if self.proved:
+            which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
+            same = f"{which} (error < {_power(self.error)}), all {same}"
+        rows = [("same results", same)]
+        if self.excess is not None:
+            among = f"by {counted(self.definitions, 'definition')} of {counted(self.values, 'value')}"
+            dearer = f"at most {100 * self.excess:.1f} % dearer than the cheapest program {among}"
+            rows.append(("by value", dearer if self.excess else f"no program {among} is cheaper"))
+        return rows
 
 
 def _power(error: float) -> str:
