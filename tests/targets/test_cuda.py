@@ -4,56 +4,33 @@ from __future__ import annotations
 
 import ctypes
 import shutil
-import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda_shim import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import assert_same, expected, whole
+from looped import unrolled
 from strategies import EXACT, points, programs
+from test_c_loops import FUNCTIONS
 
-from accumulus.errors import ArgumentError, CompileError
+import accumulus as acc
+from accumulus.errors import ArgumentError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages, targets
 
-#: What C++ has to be told to take a kernel as a function, and the threads of a launch as turns of a loop.
-SHIM = """
-#include <cmath>
-using namespace std;
-#define __global__
-#define __device__
-struct { unsigned x; } blockIdx, blockDim = {32}, threadIdx;
-"""
-LAUNCH = """
-extern "C" void launch(long long points, REAL **arrays, const long long *layout) {
-    for (blockIdx.x = 0; blockIdx.x <= points / 32; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < 32; threadIdx.x++) f(points CALL);
-}
-"""
 
-
-def launched(tape, segments, X, transposed, tmp_path):
+def launched(tape, segments, X, transposed):
     """Results of the kernel, compiled for this processor."""
-    real = "double" if X.dtype == np.float64 else "float"
     arrays = [np.ascontiguousarray(X.T if transposed else X)]
     arrays += [np.full((s.length, len(X)) if transposed else (len(X), s.length), 7.0, X.dtype) for s in segments]
-    call = "".join(f", arrays[{k}], layout[{2 * k}], layout[{2 * k + 1}]" for k in range(len(arrays)))
-    text = SHIM + emit_source(tape, segments, "cuda", dtype=str(X.dtype))
-    text += LAUNCH.replace("REAL", real).replace("CALL", call)
-    path = tmp_path / f"kernel{len(list(tmp_path.iterdir()))}"
-    path.with_suffix(".cpp").write_text(text)
-    command = ["g++", "-O1", "-ffp-contract=off", "-shared", "-fPIC", str(path.with_suffix(".cpp")), "-o", str(path)]
-    subprocess.run(command, check=True)
-    layout = [d for array in arrays for d in ((1, len(X)) if transposed else (array.shape[1], 1))]
-    ctypes.CDLL(str(path)).launch(
-        ctypes.c_longlong(len(X)),
-        (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays)),
-        (ctypes.c_longlong * len(layout))(*layout),
-    )
+    layout = [((1, len(X)) if transposed else (array.shape[1], 1)) for array in arrays]
+    given = [each for array, places in zip(arrays, layout, strict=True) for each in (array.ctypes.data, *places)]
+    compiled(emit_source(tape, segments, "cuda", dtype=str(X.dtype)))(len(X) // 32 + 1, 32, len(X), *given)
     return [array.T if transposed else array for array in arrays[1:]]
 
 
@@ -63,10 +40,10 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs
 @needs_a_compiler
 @settings(max_examples=6)
 @given(data=st.data())
-def test_a_thread_computes_a_point(tmp_path_factory, data):
+def test_a_thread_computes_a_point(data):
     program = data.draw(programs(names=EXACT - {"multiply"}))
     X = data.draw(points(37, program.tape.inputs, data.draw(st.sampled_from(["float64", "float32"]))))
-    found = launched(program.tape, program.segments, X, data.draw(st.booleans()), tmp_path_factory.mktemp("cuda"))
+    found = launched(program.tape, program.segments, X, data.draw(st.booleans()))
     for one, other in zip(found, expected(program.tape, program.segments, X), strict=True):
         assert_same(one, other)
 
@@ -83,11 +60,11 @@ def everything():
 
 
 @needs_a_compiler
-def test_every_operation_is_that_of_llvm(tmp_path):
+def test_every_operation_is_that_of_llvm():
     tape, segments = everything()
     X = np.array([[0.3, 0.7], [1.5, 2.5], [0.9, 9.0], [np.nan, 1.0]])
     wanted = compile_tape(tape, segments).batch(X)[0]
-    (found,) = launched(tape, segments, X, False, tmp_path)
+    (found,) = launched(tape, segments, X, False)
     np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
@@ -139,11 +116,18 @@ def test_values_are_in_registers_and_rounded_as_they_are_to_be(nvrtc):
     assert ".local" not in ptx
 
 
-def test_there_is_source_alone():
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_nvidias_compiler_takes_loops_of_every_kind(nvrtc, function):
+    with unrolled(0):
+        made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(np.ones(24), 1.3)
+    text = made.source("cuda")
+    assert ".entry f(" in nvrtc.ptx(text)
+    assert "fma(" in text
+
+
+def test_names_are_those_of_c():
     assert "cuda" in languages()
     assert "cuda" not in targets()
     tape, segments = everything()
-    with pytest.raises(CompileError, match="source alone"):
-        compile_tape(tape, segments, "cuda")
     with pytest.raises(ArgumentError, match="of CUDA"):
         emit_source(tape, segments, "cuda", name="while")

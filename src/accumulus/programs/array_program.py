@@ -96,7 +96,7 @@ class ArrayProgram(Program):
         return compiled_loops(self.tape, self.maps, segments, self._arguments.numeric_shapes, self.options)
 
     def source(self, target: str | None = None, name: str = "f") -> str:
-        """The program as text in a target's language, see `Program.source`; C, JAX and NumPy have its loops.
+        """The program as text in a target's language, see `Program.source`; C, CUDA, JAX and NumPy have its loops.
 
         Raises:
             CompileError: for a target whose language has none.

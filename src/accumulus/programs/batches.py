@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, CaseError
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
+from accumulus.programs import device_batches
 from accumulus.programs.argnums import static_positions
 from accumulus.programs.axes import Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.cases import GrownError
@@ -31,6 +32,8 @@ def batch_of(
     """The slow path of `Derivative.batch`, of which the arguments are, in the form of numbers by position."""
     if any(map(is_lazy, arguments)):
         return _lazy_batch(derivative, arguments, in_axes, out, transposed)
+    if any(map(device_batches.is_on_device, arguments)):
+        return _batch_on_device(derivative, arguments, in_axes, out, transposed)
     derivative._renew()
     name = derivative._name
     static = static_positions(derivative._static, len(arguments))
@@ -80,6 +83,27 @@ def _lazy_batch(derivative: Derivative, arguments: tuple[Any, ...], in_axes: InA
     lengths = [segment.length for segment in program.kernel.segments]
     chunks = _Chunks(derivative, tuple(point), shared, lengths) if cases.is_guarded else None
     return program.lazy_batch(axes, same, chunks)
+
+
+def _batch_on_device(
+    derivative: Derivative, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, transposed: bool
+) -> Any:
+    """The batch of arrays of which some are on the GPU; the first point is fetched, to record the function there."""
+    name, on_device = derivative._name, device_batches.is_on_device
+    device_batches.check_options(derivative._options, out, name)
+    derivative._renew()
+    given = [device_batches.on_host(x, numbered(name, k)) if on_device(x) else x for k, x in enumerate(arguments)]
+    static = static_positions(derivative._static, len(given))
+    shapes = [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(given)]
+    known = [cases.argument_shapes for cases in [*derivative._programs.values()]]
+    axes = axes_of_points(in_axes, shapes, known, transposed, name)
+    point = [
+        (device_batches.first_point if on_device(x) else _first_point)(x, axis)
+        for x, axis in zip(arguments, axes, strict=True)
+    ]
+    shared = tuple(axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None)
+    _, program = derivative._compiled(point, "transposed" if transposed else "batch", shared)
+    return device_batches.batch_on_device(program, axes, arguments, transposed)
 
 
 @dataclass(frozen=True, slots=True)

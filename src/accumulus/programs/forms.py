@@ -24,6 +24,7 @@ from accumulus.frontends.trees import Constant, Leaf, Structure, paths
 from accumulus.programs.argnums import Selection, arranged
 from accumulus.programs.axes import InAxes
 from accumulus.programs.dask_batches import is_lazy
+from accumulus.programs.device_batches import is_on_device
 
 __all__ = ["Forms", "axes_of_numbers", "settled", "stands_for", "together"]
 
@@ -169,12 +170,12 @@ class _StandIn:
 
 
 def stands_for(value: Any) -> bool:
-    """Whether an object stands for numbers: a Dask array, or what is being recorded."""
-    return is_lazy(value) or isinstance(value, StandIn)
+    """Whether an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
+    return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
 def _needs_form(argument: Any) -> bool:
-    return not (type(argument) in _PLAIN or is_lazy(argument))
+    return not (type(argument) in _PLAIN or is_lazy(argument) or is_on_device(argument))
 
 
 def _stands_alone(part: Structure) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 
-__all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops", "as_slice"]
+__all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops", "LoopsOverPoints", "as_slice"]
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,22 @@ class Loops(Protocol):
         """
 
 
+@runtime_checkable
+class LoopsOverPoints(Loops, Protocol):
+    """Loops that compute many points at a time."""
+
+    def run(
+        self,
+        X: Sequence[Floats],
+        out: Sequence[Floats],
+        first: int,
+        last: int,
+        transposed: bool,
+        shared: Sequence[bool],
+    ) -> None:
+        """Compute points first … last-1 of a batch, see `Kernel.run`; all entries of results are written."""
+
+
 class Interpreted:
     """Loops of targets that have none of their own: NumPy's, block by block."""
 
@@ -100,6 +116,8 @@ class BlockKernel(Kernel):
 
     def threads_for(self, count: int, threads: int) -> int:
         """One thread for each point, as far as there are any: points are large."""
+        if isinstance(self._loops, LoopsOverPoints):
+            return 1
         return max(1, min(count, threads))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -147,6 +165,9 @@ class BlockKernel(Kernel):
     ) -> None:
         """Points one after the other, each where it is returned; where points are columns, by way of one row."""
         alike = shared or (False,) * len(X)
+        if isinstance(self._loops, LoopsOverPoints):
+            self._loops.run(X, out, first, last, transposed, alike)
+            return
         rows = [np.zeros(segment.length) for segment in self.segments] if transposed else []
         for point in range(first, last):
             at = (..., point) if transposed else point

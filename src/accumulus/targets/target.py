@@ -86,15 +86,15 @@ TARGETS: Final[dict[str, str]] = {
 }
 
 
-#: As `TARGETS`, of those that source is written for, and nothing is compiled.
+#: As `TARGETS`, of those that source is written for anywhere, and nothing is compiled, or on some machines only.
 SOURCES: Final[dict[str, str]] = {
-    "cuda": "accumulus.targets.cuda.cuda_source",
+    "cuda": "accumulus.targets.cuda.cuda_kernel",
     "jax": "accumulus.targets.jax_source",
 }
 
 
 def targets() -> tuple[str, ...]:
-    """Names of all targets that programs are compiled for.
+    """Names of all targets that programs are compiled for anywhere; "cuda" is compiled where there is a GPU.
 
     >>> targets()
     ('llvm', 'numpy', 'c')

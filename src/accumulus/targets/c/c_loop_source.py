@@ -48,6 +48,7 @@ class LoopSource:
         segments: its result arrays.
         arguments: shapes of the arrays that the tape's inputs are the entries of.
         name: of the function; other names begin with it.
+        mathematics: of the language, if it is another than C.
 
     Attributes:
         header: declarations, sizes, and what has to be known.
@@ -62,6 +63,7 @@ class LoopSource:
         segments: Sequence[LongSegment],
         arguments: Sequence[Shape],
         name: str = "f",
+        mathematics: Mathematics | None = None,
     ) -> None:
         self._name, self._macro = check_name(name), name.upper()
         inputs = ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
@@ -76,7 +78,7 @@ class LoopSource:
         kept = {start: count for start, count in arrays.items() if start not in self._returned.places}
         columns += [copy.source for copy in self._returned.copies]
         self._places = Places(name, tape, list(zip(inputs, map(prod, arguments), strict=True)), kept, columns)
-        self._mathematics = Mathematics(name, "float64")
+        self._mathematics = mathematics or Mathematics(name, "float64")
         self._loops = CLoops(name, self._places, inputs, self._mathematics)
         for each in computed:
             self._write(each)
@@ -190,6 +192,22 @@ class LoopSource:
         ]
         return framed(macro, about, self._declarations)
 
+    def _body(self) -> tuple[list[str], list[str]]:
+        """Statements that fill the work space with constants, and those that compute a point."""
+        places = self._places
+        constants: list[str] = []
+        if len(places.constants):
+            table = places.reading_of_constants()
+            constants = [f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.at('i')};"]
+        run = []
+        for argument, first in places.staged.items():
+            array = self._arguments[argument]
+            run.append(f"for (ptrdiff_t i = 0; i < {array.length}; i++) {WORK}[{first} + i] = {array.name}[i];")
+        for result, cleared in zip(self._results, self._returned.cleared, strict=True):
+            if cleared:
+                run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
+        return constants, [*run, *self._loops.calls]
+
     def _code(self) -> str:
         macro, name, places = self._macro, self._name, self._places
         independent = [
@@ -201,18 +219,7 @@ class LoopSource:
             "#endif",
             "",
         ]
-        constants = []
-        if len(places.constants):
-            table = places.reading_of_constants()
-            constants = [f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.at('i')};"]
-        run = []
-        for argument, first in places.staged.items():
-            array = self._arguments[argument]
-            run.append(f"for (ptrdiff_t i = 0; i < {array.length}; i++) {WORK}[{first} + i] = {array.name}[i];")
-        for result, cleared in zip(self._results, self._returned.cleared, strict=True):
-            if cleared:
-                run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
-        run += self._loops.calls
+        constants, run = self._body()
         arrays = [*self._arguments, *self._results]
         unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
         listed = ", ".join([*(array.name for array in arrays), WORK])

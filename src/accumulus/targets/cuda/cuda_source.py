@@ -8,65 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from accumulus.errors import CompileError
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import array_names, check_name, fusible
 from accumulus.targets.c.c_header import REALS, Result
-from accumulus.targets.c.c_mathematics import Mathematics, definition
 from accumulus.targets.c.c_statements import Statements
+from accumulus.targets.cuda.cuda_mathematics import CudaMathematics
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.parts import Part
 from accumulus.targets.schedule import groups, order
-from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "source"]
-
-
-class _CudaMathematics(Mathematics):
-    """What a kernel calls: CUDA's own functions, and what it does not have."""
-
-    truth = "bool"
-
-    def __init__(self, name: str, dtype: str) -> None:
-        super().__init__(name, dtype)
-        self.multiply_add = f"fma{self._suffix}"
-
-    def function(self, function: str) -> str:
-        """What a function is called."""
-        if function in SPECIAL_FUNCTIONS:
-            self._special[function] = None
-            return f"{self._name}_{function}"
-        return f"{function}{self._suffix}"
-
-    def prelude(self) -> list[str]:
-        """Numbers that have no literal, and special functions."""
-        lines = [
-            "#ifndef INFINITY",
-            "#define INFINITY __int_as_float(0x7f800000)",
-            "#endif",
-            "#ifndef NAN",
-            "#define NAN __int_as_float(0x7fffffff)",
-            "#endif",
-            "",
-        ]
-        for function in self._special:
-            own = f"{self._name}_{function}"
-            head = f"static __device__ double {own}{'_double' if self._suffix else ''}"
-            lines.append(definition(head, function, "fma"))
-            if self._suffix:
-                arguments = ("x", "y")[: SPECIAL_FUNCTIONS[function].arity]
-                lines += [
-                    f"static __device__ float {own}({', '.join(f'float {each}' for each in arguments)}) {{",
-                    f"    return (float){own}_double({', '.join(arguments)});",
-                    "}\n",
-                ]
-        return lines
+__all__ = ["source"]
 
 
 def source(
@@ -87,7 +42,7 @@ def source(
     results = [Result(*pair) for pair in zip(array_names(segments, inputs), segments, strict=True)]
     for result in results:
         result.whole = True  # there are no tiles: entries are stored where they belong
-    mathematics = _CudaMathematics(name, dtype)
+    mathematics = CudaMathematics(name, dtype)
     stored = [Segment(len(r.outputs), tuple(r.outputs), tuple(range(len(r.outputs)))) for r in results]
     steps = list(order(tape, groups(tape, stored, 1)))
     marks = np.frombuffer(as_written(tape), np.uint8)[tape.inputs :]
@@ -133,13 +88,3 @@ def _zeros(result: Result) -> list[str]:
             lines.append(f"for (long long i = {end}; i < {position}; i++) {store}")
         end = position + 1
     return lines
-
-
-def _compile(*_: Any) -> NoReturn:
-    raise CompileError(
-        "target 'cuda' is source alone: write it with accumulus.targets.emit_source(…, 'cuda') or `accumulus emit "
-        "--target cuda`, and launch it with CuPy's RawModule or your own program; for compiled code use target='llvm'"
-    )
-
-
-TARGET: Final = Target(_compile, source, comment="//")

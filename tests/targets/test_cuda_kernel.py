@@ -1,0 +1,196 @@
+"""The target `cuda`: what is launched, with which arguments and grid, on a stand-in for CuPy; results are LLVM's."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from cuda_shim import fake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from looped import assert_same, unrolled
+from test_c_loops import FUNCTIONS, program
+
+import accumulus as acc
+from accumulus.errors import ArgumentError, CompileError
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.fusion import fuse
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.cuda import cuda_kernel
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+def field(x, k):
+    return np.array([np.sin(x[0] * k) * x[1], x[2] / x[0], 3.0 * x[1]]) * k
+
+
+def of(function, target, **options):
+    return acc.value_and_jacobian(function, (0, 1), target=target, cache=False, effort="fast", **options)
+
+
+X, K = np.random.default_rng(2).uniform(0.5, 1.5, (301, 3)), np.linspace(0.5, 1.5, 301)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    module = fake()
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def on_host(results, cupy):
+    if isinstance(results, tuple):
+        return tuple(on_host(each, cupy) for each in results)
+    assert isinstance(results, cupy.ndarray)
+    return cupy.asnumpy(results)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_of_numpy(cupy, dtype):
+    found, wanted = (of(field, target, dtype=dtype) for target in ("cuda", "llvm"))
+    tolerance = 1e-13 if dtype == "float64" else 1e-5
+
+    def check(one, other):
+        for a, b in zip((one[0], *one[1]), (other[0], *other[1]), strict=True):
+            assert a.dtype == b.dtype == dtype
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+    check(found(X[0], 1.3), wanted(X[0], 1.3))
+    cupy.launches.clear()
+    check(found.batch(X, K), wanted.batch(X, K))
+    check(found.batch(X, 1.3), wanted.batch(X, 1.3))
+    check(found.batch(X.T, K, transposed=True), wanted.batch(X.T, K, transposed=True))
+    assert [(blocks, threads) for blocks, threads, _ in cupy.launches] == [(3, 128)] * 3
+    # points, then of each array its memory, and the distances from point to point and from entry to entry
+    strides = [[int(x) for x in args[2:] if isinstance(x, np.int64)] for _, _, args in cupy.launches]
+    assert [int(args[0]) for _, _, args in cupy.launches] == [301] * 3
+    assert strides == [
+        [3, 1, 1, 1, 3, 1, 9, 1, 3, 1],
+        [3, 1, 0, 1, 3, 1, 9, 1, 3, 1],
+        [1, 301, 1, 301, 1, 301, 1, 301, 1, 301],
+    ]
+    out = [np.empty((301, 3), dtype), np.empty((301, 3, 3), dtype), np.empty((301, 3), dtype)]
+    returned = found.batch(X, K, out=out)
+    assert returned[0].base is out[0] or returned[0] is out[0]
+    check((out[0], tuple(out[1:])), wanted.batch(X, K))
+
+
+def test_memory_that_is_short_takes_several_launches(monkeypatch):
+    cupy = fake(free=50 * 8 * (3 + 1 + 3 + 9 + 3) * cuda_kernel.MOVED_PART)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert_same(of(field, "cuda").batch(X, K), of(field, "llvm").batch(X, K))
+    assert [int(args[0]) for _, _, args in cupy.launches] == [50] * 6 + [1]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_arrays_on_the_gpu_stay_there(cupy, transposed):
+    found, wanted = of(field, "cuda"), of(field, "llvm")
+    x = X.T.copy() if transposed else X
+    given_x, given_k = cupy.asarray(x), cupy.asarray(K)
+    results = found.batch(given_x, given_k, transposed=transposed)
+    assert_same(on_host(results, cupy), wanted.batch(x, K, transposed=transposed))
+    results = found.batch(given_x, 0.7, transposed=transposed)
+    assert_same(on_host(results, cupy), wanted.batch(x, 0.7, transposed=transposed))
+    (memory,) = {id(args[1]) for *_, args in cupy.launches[-1:]}
+    assert memory
+    results = found.batch(cupy.asarray(X.T), given_k, in_axes=(1, 0), transposed=transposed)
+    assert_same(on_host(results, cupy), wanted.batch(X.T, K, in_axes=(1, 0), transposed=transposed))
+
+
+def test_arrays_on_the_gpu_of_other_types_and_none(cupy):
+    found, wanted = of(field, "cuda"), of(field, "llvm")
+    whole = np.arange(1, 13).reshape(4, 3)
+    assert_same(on_host(found.batch(cupy.asarray(whole), 2), cupy), wanted.batch(whole, 2))
+    before = len(cupy.launches)
+    value, _ = found.batch(cupy.asarray(np.empty((0, 3))), 2.0)
+    assert value.shape == (0, 3)
+    assert len(cupy.launches) == before
+
+
+def test_what_is_not_there_for_arrays_on_the_gpu(cupy):
+    x = cupy.asarray(X)
+    for options, named in (
+        ({"target": "llvm"}, "target 'llvm'"),
+        ({"sparse": "csr"}, "sparse"),
+        ({"check_finite": True}, "check_finite"),
+    ):
+        made = of(field, **{"target": "cuda"} | options)
+        with pytest.raises(ArgumentError, match=named):
+            made.batch(x, 1.0)
+    made = of(field, "cuda")
+    with pytest.raises(ArgumentError, match="out is given"):
+        made.batch(x, 1.0, out=[np.empty((301, 3))])
+    with pytest.raises(ArgumentError, match="complex128"):
+        made.batch(cupy.asarray(X * 1j), 1.0)
+    with pytest.raises(ArgumentError, match="different numbers of points"):
+        made.batch(x, cupy.asarray(K[:-1]))
+    guarded = acc.jacobian(lambda x: x[int(x[0])] ** 2, target="cuda", cache=False)
+    with pytest.raises(ArgumentError, match="decides on values"):
+        guarded.batch(x)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_loops_of_every_kind(cupy, function):
+    x, k = np.random.default_rng(1).uniform(0.1, 1.0, (5, 24)), np.linspace(0.8, 1.2, 5)
+    with unrolled(0):
+        found, wanted = of(function, "cuda"), of(function, "llvm")
+        assert_same(found(x[0], 1.3), wanted(x[0], 1.3))
+        assert isinstance(found.compile(x[0], 1.3).tape, BlockTape)
+        assert_same(found.batch(x, k), wanted.batch(x, k))
+        assert_same(found.batch(x, 1.1), wanted.batch(x, 1.1))
+        assert_same(found.batch(x.T, k, transposed=True), wanted.batch(x.T, k, transposed=True))
+        assert [args[0] for *_, args in cupy.launches] == [1, 5, 5, 5]
+        on_gpu = found.batch(cupy.asarray(x), cupy.asarray(k))
+        assert_same(on_host(on_gpu, cupy), wanted.batch(x, k))
+        on_gpu = found.batch(cupy.asarray(x.T), 1.1, transposed=True)
+        assert_same(on_host(on_gpu, cupy), wanted.batch(x.T, 1.1, transposed=True))
+
+
+def test_threads_of_loops_take_points_in_turns(monkeypatch):
+    monkeypatch.setattr(cuda_kernel, "WORKING", cuda_kernel.BLOCK)
+    cupy = fake()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    x = np.random.default_rng(1).uniform(0.1, 1.0, (300, 24))
+    with unrolled(0):
+        found, wanted = of(FUNCTIONS[3], "cuda"), of(FUNCTIONS[3], "llvm")
+        assert_same(found.batch(x, 1.1), wanted.batch(x, 1.1))
+    assert cupy.launches[-1][:2] == (1, 128)
+
+
+@settings(max_examples=4)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_programs_of_loops(seed):
+    tape, point = program(seed)
+    count = len(tape.outputs)
+    places = np.random.default_rng(seed).permutation(count + 5)[:count]
+    segment = LongSegment(count + 5, slice(0, count), places)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", fake())
+        loops = cuda_kernel.CudaLoops(tape, fuse(tape), [segment], ((7,),))
+        found = np.full(count + 5, 7.25)
+        loops([point], [found])
+    expected = np.zeros(count + 5)
+    expected[places] = tape.evaluate(point)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_kernels_travel(cupy):
+    program = of(field, "cuda").compile(X[0], 1.0)
+    again = pickle.loads(pickle.dumps(program))
+    assert_same(again(X[1], 0.9), program(X[1], 0.9))
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [(None, "pip install cupy-cuda12x"), (fake(0), "finds none"), (fake(None), "cudaErrorInsufficientDriver")],
+)
+def test_without_cupy_or_a_gpu_an_error_says_what_to_do(monkeypatch, module, said):
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    made = of(field, "cuda")
+    with pytest.raises(CompileError, match=said) as caught:
+        made(X[0], 1.0)
+    assert "target='llvm'" in str(caught.value)
