@@ -278,7 +278,8 @@ def test_extraction_finds_the_cheapest_of_all_choices(program):
     definitions = list(values.definitions)
     roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.own]
     assume(roots and len(values) < 14 and len(definitions) < 60)
-    extraction = Extraction(len(values), definitions, roots, values.base.own, PRICES, UNIT)
+    every = np.arange(len(definitions))
+    extraction = Extraction(len(values), values.definitions, every, roots, values.base.own, PRICES, UNIT)
     extraction.anneal(30_000, FOREVER)
     best = extraction.best()
     assert sum(PRICES[each.code] for each in best.values()) == extraction.best_cost
@@ -322,9 +323,9 @@ def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
         init(self, values, taken)
         self.own = values.base.own
 
-    def strict(self, definitions, slack):
-        found = excess(self, definitions, slack)
-        found[[each.node not in self.own for each in definitions]] = np.inf
+    def strict(self, definitions, numbers, slack):
+        found = excess(self, definitions, numbers, slack)
+        found[[definitions[number].node not in self.own for number in numbers]] = np.inf
         return found
 
     monkeypatch.setattr(Rounding, "__init__", noting)

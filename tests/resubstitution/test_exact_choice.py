@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PRICES, Definition
+from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PRICES, Definition, Table
 from accumulus.resubstitution.exact import cheaper
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.rewriting import tape_cache
@@ -87,7 +87,10 @@ def test_annealing_and_the_integer_program_agree(drawn):
     choices = list(all_choices(every, roots))
     assume(choices)
     known = choices[0][1]
-    extraction = Extraction(max(MADE) + 1, every, roots, known, PRICES, UNIT)
+    table = Table()
+    numbers = {each: table.add(each) for each in every}
+    start = {node: numbers[each] for node, each in known.items()}
+    extraction = Extraction(max(MADE) + 1, table, np.array([*numbers.values()]), roots, start, PRICES, UNIT)
     extraction.anneal(20_000, FOREVER)
     annealed = extraction.best_cost
     found, _ = extraction.exact(FOREVER)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +12,10 @@ import numpy as np
 from accumulus.annealing import slices, thresholds
 from accumulus.deadline import LOOK, Deadline
 from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
+from accumulus.resubstitution.compiled.definitions_state import ARGUMENTS, CODE, NODE
 from accumulus.resubstitution.compiled.extraction_state import DEEPEST, THRESHOLD_COUNT, ExtractionState
-from accumulus.resubstitution.definitions import Definition
+from accumulus.resubstitution.definitions import Definition, Table
 from accumulus.resubstitution.exact import Least, cheaper
 
 __all__ = ["Extraction"]
@@ -36,9 +37,9 @@ class Extraction:
 
     Args:
         count: numbers of values are below that.
-        definitions: all that may be chosen.
+        definitions: some, and the numbers of those that are `allowed` to be chosen.
         roots: values that are needed.
-        start: definitions to begin with, by value, without circles; those of all that the roots need.
+        start: numbers of the definitions to begin with, by value, without circles; those of all that the roots need.
         prices: what the definition costs, by the code of the operation.
         unit: what an addition costs.
     """
@@ -46,31 +47,32 @@ class Extraction:
     def __init__(
         self,
         count: int,
-        definitions: Iterable[Definition],
+        definitions: Table,
+        allowed: Integers,
         roots: Iterable[int],
-        start: Mapping[int, Definition],
+        start: Mapping[int, int],
         prices: Sequence[int],
         unit: int,
         seed: int = 0,
     ) -> None:
         # each only once, those of a value side by side
-        self._definitions = sorted(set(chain(definitions, start.values())))
-        self._unit, self._prices = unit, prices
-        nodes = np.array([each.node for each in self._definitions], np.int64)
-        arguments = np.zeros((len(nodes), 3), np.int64)
-        for row, each in zip(arguments, self._definitions, strict=True):
-            row[: len(each.arguments)] = np.abs(each.arguments)
-        places = {each: place for place, each in enumerate(self._definitions)}
-        firsts = np.searchsorted(nodes, np.arange(count + 1))
+        rows = definitions.rows
+        numbers = np.unique(np.concatenate([allowed, np.fromiter(start.values(), np.int64)]))
+        numbers = numbers[np.lexsort(rows[numbers].T[::-1])]
+        rows = rows[numbers]
+        self._definitions, self._numbers, self._unit, self._prices = definitions, numbers, unit, prices
+        self._arguments = arguments = np.abs(rows[:, ARGUMENTS])
+        firsts = np.searchsorted(rows[:, NODE], np.arange(count + 1))
+        places = np.zeros(1 + numbers.max(initial=0), np.int64)
+        places[numbers] = np.arange(len(numbers))
         chosen = np.where(firsts[1:] > firsts[:-1], firsts[:-1], 0)
-        for value, definition in start.items():
-            chosen[value] = places[definition]
+        chosen[np.fromiter(start, np.int64)] = places[np.fromiter(start.values(), np.int64)]
         arrays: dict[str, Any] = {name: np.zeros(count, np.int64) for name in _ONE_EACH}
         arrays |= {name: np.zeros(DEEPEST, np.int64) for name in ("revived", "before")}
         self._state = state = ExtractionState(
             firsts=firsts,
             arguments=arguments,
-            prices=np.array([prices[each.code] for each in self._definitions], np.int64),
+            prices=np.array(prices, np.int64)[rows[:, CODE]],
             chosen=chosen,
             **arrays,
             work=np.zeros(4 * count + 16, np.int64),
@@ -90,7 +92,7 @@ class Extraction:
                 state.live[state.live_count], state.places[value] = value, state.live_count
                 state.live_count += 1
                 state.cost += int(state.prices[state.chosen[value]])
-                waiting += [int(each) for each in arguments[chosen[value]] if each]
+                waiting += filter(None, arguments[chosen[value]].tolist())
         state.best = state.cost
         self._run = kernel("resubstitution.extraction")
         self._pace, self._together = math.inf, FIRST
@@ -117,14 +119,16 @@ class Extraction:
         while waiting:
             value = waiting.pop()
             if value not in found and firsts[value] < firsts[value + 1]:
-                found[value] = definition = self._definitions[chosen[value]]
-                waiting += map(abs, definition.arguments)
+                place = int(chosen[value])
+                found[value] = self._definitions[int(self._numbers[place])]
+                waiting += filter(None, self._arguments[place].tolist())
         return found
 
     def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:
         """The cheapest choice so far or one that is cheaper, and what is known of all in time."""
         best = self.best()
-        found, least = cheaper(self._definitions, self._roots, best, self._prices, deadline)
+        definitions = [self._definitions[number] for number in self._numbers.tolist()]
+        found, least = cheaper(definitions, self._roots, best, self._prices, deadline)
         return found or best, least
 
     def _search(self, visits: int) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
+from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
 from accumulus.resubstitution.bounds import Reals
-from accumulus.resubstitution.definitions import COPY, DIVIDE, MULTIPLY, PRICES, Definition
+from accumulus.resubstitution.compiled.definitions_state import ARGUMENTS, NODE, ORDER, DefinitionsState
+from accumulus.resubstitution.definitions import COPY, PRICES, Definition
+from accumulus.resubstitution.divisors import Divisors
 from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.points import Points, points_of
@@ -25,7 +28,7 @@ from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
-from accumulus.tape.operations import BY_NAME, INPUT
+from accumulus.tape.operations import INPUT
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import UNIT
 
@@ -48,8 +51,6 @@ SEEDS: Final = (101, 102)
 FEWEST_POINTS: Final = 8
 #: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
-_SQRT: Final = BY_NAME["sqrt"].code
-_SELECT: Final = BY_NAME["select"].code
 
 
 class Resubstitution:
@@ -103,19 +104,19 @@ class Resubstitution:
             reading = values.read(tape)
             if reading is not None and reading.outputs == values.base.outputs and cost(tape) < cost(start.tape):
                 start = reading
-        known = set(values.definitions)
+        known = len(values.definitions)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
         rounding = Rounding(values, [values.base, start])
-        divisors = _Divisors(values, known)
-        candidates = [
-            each for each in values.definitions if each.code != DIVIDE or each in known or divisors.allow(each)
-        ]
+        rows = values.definitions.rows
+        is_candidate = np.arange(len(rows)) < known
+        is_candidate[known:] = Divisors(values, known).allow(rows[known:])
+        is_candidate[list(values.fixed.values())] = False
+        candidates = np.flatnonzero(is_candidate)
         best = min(programs, key=cost)
         for factor, slack in TOLERANCES:
-            excess = rounding.excess(candidates, slack)
-            ranked = list(zip(candidates, excess.tolist(), strict=True))
-            extraction = self._extraction(values, start, known, ranked, factor, seed)
+            excess = rounding.excess(values.definitions, candidates, slack)
+            extraction = self._extraction(values, start, known, candidates, excess, factor, seed)
             extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
             chosen = extraction.best()
             if is_exact:
@@ -133,25 +134,32 @@ class Resubstitution:
         self,
         values: Values,
         start: Reading,
-        known: Set[Definition],
-        ranked: Sequence[tuple[Definition, float]],
+        known: int,
+        candidates: Integers,
+        excess: Reals,
         factor: float,
         seed: int,
     ) -> Extraction:
         """The choice of definitions that are no more than so many times as uncertain as values were."""
         preferred = start.own | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
-        allowed = [each for each, times in ranked if times <= factor] + list(values.fixed.values())
-        first = _without_circles(values, allowed, preferred)
+        wanted = [root for root in roots if root in values.base.own]
+        rows = values.definitions.rows
+        allowed = np.concatenate([candidates[excess <= factor], np.fromiter(values.fixed.values(), np.int64)])
+        first = without_circles(values, allowed, preferred)
         for more in MORE:
-            if all(root in first for root in roots if root in values.base.own):
+            if first[wanted].all():
                 break
-            allowed += [d for d, times in ranked if d.node not in first and d in known and times <= more * factor]
-            first = _without_circles(values, allowed, preferred)
+            missing = (candidates < known) & (excess <= more * factor) & (first[rows[candidates, NODE]] == 0)
+            allowed = np.concatenate([allowed, candidates[missing]])
+            first = without_circles(values, allowed, preferred)
         # what nothing makes is not there to be used
-        there = {*first, *values.numbers, *values.inputs}
-        allowed = [each for each in allowed if all(abs(a) in there for a in each.arguments)]
-        return Extraction(len(values), allowed, roots, first, PRICES, UNIT, seed)
+        there = (first > 0) | values.is_given
+        there[0] = True
+        allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]
+        made = np.flatnonzero(first)
+        begun = dict(zip(made.tolist(), (first[made] - 1).tolist(), strict=True))
+        return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, UNIT, seed)
 
     def is_same(self, tape: Tape) -> bool:
         """Whether a program computes the same at points other than those at which values are told."""
@@ -162,31 +170,34 @@ class Resubstitution:
         return True
 
 
-def _without_circles(
-    values: Values, definitions: Sequence[Definition], preferred: Mapping[int, Definition]
-) -> dict[int, Definition]:
-    """A definition for each value that can be computed by some, made of values that come before it; rather some."""
-    users: dict[int, list[int]] = {}
-    missing, queues = [], (deque[int](), deque[int]())
-    for place, each in enumerate(definitions):
-        nodes = {abs(a) for a in each.arguments} - values.numbers.keys() - values.inputs.keys()
-        missing.append(len(nodes))
-        for node in nodes:
-            users.setdefault(node, []).append(place)
-        if not nodes:
-            queues[preferred.get(each.node) != each].append(place)
-    found: dict[int, Definition] = {}
-    while queues[0] or queues[1]:
-        each = definitions[(queues[0] or queues[1]).popleft()]
-        if each.node in found:
-            continue
-        found[each.node] = each
-        for place in users.get(each.node, ()):
-            missing[place] -= 1
-            if not missing[place]:
-                user = definitions[place]
-                queues[preferred.get(user.node) != user].append(place)
-    return found
+def without_circles(values: Values, allowed: Integers, preferred: Mapping[int, int]) -> Integers:
+    """A definition for each value that can be computed by some, made of values that come before it; rather some.
+
+    Args:
+        allowed: numbers of the definitions.
+        preferred: numbers, by value.
+
+    Returns:
+        Number of the definition of each value, plus one; 0 for those without, (values,).
+    """
+    count = len(values)
+    wanted = np.zeros(count, np.int64)
+    wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
+    state = DefinitionsState(
+        mode=ORDER,
+        rows=values.definitions.rows,
+        numbers=np.ascontiguousarray(allowed),
+        number_count=len(allowed),
+        is_given=values.is_given.astype(np.int64),
+        preferred=wanted,
+        chosen=np.zeros(count, np.int64),
+        missing=np.zeros(len(allowed), np.int64),
+        heads=np.zeros(count, np.int64),
+        nexts=np.zeros((len(allowed), 3), np.int64),
+        queue=np.zeros(2 * len(allowed), np.int64),
+    )
+    kernel("resubstitution.definitions")(state.address)
+    return state.chosen
 
 
 def cost(tape: Tape) -> int:
@@ -235,56 +246,3 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int) -
 def _followed(values: Iterable[int], copies: Mapping[int, int]) -> list[int]:
     """Values, or what they are copies of; negative where the negative is meant."""
     return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in values]
-
-
-class _Divisors:
-    """By what a value may be divided: only where that is zero was it infinite or undefined before."""
-
-    def __init__(self, values: Values, known: Iterable[Definition]) -> None:
-        self._values = values
-        self._own: dict[int, list[Definition]] = {}
-        for each in known:
-            self._own.setdefault(each.node, []).append(each)
-        self._cones: dict[int, frozenset[int]] = {}
-        self._has_choices = any(each.code == _SELECT for each in known)
-
-    def allow(self, definition: Definition) -> bool:
-        """Whether a division is defined wherever its value was."""
-        divisor = abs(definition.arguments[1])
-        if self._has_choices:  # the division that was there may be in a branch that is not taken
-            return self._is_never_zero(divisor, frozenset(), 3)
-        return self._is_never_zero(divisor, self._divided(definition.node), 3)
-
-    def _is_never_zero(self, value: int, divided: frozenset[int], depth: int) -> bool:
-        """Whether a value is not zero wherever none of some others is."""
-        if value in divided:
-            return True
-        if value in self._values.numbers:
-            return self._values.numbers[value] != 0
-        for each in self._own.get(value, ()) if depth else ():
-            nodes = [abs(a) for a in each.arguments]
-            if each.code in (MULTIPLY, DIVIDE) and all(self._is_never_zero(n, divided, depth - 1) for n in nodes):
-                return True
-            if each.code == _SQRT and self._is_never_zero(nodes[0], divided, depth - 1):
-                return True
-        return False
-
-    def _divided(self, value: int) -> frozenset[int]:
-        """All that is divided by to compute a value, as the base computes it."""
-        known = self._cones.get(value)
-        if known is None:
-            found: set[int] = set()
-            seen, waiting = {value}, [value]
-            while waiting:
-                each = self._values.base.own.get(waiting.pop())
-                if each is None:
-                    continue
-                nodes = [abs(a) for a in each.arguments]
-                if each.code == DIVIDE:
-                    found.add(nodes[1])
-                for n in nodes:
-                    if n not in seen:
-                        seen.add(n)
-                        waiting.append(n)
-            known = self._cones[value] = frozenset(found)
-        return known

@@ -11,15 +11,18 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.resubstitution.bounds import Reals, agree, operation, run
-from accumulus.resubstitution.definitions import Definition
+from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
+from accumulus.resubstitution.bounds import LOST, Reals, agree, operation, run
+from accumulus.resubstitution.compiled.definitions_state import CODE, EXCESS, FIRST, NODE, SIGN, DefinitionsState
+from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, Table
 from accumulus.resubstitution.values import Reading, Values
+from accumulus.rewriting.running import SLACK, UNIT
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["Rounding"]
 
-#: Definitions that are looked at together.
-TOGETHER: Final = 1000
 TINY: Final = 1e-300
 
 
@@ -46,32 +49,48 @@ class Rounding:
                 if output >= 0:
                     self._limits[k] = np.fmax(self._limits[k], np.fmax(bounds[output], np.abs(at[output])))
 
-    def excess(self, definitions: Sequence[Definition], slack: float) -> Reals:
-        """How many times as uncertain each definition makes its value, at worst, as that is with some roundings more.
+    def excess(self, definitions: Table, numbers: Integers, slack: float) -> Reals:
+        """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
 
         Infinite where a definition is not finite and the value is, or is another number.
 
         Args:
+            numbers: of the definitions in question.
             slack: so many units of rounding.
         """
-        found = np.zeros(len(definitions))
-        by_code: dict[int, list[int]] = {}
-        for place, each in enumerate(definitions):
-            by_code.setdefault(each.code, []).append(place)
+        found = np.zeros(len(numbers))
+        rows = definitions.rows[numbers]
+        is_plain = np.isin(rows[:, CODE], (ADD, MULTIPLY, DIVIDE, COPY))
+        plain = np.flatnonzero(is_plain)
+        state = DefinitionsState(
+            mode=EXCESS,
+            rows=rows[plain],
+            numbers=np.arange(len(plain)),
+            number_count=len(plain),
+            points=len(self._points),
+            reals=self._reals,
+            bounds=self._bounds,
+            generic=self._generic.astype(np.int64),
+            slack=slack,
+            rounding=SLACK * UNIT,
+            lost=LOST,
+            excess=np.zeros(len(plain)),
+        )
+        kernel("resubstitution.definitions")(state.address)
+        found[plain] = state.excess
         with np.errstate(all="ignore"):
-            for code, every in by_code.items():
-                for begin in range(0, len(every), TOGETHER):
-                    places = every[begin : begin + TOGETHER]
-                    found[places] = self._excess(code, [definitions[place] for place in places], slack)
+            for code in np.unique(rows[~is_plain, CODE]):
+                places = np.flatnonzero(rows[:, CODE] == code)
+                found[places] = self._excess(int(code), rows[places], slack)
         return found
 
-    def _excess(self, code: int, definitions: Sequence[Definition], slack: float) -> Reals:
-        arguments = np.array([each.arguments for each in definitions]).T
+    def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
+        """The same for definitions by one operation, in NumPy."""
+        arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
         at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]))
-        at = at * np.array([[each.sign] for each in definitions])
-        values = np.array([each.node for each in definitions])
-        before, limits = self._reals[values], self._bounds[values]
+        at = at * rows[:, SIGN, np.newaxis]
+        before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
         same = np.isfinite(at) & agree(at, bounds, before, limits)
         ratios = np.where(same, bounds / (limits + slack * np.abs(before) + TINY), np.inf)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)

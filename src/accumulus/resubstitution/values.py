@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.native.state import Records
+from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.bounds import LOST, Reals, run
+from accumulus.resubstitution.compiled.definitions_state import NODE, WIDTH
 from accumulus.resubstitution.compiled.pairs_state import (
     DIFFERENCE,
     KEY_BITS,
-    PRODUCT,
-    QUOTIENT,
-    SUM,
     TRY,
     Found,
     PairsState,
@@ -43,7 +41,7 @@ from accumulus.resubstitution.compiled.reading_state import (
     Made,
     ReadingState,
 )
-from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Definition, normal
+from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Table
 from accumulus.resubstitution.points import Points
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
@@ -69,7 +67,8 @@ _AT_COMPLEX_POINTS: Final = ("value_real", "value_imaginary", "value_errors")
 _AT_REAL_POINTS: Final = ("value_reals", "value_bounds")
 _NUMBERS: Final = ("numbers", "value_scores")
 _INTEGERS: Final = ("kinds", "known", "signs", "positions", "value_finite")
-_WAYS: Final = {SUM: ADD, DIFFERENCE: ADD, PRODUCT: MULTIPLY, QUOTIENT: DIVIDE}
+#: Codes of definitions, by the way of a pair: sum, difference, product, quotient.
+_CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
 
 class Reading(NamedTuple):
@@ -79,14 +78,14 @@ class Reading(NamedTuple):
         tape: the program.
         meanings: the value of each reference, negative where the negative is meant.
         exact: the same, but what has to be rounded as it is written stands for itself.
-        own: definitions as the program has them first, by value.
+        own: definitions as the program has them first, by value; their numbers.
         outputs: values.
     """
 
     tape: Tape
     meanings: list[int]
     exact: list[int]
-    own: dict[int, Definition]
+    own: dict[int, int]
     outputs: list[int]
 
 
@@ -101,18 +100,18 @@ class Values:
 
     Attributes:
         base: what the program computes.
-        definitions: all that are known, in the order in which they were found.
+        definitions: all that are known, those of what has to be rounded as it is written among them.
         numbers: values that are numbers, and what they are.
         inputs: values that are inputs, or their negatives: with the sign, the position, by value.
-        fixed: definitions of what has to be rounded as it is written, by value.
+        fixed: definitions of what has to be rounded as it is written, by value; their numbers.
         points: real points, (points, inputs); and which of them are `generic`.
     """
 
     def __init__(self, base: Tape, check: Verification, points: Points, kept_outputs: int = 0) -> None:
-        self.definitions: dict[Definition, None] = {}
+        self.definitions = Table()
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
-        self.fixed: dict[int, Definition] = {}
+        self.fixed: dict[int, int] = {}
         self.points, self.generic = points
         self._check, self._kept_outputs = check, kept_outputs
         self._room, self._form_room = 0, 0
@@ -148,6 +147,12 @@ class Values:
     def bounds(self) -> Reals:
         """Bounds on their errors, in units of rounding, (values, points)."""
         return self._state.value_bounds[: len(self)]
+
+    @property
+    def is_given(self) -> NDArray[np.bool_]:
+        """Which values are inputs or numbers, (values,)."""
+        given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
+        return given
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
         """What a program for the same computes; None if what is rounded as written is written in another way there."""
@@ -211,26 +216,19 @@ class Values:
             pairs.end = min(len(told), pairs.begin + max(1, PAIRS // len(told)))
             search(pairs.address)
             pairs.begin = pairs.end
-        rows = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].tolist()
-        values = told.tolist()
-        for place, way, i, j in rows:
-            arguments = [values[i], -values[j] if way == DIFFERENCE else values[j]]
-            definition = normal(values[abs(place)], _WAYS[way], arguments, 1 if place > 0 else -1)
-            self.definitions[definition] = None
+        found = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count]
+        self.definitions.enter(_normal(found, told))
 
-    def _defined(self) -> dict[int, Definition]:
+    def _defined(self) -> dict[int, int]:
         """Enter the definitions of the tape that has been read; the first of each value."""
         state = self._state
-        own: dict[int, Definition] = {}
-        made = state.made.words.reshape(-1, len(Made.fields))[: state.made_count].tolist()
-        for node, code, a, b, c, sign, fixed in made:
-            arguments = (a, b, c) if c else (a, b) if b else (a,)
-            definition = Definition(node, code, arguments, sign)
+        made = state.made.words.reshape(-1, len(Made.fields))[: state.made_count]
+        numbers = self.definitions.enter(made[:, :WIDTH]).tolist()
+        own: dict[int, int] = {}
+        for node, number, fixed in zip(made[:, NODE].tolist(), numbers, made[:, WIDTH].tolist(), strict=True):
+            own.setdefault(node, number)
             if fixed:
-                own[node] = self.fixed[node] = definition
-            else:
-                self.definitions[definition] = None
-                own.setdefault(node, definition)
+                self.fixed[node] = number
         return own
 
     def _name(self, before: int) -> None:
@@ -271,6 +269,15 @@ class Values:
         state.mode = INDEX
         kernel("resubstitution.reading")(state.address)
         state.mode = READ
+
+
+def _normal(found: Integers, told: Integers) -> Integers:
+    """Definitions that the kernel of pairs has found, in normal form."""
+    place, way, i, j = found.T
+    first, second = told[i], np.where(way == DIFFERENCE, -1, 1) * told[j]
+    # but for quotients, the first of a pair is no larger than the second, and signs are those of differences only
+    columns = told[np.abs(place)], np.array(_CODES)[way], first, second, np.zeros_like(place), np.sign(place)
+    return np.stack(columns, axis=1)
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:
