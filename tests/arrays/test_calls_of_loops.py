@@ -149,3 +149,20 @@ def test_quick_calls_take_what_slow_ones_do():
         np.testing.assert_array_equal(jac(given).toarray(), expected)
     with pytest.raises(acc.errors.ArgumentError):
         jac.compile(X)(X[:-1])
+
+
+@pytest.mark.parametrize("number", [0.5, np.float64(-0.25), 3, 2**60, np.float32(0.5), np.int64(2)])
+def test_numbers_are_taken_as_the_slow_path_takes_them(number):
+    made = acc.compile(lambda u, k: u * k, cache=False, effort="fast")
+    np.testing.assert_array_equal(made(X, number), X * float(number))
+    program = made.compile(X, number)
+    assert isinstance(program, ArrayProgram)
+    out = np.empty(300)
+    found = program.kernel.point()(X, number, out)
+    if isinstance(number, float) or number == 3:
+        assert found is None
+        np.testing.assert_array_equal(out, X * float(number))
+    else:
+        assert found is NotImplemented
+    assert program.kernel.point()(X[:-1], number, out) is NotImplemented
+    assert program.kernel.point()(number, number, out) is NotImplemented

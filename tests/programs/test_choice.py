@@ -17,6 +17,7 @@ from scipy.sparse import coo_array, csr_array
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, FileError, UnknownNameError
+from accumulus.tape.blocks import BlockTape
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
 
@@ -323,3 +324,36 @@ def test_what_is_no_matrix_has_no_rows():
     for make in (acc.gradient, acc.value_and_gradient, acc.compile):
         with pytest.raises(UnknownNameError, match="rows"):
             make(chain, rows=[1])
+
+
+class TestProductsOfLongArrays:
+    """Products with directions and weights are loops where a call of them takes no more time."""
+
+    @staticmethod
+    def waves(u):
+        return np.sin(u) * np.roll(u, 1) + np.exp(-u)
+
+    @pytest.mark.parametrize(("count", "several", "loops"), [(1900, None, False), (2100, None, True), (1100, 3, True)])
+    def test_of_about_as_many_operations(self, count, several, loops):
+        x = np.linspace(0.1, 1.0, count)
+        seeds = np.random.default_rng(3).normal(size=(count,) if several is None else (several, count))
+        slope = np.cos(x) * np.roll(x, 1) - np.exp(-x)
+        pushed = acc.jvp(self.waves, **QUICK)
+        value, found = pushed((x,), (seeds,))
+        np.testing.assert_allclose(value, self.waves(x), rtol=1e-14)
+        np.testing.assert_allclose(
+            found, slope * seeds + np.sin(x) * np.roll(seeds, 1, axis=-1), rtol=1e-12, atol=1e-12
+        )
+        pulled = acc.vjp(self.waves, **QUICK)
+        value, (found,) = pulled((x,), seeds)
+        np.testing.assert_allclose(value, self.waves(x), rtol=1e-14)
+        back = np.roll(seeds * np.sin(x), -1, axis=-1)
+        np.testing.assert_allclose(found, slope * seeds + back, rtol=1e-12, atol=1e-12)
+        for made in (pushed, pulled):
+            tape = made.compile(*((x,), (seeds,)) if made is pushed else ((x,), seeds)).tape
+            assert isinstance(tape, BlockTape) == loops
+
+    def test_the_order_of_the_function_is_kept_where_it_is_asked_for(self):
+        x = np.linspace(0.1, 1.0, 3000)
+        pushed = acc.jvp(self.waves, exact_order=True, **QUICK)
+        assert not isinstance(pushed.compile((x,), (x,)).tape, BlockTape)

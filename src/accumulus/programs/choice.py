@@ -36,6 +36,9 @@ __all__ = ["Recorded", "graph_of", "program_of", "second_order"]
 MOST_PRODUCTS: Final = 60_000
 #: Operations of long arrays, at most, that are written out for factors: more take many seconds to be compiled.
 MOST_WRITTEN_OUT: Final = 20_000
+#: Operations of a product with directions or weights that is written out, at most: of more a call of loops takes less
+#: time, and the first result a tenth of it. A function and its product along one direction have twice its operations.
+MOST_ALONG_SEEDS: Final = 20_000
 #: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
 #: the operations.
 SPARSE: Final = 4
@@ -89,6 +92,10 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         else:
             recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
             given = None if mirrored is None else (mirrored, None)
+    elif kind.has_seeds and preparation.options.takes_arrays and _works_on_arrays(recording):
+        if (1 + selection.seed_count) * recording.scalars.operations > MOST_ALONG_SEEDS:
+            with preparation.stage("trace"):
+                recording = again(at_once=True)
     elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection, preparation.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 __all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops", "LoopsOverPoints", "as_slice"]
 
 Floats = NDArray[np.float64]
+#: Whole numbers up to here are doubles.
+EXACT: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +34,11 @@ class LongSegment(Segment):
     def is_filled(self) -> bool:
         """Whether outputs follow each other in the array, and nothing is between them."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
+
+
+def _is_number(x: object) -> bool:
+    """Whether an argument is a number that every float type takes as it is, or rounds."""
+    return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 
 def as_slice(positions: NDArray[np.intp] | slice) -> slice | NDArray[np.intp]:
@@ -140,6 +147,8 @@ class BlockKernel(Kernel):
         def compute(*given: Any) -> Any:
             if len(given) < count:
                 return NotImplemented
+            if any(map(_is_number, given)):
+                given = tuple([np.array(x, dtype) if _is_number(x) else x for x in given])
             for x, shape in zip(given, shapes, strict=False):
                 if (
                     type(x) is not np.ndarray
