@@ -57,6 +57,12 @@ def test_numbers_and_arrays_are_the_callers():
     assert (words[1], words[2:].view(np.float64)[0]) == (7, 2.5)
     state.values = other = np.zeros(2, np.int64)
     assert state._words[0] == other.ctypes.data
+    fixed = np.arange(4)[1:]
+    fixed.flags.writeable = False
+    for other in (np.arange(5)[2:], np.zeros((2, 3), np.int64), np.zeros(0, np.int64), fixed):
+        state.values = other
+        assert state._words[0] == other.ctypes.data
+    assert state.address == state._words.ctypes.data
 
 
 def test_a_state_is_made_whole():

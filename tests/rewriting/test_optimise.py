@@ -20,7 +20,8 @@ from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.network import Network
-from accumulus.rewriting.optimise import EFFORTS, optimise
+from accumulus.rewriting.optimise import EFFORTS, _Search, optimise
+from accumulus.tape.bytes import to_bytes
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
@@ -173,6 +174,23 @@ def test_sharing_that_greedy_factoring_misses():
     """(a + b)(c + d) written out: seven operations, three when it is factored."""
     result = optimise(written("a*c + a*d + b*c + b*d"))
     assert form(result) == form(written("(a + b) * (c + d)"))
+
+
+@given(tape=tapes(), seed=st.integers(0, 3))
+def test_a_round_is_left_out_only_where_it_would_find_the_same(tape, seed):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_Search, "may_win", property(lambda search: True, lambda search, value: None), raising=False)
+        wanted = optimise(tape, seed=seed)
+    assert to_bytes(optimise(tape, seed=seed)) == to_bytes(wanted)
+
+
+def test_nothing_to_win_takes_one_round(monkeypatch):
+    rounds = []
+    once = _Search.round
+    monkeypatch.setattr(_Search, "round", lambda *given: rounds.append(given) or once(*given))
+    tape = canonical(written("sin(a) * b"))
+    assert to_bytes(optimise(tape)) == to_bytes(tape)
+    assert len(rounds) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -125,7 +125,7 @@ def optimise(
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
-        if not search.round(search.best if turn % 2 else start, tried, hot) and tried and not turn:
+        if not search.round(search.best if turn % 2 else start, tried, hot) and search.may_win and tried and not turn:
             # annealing has lost more than it won; what can be had without it, can
             search.round(start, 0, hot)
     if effort == "thorough":
@@ -152,6 +152,8 @@ class _Search:
         self.size = start.operations + start.inputs
         self._start, self._kept_outputs = start, kept_outputs
         self._seed, self._deadline, self._took = seed, deadline, took
+        #: Whether moves have won something in the last round, before changes of sign were counted.
+        self.may_win = True
         #: Seconds that are left to what follows the last round.
         self._ended = EMITTED * took
 
@@ -183,10 +185,12 @@ class _Search:
             return False
         until = self._deadline.within(left)
         network = Network(tape, IN_SEARCH, kept_outputs=self._kept_outputs, seed=self._seed)
+        before = network.cost
         _sweep(network, until)
         if moves and _anneal(network, moves, hot, until):
             _sweep(network, until)
         self._seed += 1
+        self.may_win = network.best_cost < before
         found = canonical(network.emitted(), self._kept_outputs)
         # as it is it has fewer where a value is needed with both signs
         found = min(found, with_few_changes(found), key=lambda tape: tape.operations)

@@ -171,7 +171,7 @@ class BlockTape:
         self._known: dict[Hashable, list[Block]] = {}
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         #: Columns by their identity, and which blocks they have references of.
-        self._owners: dict[int, tuple[References, list[int]]] = {}
+        self._owners: dict[int, tuple[Column, list[int]]] = {}
 
     def abandon(self) -> NotInBlocksError:
         """The error for what has no form in blocks; the tape remembers it, should somebody catch everything."""
@@ -429,8 +429,6 @@ class BlockTape:
 
     def owners(self, operands: Column) -> list[int]:
         """Which blocks an operand of a block has references of; -1 for inputs and constants."""
-        if isinstance(operands, Range):
-            return owners_in(self.starts, operands)
         known = self._owners.get(id(operands))
         if known is None or known[0] is not operands:
             known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)

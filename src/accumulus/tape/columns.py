@@ -77,9 +77,11 @@ def owners_in(starts: References, operands: Column) -> list[int]:
     if not len(operands):
         return []
     if isinstance(operands, Range):
-        ends = operands.start, operands.start + operands.step * (operands.count - 1)
-        low, high = np.searchsorted(starts, (min(ends), max(ends)), side="right") - 1
-        return list(range(int(low), int(high) + 1))
+        first, last = operands.start, operands.start + operands.step * (operands.count - 1)
+        low = high = int(starts.searchsorted(min(first, last), "right")) - 1
+        if first != last and high + 1 < len(starts) and starts[high + 1] <= max(first, last):
+            high = int(starts.searchsorted(max(first, last), "right")) - 1
+        return list(range(low, high + 1))
     found: set[int] = set()
     for first in range(0, len(operands), CHUNK):  # the references of a part are mostly those of one block
         part = operands[first : first + CHUNK]

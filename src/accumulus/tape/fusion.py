@@ -148,10 +148,10 @@ def _entry_by_entry(tape: BlockTape, block: Block, operands: Column) -> int | No
     """The block whose results a column is, one for each instance in their order; None if it is anything else."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
-    source = int(np.searchsorted(tape.starts, operands.start, side="right")) - 1
-    if source < 0 or tape.blocks[source].code in _ALONE or operands != tape.blocks[source].results:
+    sources = tape.owners(operands)
+    if len(sources) != 1 or (source := sources[0]) < 0:
         return None
-    return source
+    return None if tape.blocks[source].code in _ALONE or operands != tape.blocks[source].results else source
 
 
 def _write_body(
