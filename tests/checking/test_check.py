@@ -65,6 +65,12 @@ def test_a_right_function_passes_all_comparisons():
         (lambda x, y: x * y, (X, 3.0), {"argnums": 1}),
         (lambda x: np.sin(x), (X,), {"dtype": "float32"}),  # noqa: PLW0108
         (lambda x, p: x * p, (X, 0.1), {"dtype": "float32"}),  # whose derivatives are arguments, rounded
+        # at constants that are others in single precision, on the other side of the point
+        (lambda x: np.where(x <= 0.1, x, 2.0 * x), (0.1,), {"dtype": "float32"}),
+        (lambda x: x if x <= 0.1 else 2.0 * x, (0.1,), {"dtype": "float32"}),
+        (lambda x: np.sign(x - 0.1) * x + np.maximum(x, 0.1) * x, (0.1,), {"dtype": "float32"}),
+        (lambda x: np.floor(x / 0.1), (0.3,), {"dtype": "float32"}),
+        (lambda x: np.where(x < 16777217.0, 1.0, x), (16777216.0,), {"dtype": "float32"}),
         (lambda x: np.sin(x), (X,), {"target": "numpy", "optimise": False, "points": 2}),  # noqa: PLW0108
         (lambda x: np.zeros(0), (X,), {}),
         (lambda x: 3.0, (X,), {}),

@@ -32,6 +32,34 @@ def test_bounds_hold(data):
 
 
 @given(st.data())
+def test_bounds_of_float32_hold(data):
+    tape = data.draw(tapes())
+    X = data.draw(points(3, tape.inputs, special=False))
+    values, bounds = evaluate_with_bounds(tape, list(X.T), "float32")
+    whole = tape.copy()
+    whole.outputs = list(range(tape.inputs, len(tape)))
+    with np.errstate(all="ignore"):
+        single = evaluate(tape, list(X.T.astype(np.float32)), number=np.float32)
+        # single precision ends where double does not
+        inside = np.array([np.abs(np.broadcast_to(row, len(X))) < 1e37 for row in evaluate(whole, list(X.T))])
+    for row, bound, found in zip(values, bounds, single, strict=True):
+        told = np.isfinite(bound) & inside.reshape(-1, len(X)).all(axis=0)
+        assert (np.abs(np.broadcast_to(found, row.shape) - row)[told] <= bound[told]).all()
+
+
+@pytest.mark.parametrize("constant", [0.1, 2.0**24 + 1.0])
+def test_constants_are_rounded_to_the_type(constant):
+    tape = Tape(1)
+    number = tape.constant(constant)
+    tape.outputs = [tape.select(tape.apply("less_equal", 0, number), 0, tape.multiply(tape.constant(2.0), 0))]
+    x = np.array([np.float64(np.float32(constant)), 3.0 * constant])
+    for dtype, expected in (("float64", 0.0), ("float32", x[0])):
+        _, bounds = evaluate_with_bounds(tape, [x], dtype)
+        assert expected <= bounds[0, 0] <= expected + 64 * UNIT * 2.0**29 * x[0]
+        assert bounds[0, 1] < 1e-4 * x[1]
+
+
+@given(st.data())
 def test_values_are_the_interpreter_s(data):
     tape = data.draw(tapes())
     X = data.draw(points(3, tape.inputs))

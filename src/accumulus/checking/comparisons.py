@@ -58,8 +58,7 @@ def compare_programs(
     yield finding
 
     interpreted, bounds = problem.interpreted(points)
-    narrow = np.finfo(problem.program.options.dtype).eps / np.finfo(np.float64).eps
-    bounds = 2.0 * narrow * bounds
+    bounds = 2.0 * bounds
     alone = np.stack([flat(problem.program(*point)) for point in points], axis=1)
     axes = tuple(None if shape is None else 0 for shape in problem.recording.argument_shapes)
     together = [
@@ -86,7 +85,7 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
     narrow = np.finfo(problem.program.options.dtype).eps
     for k, point in enumerate(points):
         jacobian = problem.jacobian(flat(problem.program(*point)))
-        rounding = problem.jacobian(bounds[:, k]) * (narrow / np.finfo(np.float64).eps)
+        rounding = problem.jacobian(bounds[:, k])
         chosen = np.arange(len(problem.columns))
         for column in np.sort(generator.permutation(chosen)[:COLUMNS]).tolist():
             slopes = _differences(problem, point, column)

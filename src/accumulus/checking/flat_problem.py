@@ -80,8 +80,9 @@ class FlatProblem:
         return [changed[()] if k == position else argument for k, argument in enumerate(point)]
 
     def interpreted(self, points: Sequence[Point]) -> tuple[Floats, Floats]:
-        """What the program's tape gives in NumPy, and bounds on rounding, of shape (entries, points)."""
-        values, bounds = evaluate_with_bounds(self.program.tape, list(np.ascontiguousarray(self.inputs(points).T)))
+        """What the program's tape gives in NumPy, and bounds on its rounding, of shape (entries, points)."""
+        columns = list(np.ascontiguousarray(self.inputs(points).T))
+        values, bounds = evaluate_with_bounds(self.program.tape, columns, self.program.options.dtype)
         parts = []
         segments = self.program.kernel.segments[: -1 if self.recording.guards else None]
         for source in (values, bounds):

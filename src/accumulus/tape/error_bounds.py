@@ -8,7 +8,7 @@ comparison), the bound is as large as the jump.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +21,46 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["UNIT", "blocks_with_bounds", "evaluate_with_bounds"]
 
-#: What one operation may add to the relative error; elementary functions of good libraries stay within four roundings,
-#: and sums in another order, of as many terms as people write, within the rest.
-UNIT: Final = 16.0 * 2.0**-53
-#: The same where results are too small to be rounded relatively.
-SMALLEST: Final = 16.0 * 2.0**-1074
+
+class Rounding(NamedTuple):
+    """How an arithmetic rounds.
+
+    Attributes:
+        unit: what one operation may add to the relative error; elementary functions of good libraries stay within four
+            roundings, and sums in another order, of as many terms as people write, within the rest.
+        smallest: the same where results are too small to be rounded relatively.
+        whole: the largest whole number up to which all are numbers of it.
+    """
+
+    unit: float
+    smallest: float
+    whole: float
+
+
+#: By the type of numbers.
+ROUNDING: Final = {
+    "float64": Rounding(16.0 * 2.0**-53, 16.0 * 2.0**-1074, 2.0**53),
+    "float32": Rounding(16.0 * 2.0**-24, 16.0 * 2.0**-149, 2.0**24),
+}
+#: That of doubles.
+UNIT: Final = ROUNDING["float64"].unit
 
 Floats = NDArray[np.float64]
 #: An array of points, or a number that is the same at all of them.
 Values = Any
-#: From an operation, its value, its arguments and their errors to its error.
-Rule = Callable[[Operation, Values, Sequence[Values], Sequence[Values]], Values]
+#: From an operation, its value, its arguments and their errors, and how it is rounded, to its error.
+Rule = Callable[[Operation, Values, Sequence[Values], Sequence[Values], Rounding], Values]
 
 
 def evaluate_with_bounds(
-    tape: Tape, inputs: Sequence[NDArray[np.float64]]
+    tape: Tape, inputs: Sequence[NDArray[np.float64]], dtype: str = "float64"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values of the tape's outputs, and by how much each may be off; infinite where nothing can be said.
 
     Args:
         inputs: an array of points, of shape (points,), for each input of the tape; taken as exact.
+        dtype: that the tape may be computed in, by one of the two evaluations; its constants are rounded to it, too.
+            Values are those in double precision.
 
     Returns:
         Two arrays of shape (outputs, points).
@@ -58,7 +78,7 @@ def evaluate_with_bounds(
         raise ArgumentError(f"the tape has {tape.inputs} inputs, {len(inputs)} values were given")
     count = len(inputs[0]) if inputs else 1
     with np.errstate(all="ignore"):
-        found = _with_errors(tape, inputs, [np.zeros(count)] * len(inputs))
+        found = _with_errors(tape, inputs, [np.zeros(count)] * len(inputs), ROUNDING[dtype])
     shape = len(tape.outputs), count
     results, bounds = np.empty(shape), np.empty(shape)
     for row, (value, error) in enumerate(found):
@@ -66,11 +86,18 @@ def evaluate_with_bounds(
     return results, np.where(np.isfinite(results), bounds, np.inf)
 
 
-def _with_errors(tape: Tape, inputs: Sequence[Values], slips_of_inputs: Sequence[Values]) -> list[tuple[Any, Any]]:
+def _slip(numbers: Any, rounding: Rounding) -> Any:
+    """How far constants may be off: whole numbers are meant as they are; others were rounded, and may be results."""
+    is_whole = (numbers == np.trunc(numbers)) & ((abs(numbers) <= rounding.whole) | (rounding.unit == UNIT))
+    return np.where(is_whole, 0.0, rounding.unit * abs(numbers))
+
+
+def _with_errors(
+    tape: Tape, inputs: Sequence[Values], slips_of_inputs: Sequence[Values], rounding: Rounding
+) -> list[tuple[Any, Any]]:
     """Values and bounds of the outputs, given those of the inputs."""
     numbers: list[Values] = [np.float64(number) for number in tape.constants]
-    # whole numbers are meant as they are written; others were rounded, and may be results of constants
-    slips: list[Values] = [np.float64(0.0 if number == np.trunc(number) else UNIT * abs(number)) for number in numbers]
+    slips: list[Values] = list(_slip(np.array(tape.constants, np.float64), rounding))
     values: list[Any] = list(inputs)
     errors: list[Any] = list(slips_of_inputs)
     for reference in range(tape.inputs, len(tape)):
@@ -79,7 +106,7 @@ def _with_errors(tape: Tape, inputs: Sequence[Values], slips_of_inputs: Sequence
         xs = [values[a] if a >= 0 else numbers[-1 - a] for a in arguments]
         dxs = [errors[a] if a >= 0 else slips[-1 - a] for a in arguments]
         value = operation.evaluate(*xs)
-        error = _RULES[operation.code](operation, value, xs, dxs)
+        error = _RULES[operation.code](operation, value, xs, dxs, rounding)
         values.append(value)
         errors.append(np.where(np.isfinite(value) & (error >= 0), error, np.inf))
     return [
@@ -97,7 +124,8 @@ def blocks_with_bounds(
     # constants, the last first, before all else: a reference and where its value is differ by their number
     values, errors = np.zeros((2, count + len(tape), points))
     values[:count] = numbers[:, np.newaxis]
-    errors[:count] = np.where(numbers == np.trunc(numbers), 0.0, UNIT * abs(numbers))[:, np.newaxis]
+    rounding = ROUNDING["float64"]
+    errors[:count] = _slip(numbers, rounding)[:, np.newaxis]
     values[count : count + tape.inputs] = np.reshape(inputs, (tape.inputs, points))
     with np.errstate(all="ignore"):
         for block in tape.blocks:
@@ -112,11 +140,11 @@ def blocks_with_bounds(
                 value = np.add.reduceat(xs[0], begins, axis=0)
                 error = np.add.reduceat(dxs[0] + most * UNIT * abs(xs[0]), begins, axis=0)
             elif block.shape is not None:
-                value, error = _matrix_product(xs, dxs, block.shape)
+                value, error = _matrix_product(xs, dxs, block.shape, rounding)
             else:
                 operation = OPERATIONS[block.code]
                 value = operation.evaluate(*xs)
-                error = _RULES[block.code](operation, value, xs, dxs)
+                error = _RULES[block.code](operation, value, xs, dxs, rounding)
             values[place] = value
             errors[place] = np.where(np.isfinite(value) & (error >= 0), error, np.inf)
     results, bounds = values[count + tape.outputs], errors[count + tape.outputs]
@@ -130,58 +158,62 @@ def _add_steps(block: Block, columns: Sequence[NDArray[np.int64]], values: Float
     start = first + block.start
     for begin, end in zip(block.steps[:-1].tolist(), block.steps[1:].tolist(), strict=True):
         taken = [each[begin:end] for each in columns]
-        found = _with_errors(block.body, [values[each] for each in taken], [errors[each] for each in taken])
+        found = _with_errors(
+            block.body, [values[each] for each in taken], [errors[each] for each in taken], ROUNDING["float64"]
+        )
         for output, (value, error) in enumerate(found):
             place = slice(start + output * block.count + begin, start + output * block.count + end)
             values[place], errors[place] = value, error
 
 
-def _sum(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _sum(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
-    return dxs[0] + dxs[1] + UNIT * (abs(xs[0]) + abs(xs[1]))
+    return dxs[0] + dxs[1] + rounding.unit * (abs(xs[0]) + abs(xs[1]))
 
 
-def _product(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _product(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     (x, y), (dx, dy) = xs, dxs
-    return dx * abs(y) + dy * abs(x) + dx * dy + UNIT * abs(v) + SMALLEST
+    return dx * abs(y) + dy * abs(x) + dx * dy + rounding.unit * abs(v) + rounding.smallest
 
 
-def _matrix_product(xs: Sequence[Values], dxs: Sequence[Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
+def _matrix_product(
+    xs: Sequence[Values], dxs: Sequence[Values], shape: tuple[int, int, int], rounding: Rounding
+) -> tuple[Values, Values]:
     (x, y), (dx, dy) = xs, dxs
     # each product is rounded, and then each sum of them
-    rounded = (shape[1] + 1) * (UNIT * matrix_product(abs(x), abs(y), shape) + SMALLEST)
+    rounded = (shape[1] + 1) * (rounding.unit * matrix_product(abs(x), abs(y), shape) + rounding.smallest)
     return matrix_product(x, y, shape), matrix_product(dx, abs(y) + dy, shape) + matrix_product(
         abs(x), dy, shape
     ) + rounded
 
 
-def _quotient(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _quotient(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     nearest = abs(xs[1]) - dxs[1]
-    error = (dxs[0] + dxs[1] * abs(v)) / nearest + UNIT * abs(v) + SMALLEST
+    error = (dxs[0] + dxs[1] * abs(v)) / nearest + rounding.unit * abs(v) + rounding.smallest
     return np.where(nearest > 0, error, np.inf)
 
 
-def _first(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _first(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     return dxs[0]
 
 
-def _largest(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _largest(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     return np.maximum(*dxs)
 
 
-def _comparison(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _comparison(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     """1 where rounding may turn it, else 0; truth values are numbers here."""
     slip = dxs[0] + dxs[1]
     return np.where((slip > 0) & ~(abs(xs[0] - xs[1]) > slip), 1.0, 0.0)
 
 
-def _choice(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _choice(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     chosen = np.where(xs[0], dxs[1], dxs[2])
     either = np.maximum(dxs[1], dxs[2]) + abs(xs[1] - xs[2])
     return np.where(dxs[0] > 0, either, chosen)
 
 
-def _sawtooth(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _sawtooth(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding) -> Values:
     """fmod, exact for what it is given: x - n·y, unless rounding may carry x across a multiple of y other than 0."""
     (x, y), (dx, dy) = xs, dxs
     period = abs(y)
@@ -191,9 +223,11 @@ def _sawtooth(_: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Value
     return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
 
 
-def _function(operation: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+def _function(
+    operation: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values], rounding: Rounding
+) -> Values:
     """Any other operation: how far it moves when its arguments move as far as they may be off."""
-    error = np.where(np.isfinite(sum(dxs)), UNIT * abs(v) + SMALLEST, np.inf)
+    error = np.where(np.isfinite(sum(dxs)), rounding.unit * abs(v) + rounding.smallest, np.inf)
     if operation.name in ("sin", "cos"):  # a whole period may lie between
         return error + np.minimum(dxs[0], 2.0)
     for k, (x, dx) in enumerate(zip(xs, dxs, strict=True)):
