@@ -262,3 +262,20 @@ def test_what_changed_between_the_recording_and_the_comparison_is_named():
         globals()["first_time"] = True
         with pytest.raises(MismatchError, match=r"The likely reason: it changes first_time \(True, now False\) when"):
             use()
+
+
+def singular(x):
+    return np.sum(np.linalg.eigvalsh(np.array([[np.log(x[0]), 0.1], [0.1, x[1]]])))
+
+
+@pytest.mark.parametrize(
+    "make", [acc.gradient, acc.hessian, lambda f, **options: acc.jacobian(acc.gradient(f), **options)]
+)
+def test_where_nothing_has_a_value_that_is_what_is_told(make):
+    x = np.array([-1.0, 2.0])
+    with pytest.raises(MismatchError, match="has no value there, nor at any other point") as caught:
+        make(singular, cache=False)(x)
+    assert "Usual reasons" not in str(caught.value)
+    assert "raises MismatchError" not in str(caught.value)
+    assert "singular" in str(caught.value)
+    assert np.isnan(acc.gradient(singular, cache=False, check=False)(x)).any()

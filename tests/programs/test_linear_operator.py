@@ -207,5 +207,51 @@ def test_bad_input_is_refused():
         acc.jacobian(lambda x: operators(x) @ x, **QUICK)(POINT)
     with pytest.raises(ArgumentError, match="argnums is 3"):
         acc.linear_operator(coupled, 3)(POINT)
-    with pytest.raises(ValueError, match="dimension mismatch"):
+    with pytest.raises(ArgumentError, match=r"of shape \(12, 12\) was multiplied by float64 of shape \(3,\)"):
         operators(POINT) @ np.ones(3)
+
+
+class TestWrongOperands:
+    """Products with what does not fit say what was given, and what was expected."""
+
+    A = acc.linear_operator(lambda x: np.array([x[0] * x[1], x[1] * x[2]]), cache=False)(np.array([2.0, 3.0, 5.0]))
+
+    @pytest.mark.parametrize(
+        ("product", "said"),
+        [
+            (lambda A: A @ np.ones(4), r"shape \(2, 3\) was multiplied by float64 of shape \(4,\).*\(3,\) or \(3, k\)"),
+            (lambda A: A @ np.ones(2), r"A\.T, takes this many"),
+            (lambda A: A.T @ np.ones(3), r"shape \(3, 2\).*of shape \(3,\).*\(2,\) or \(2, k\)"),
+            (lambda A: A.H @ [1.0], r"shape \(3, 2\)"),
+            (lambda A: np.ones(3) @ A, r"shape \(3, 2\)"),
+            (lambda A: A.matvec(np.ones((3, 2))), r"\(3,\) or \(3, 1\)"),
+            (lambda A: A.rmatvec(np.ones(3)), r"\(2,\) or \(2, 1\)"),
+            (lambda A: A.matmat(np.ones(3)), r"\(3, k\)"),
+            (lambda A: A.rmatmat(np.ones((3, 2))), r"\(2, k\)"),
+            (lambda A: A.dot(np.ones((3, 1, 1))), r"\(3, 1, 1\)"),
+            (lambda A: A @ np.array(["a", "b", "c"]), "<U1"),
+            (lambda A: A @ np.array([1.0, None, 2.0]), "ndarray; expected real or complex numbers"),
+            (lambda A: A @ [[1.0], [1.0, 2.0], [3.0]], "list"),
+            (lambda A: A @ None, "NoneType"),
+        ],
+    )
+    def test_are_told(self, product, said):
+        with pytest.raises(ArgumentError, match=said):
+            product(self.A)
+
+    def test_what_fits_is_taken_as_before(self):
+        matrix = np.array([[3.0, 2.0, 0.0], [0.0, 5.0, 3.0]])
+        v, w, V = np.arange(1.0, 4.0), np.array([1.0, -1.0]), np.arange(6.0).reshape(3, 2)
+        np.testing.assert_array_equal(self.A @ v, matrix @ v)
+        np.testing.assert_array_equal(self.A @ [1, 2, 3], matrix @ v)
+        np.testing.assert_array_equal(self.A.matvec(v[:, None]), matrix @ v[:, None])
+        np.testing.assert_array_equal(self.A @ V, matrix @ V)
+        np.testing.assert_array_equal(self.A @ (v + 1j * v), matrix @ (v + 1j * v))
+        np.testing.assert_array_equal(self.A.T @ w, w @ matrix)
+        np.testing.assert_array_equal(self.A.H.H @ v, matrix @ v)
+        np.testing.assert_array_equal(w @ self.A, w @ matrix)
+        np.testing.assert_array_equal(self.A.T.matmat(np.eye(2)), matrix.T)
+        np.testing.assert_array_equal((2.0 * self.A) @ v, 2.0 * (matrix @ v))
+        np.testing.assert_array_equal((self.A @ self.A.T) @ w, matrix @ (matrix.T @ w))
+        assert self.A.T.shape == (3, 2)
+        assert self.A.T.nonzeros == self.A.nonzeros

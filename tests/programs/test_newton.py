@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import accumulus as acc
-from accumulus.errors import ArgumentError, ConvergenceError, TraceError
+from accumulus.errors import ArgumentError, ConvergenceError, TraceError, UnknownNameError
 
 QUICK = {"effort": "fast", "cache": False}
 
@@ -251,3 +251,33 @@ def test_bad_options_are_refused(options):
         acc.implicit(lambda y, p: y - p, **options)
     with pytest.raises(ArgumentError, match="expected a function"):
         acc.implicit(3.0)
+
+
+KEPLER = acc.implicit(lambda E, M, e: E - e * np.sin(E) - M)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: KEPLER(1.0, 1.0, e=0.1), r"keywords e; .*\(guess, M, e\)"),
+        (lambda: KEPLER(guess=1.0, M=1.0, e=0.1), "keywords M, e"),
+        (KEPLER, "no arguments"),
+        (lambda: KEPLER(1.0, 1.0), r"a guess and 1 parameters; expected \(guess, M, e\)"),
+        (lambda: KEPLER(1.0, 1.0, 0.1, 3.0), "3 parameters"),
+        (lambda: acc.gradient(lambda M: KEPLER(1.0, M), cache=False)(1.0), r"\(guess, M, e\)"),
+        (lambda: acc.gradient(lambda M: KEPLER(1.0, M, e=0.1), cache=False)(1.0), "keywords e"),
+        (lambda: acc.implicit(lambda y: y, tol=1.0), "unknown option of implicit 'tol'; did you mean 'rtol'"),
+    ],
+)
+def test_calls_that_do_not_fit_are_told(call, said):
+    with pytest.raises((ArgumentError, UnknownNameError), match=said):
+        call()
+
+
+def test_calls_that_fit_are_taken():
+    root = acc.implicit(lambda y, p=4.0: y**2 - p)
+    assert root(1.0) == root(guess=1.0) == pytest.approx(2.0)
+    assert root(1.0, 9.0) == pytest.approx(3.0)
+    several = acc.implicit(lambda y, *p: y - sum(p))
+    assert several(0.0, 1.0, 2.0, 3.0) == pytest.approx(6.0)
+    assert acc.gradient(several, 2, cache=False)(0.0, 1.0, 2.0) == pytest.approx(1.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import Parameter, Signature, signature
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.api.jacobians import compile as compiled
-from accumulus.errors import ArgumentError, ConvergenceError
+from accumulus.errors import ArgumentError, ConvergenceError, unknown_name
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.leaves import numbers_in
 from accumulus.frontends.location import name_of
@@ -17,9 +18,14 @@ from accumulus.frontends.trees import flatten
 
 __all__ = ["ImplicitFunction", "implicit"]
 
+#: What stands for an argument that is not given.
+MISSING: Final = object()
+#: What is called: all by position.
+_FORM: Final = (("guess", Parameter.POSITIONAL_OR_KEYWORD), ("parameters", Parameter.VAR_POSITIONAL))
+
 
 def implicit(
-    residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8
+    residual: Callable[..., Any], *, steps: int = 10, rtol: float = 1e-5, atol: float = 1e-8, **others: Any
 ) -> ImplicitFunction:
     """The function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
 
@@ -44,7 +50,9 @@ def implicit(
 
     Raises:
         ArgumentError: for steps that are no positive whole number, or tolerances that are no positive numbers; at the
-            call, for a guess that is not real numbers, or other numbers of equations and unknowns.
+            call, for a guess that is not real numbers, other numbers of equations and unknowns, keywords, or other
+            parameters than the residual takes.
+        UnknownNameError: for any other option.
         ConvergenceError: at a call on finite numbers, if there is no root that the steps reach, or the Jacobian is
             singular there. Compiled code returns NaN at these points: in y, and in what depends on it.
         TraceError: for a residual that cannot be recorded, or decides on y in a way that is no choice of values.
@@ -60,6 +68,8 @@ def implicit(
     >>> slope.batch(np.linspace(0.0, 3.0, 1000)).shape
     (1000,)
     """
+    if others:
+        raise unknown_name("option of implicit", next(iter(others)), ("steps", "rtol", "atol"))
     return ImplicitFunction(residual, steps, rtol, atol)
 
 
@@ -76,14 +86,23 @@ class ImplicitFunction:
                 raise ArgumentError(f"{name} is {value!r}; expected a positive number")
         self.__name__ = f"implicit({name_of(residual)})"
         self.holder = holder_of(residual)
+        self._signature = _signature(residual)
+        self.__signature__ = Signature([Parameter(name, kind) for name, kind in _FORM])
         if not is_plain(residual):  # it is a derivative within the recording
             residual = compiled(residual, check=False, optimise=False, effort="fast")
         self._residual, self._steps, self._rtol, self._atol = residual, int(steps), float(rtol), float(atol)
         self._compiled = compiled(self, check=False, optimise=False, effort="fast")
 
-    def __call__(self, guess: Any, *parameters: Any) -> Any:
+    def __call__(self, guess: Any = MISSING, *parameters: Any, **keywords: Any) -> Any:
         """The root near a guess, in its structure."""
+        if keywords or guess is MISSING:
+            given = ", ".join(keywords) if keywords else "no arguments"
+            raise ArgumentError(
+                f"{self.__name__} is called with {'keywords ' * bool(keywords)}{given}; expected a guess, and the "
+                f"parameters of its residual by position: {self._form()}"
+            )
         if ACTIVE.tape is not None:
+            self._check_count(1 + len(parameters))
             for path, leaf in flatten((guess, *parameters))[1]:
                 numbers_in(leaf, f"argument {path} of {self.__name__}")  # of JAX's only those that have values
             from accumulus.programs.newton import root  # with the first function that needs it
@@ -105,6 +124,30 @@ class ImplicitFunction:
                 "guess or more steps, or a root found by other means, as the guess"
             )
         return found
+
+    def _check_count(self, count: int) -> None:
+        """Refuse more or fewer arguments than the residual takes."""
+        if self._signature is None:
+            return
+        try:
+            self._signature.bind(*range(count))
+        except TypeError:
+            raise ArgumentError(
+                f"{self.__name__} is called with a guess and {count - 1} parameters; expected {self._form()}"
+            ) from None
+
+    def _form(self) -> str:
+        """How it is called."""
+        names = ["…"] if self._signature is None else [*map(str, self._signature.parameters.values())][1:]
+        return f"(guess{''.join(f', {name}' for name in names)})"
+
+
+def _signature(function: Callable[..., Any]) -> Signature | None:
+    """What a function takes, if that is known."""
+    try:
+        return signature(function)
+    except (TypeError, ValueError):
+        return None
 
 
 def _is_finite(tree: Any) -> bool:

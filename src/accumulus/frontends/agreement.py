@@ -50,6 +50,15 @@ MAGNIFIED: Final = 16.0
 #: What functions raise for values that they cannot compute with; traced values are no such values.
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
+#: Why a recording has no value where its function has one.
+NO_VALUE: Final = (
+    " The recording has no value there, nor at any other point that was tried: something that it computes has none, "
+    "such as the logarithm or the root of a negative number, or the solution of a singular system. The function goes "
+    "on: what it calls, such as LAPACK, takes NaN for a number, or rounds a singular matrix to another. Call it first "
+    "with arguments at which all that it computes is finite, if there are any. check=False leaves this comparison out; "
+    "derivatives are NaN there."
+)
+
 Floats = NDArray[np.float64]
 #: Names of what the function changes that are told, at most.
 MOST_TOLD: Final = 5
@@ -253,6 +262,8 @@ def verify(
                     raise
                 outcome = run(function, arguments)  # what is an index has to be a whole number of Python's
         except Exception as error:
+            if isinstance(error, MismatchError):
+                raise  # a derivative that the function calls says what differs, of a function of its own
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
@@ -288,10 +299,13 @@ def verify(
             entry = int(np.flatnonzero(differs)[0])
             one, other = agreement.values[entry, position], agreement.expected[entry, position]
             changed = _changed_by(function, captured, arguments)
+            why = _reason(swallowed, changed, repeats)
+            if swallowed is None and not changed and repeats and not np.isfinite(one):
+                why = NO_VALUE
             raise MismatchError(
                 f"The recording of {described(function)} gives {one:.17g} for f(…){recording.entry_name(entry)}, and "
                 f"the function itself {other:.17g}, at {_written(function, arguments, shapes)}."
-                f"{_reason(swallowed, changed, repeats)}"
+                f"{why}"
             )
     return agreement.is_complete
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
+
+from accumulus.errors import ArgumentError
 
 __all__ = ["JacobianOperator", "Products"]
 
@@ -48,6 +50,61 @@ class JacobianOperator(LinearOperator):
         self.value = value
         self.multiplications, self.nonzeros = products.multiplications, products.nonzeros
         self._products = products
+
+    def matvec(self, x: Any) -> Any:
+        """The product with a vector of shape (columns,) or (columns, 1).
+
+        Raises:
+            ArgumentError: for another shape, or what is no array of numbers; so do all other products.
+        """
+        return super().matvec(self._checked(x, 1))
+
+    def rmatvec(self, x: Any) -> Any:
+        """The product of the transposed Jacobian with a vector of shape (rows,) or (rows, 1)."""
+        return self._transpose().matvec(x)
+
+    def matmat(self, X: Any) -> Any:
+        """The product with a matrix of shape (columns, k)."""
+        return super().matmat(self._checked(X, 2))
+
+    def rmatmat(self, X: Any) -> Any:
+        """The product of the transposed Jacobian with a matrix of shape (rows, k)."""
+        return self._transpose().matmat(X)
+
+    def dot(self, x: Any) -> Any:
+        """The product with a vector, a matrix, a number, or another operator."""
+        if not isinstance(x, LinearOperator) and not np.isscalar(x):
+            x = self._checked(x, 0)
+        return super().dot(x)
+
+    def _checked(self, x: Any, axes: int) -> Any:
+        """A vector (1), a matrix (2) or either (0), of as many rows as there are columns."""
+        rows, columns = self.shape
+        try:
+            array = np.asanyarray(x)
+        except ValueError:  # rows of different lengths
+            array = np.empty((), object)
+        is_vector = array.shape in ((columns,), (columns, 1))
+        is_matrix = array.ndim == 2 and array.shape[0] == columns
+        fits = is_vector if axes == 1 else is_matrix if axes == 2 else is_vector or is_matrix
+        if fits and array.dtype.kind in "fiubc":
+            return array
+        given = f"{array.dtype} of shape {array.shape}" if array.dtype.kind != "O" else type(x).__name__
+        expected = f"({columns}, k)" if axes == 2 else f"({columns},) or ({columns}, {'1' if axes else 'k'})"
+        others = array.ndim and array.shape[0] == rows != columns
+        hint = "; a product with the transposed one, A.T, takes this many" if others else ""
+        raise ArgumentError(
+            f"a Jacobian as an operator of shape {self.shape} was multiplied by {given}; expected real or complex "
+            f"numbers of shape {expected}{hint}"
+        )
+
+    def _transpose(self) -> JacobianOperator:
+        given = self._products
+        products = replace(given, forward=given.reverse, reverse=given.forward)
+        return JacobianOperator((self.shape[1], self.shape[0]), self.dtype, self.value, products)
+
+    def _adjoint(self) -> JacobianOperator:
+        return self._transpose()  # it is real
 
     def _matvec(self, x: Matrix) -> Matrix:
         return self._matmat(x.reshape(-1, 1))
