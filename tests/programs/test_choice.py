@@ -353,6 +353,17 @@ class TestProductsOfLongArrays:
             tape = made.compile(*((x,), (seeds,)) if made is pushed else ((x,), seeds)).tape
             assert isinstance(tape, BlockTape) == loops
 
+    @pytest.mark.parametrize(("count", "several", "loops"), [(900, None, False), (2900, None, True), (1500, 3, True)])
+    def test_of_hessians(self, count, several, loops):
+        x = np.linspace(-1.0, 1.0, count)
+        seeds = np.random.default_rng(3).normal(size=(count,) if several is None else (several, count))
+        product = acc.hvp(lambda x: np.log(np.sum(np.exp(x))), **QUICK)
+        share = np.exp(x) / np.sum(np.exp(x))
+        expected = share * seeds - share * (seeds @ share)[..., None]
+        (found,) = product((x,), (seeds,))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+        assert isinstance(product.compile((x,), (seeds,)).tape, BlockTape) == loops
+
     def test_the_order_of_the_function_is_kept_where_it_is_asked_for(self):
         x = np.linspace(0.1, 1.0, 3000)
         pushed = acc.jvp(self.waves, exact_order=True, **QUICK)

@@ -37,7 +37,7 @@ MOST_PRODUCTS: Final = 60_000
 #: Operations of long arrays, at most, that are written out for factors: more take many seconds to be compiled.
 MOST_WRITTEN_OUT: Final = 20_000
 #: Operations of a product with directions or weights that is written out, at most: of more a call of loops takes less
-#: time, and the first result a tenth of it. A function and its product along one direction have twice its operations.
+#: time, and the first result a tenth of it.
 MOST_ALONG_SEEDS: Final = 20_000
 #: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
 #: the operations.
@@ -81,6 +81,9 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
     if kind.seeds is Seeds.SERIES:
         recording = _expanded(recording, selection, preparation, again, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
+    if kind.has_seeds and preparation.options.takes_arrays and _is_long_along_seeds(recording, kind, selection):
+        with preparation.stage("trace"):
+            recording = again(at_once=True)
     if kind.first is not None:
         if isinstance(recording.tape, BlockTape):
             found = _of_blocks(recording, kind, kind.first, selection, preparation)
@@ -92,10 +95,6 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         else:
             recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
             given = None if mirrored is None else (mirrored, None)
-    elif kind.has_seeds and preparation.options.takes_arrays and _works_on_arrays(recording):
-        if (1 + selection.seed_count) * recording.scalars.operations > MOST_ALONG_SEEDS:
-            with preparation.stage("trace"):
-                recording = again(at_once=True)
     elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection, preparation.name)
@@ -278,6 +277,17 @@ def _may_be_long(recording: Recording) -> bool:
     """Whether many operations are on entries of long arrays, and their derivatives may take too many products."""
     tape = recording.tape
     return _works_on_arrays(recording) and 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
+
+
+def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
+    """Whether operations on long arrays have products with directions or weights of too many operations.
+
+    Along one direction a function takes twice its operations, and a gradient three to four times those of its function.
+    """
+    if not _works_on_arrays(recording):
+        return False
+    times = 1 + selection.seed_count if kind.first is None else 1.5 + 2 * selection.seed_count
+    return times * recording.scalars.operations > MOST_ALONG_SEEDS
 
 
 def _works_on_arrays(recording: Recording) -> bool:
