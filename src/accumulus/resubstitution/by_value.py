@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from accumulus.resubstitution.definitions import PRICES
-from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.proofs import MOST_COMPARISONS, Proof, prove
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from accumulus.resubstitution.exact import Least
+    from accumulus.resubstitution.identities import Identity
+    from accumulus.resubstitution.proofs import Proof
+    from accumulus.rewriting.equivalence import Verification
 
 __all__ = ["ByValue"]
 
 #: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
-POINTS: int = 8
-FEWEST_POINTS: int = 16
-REACHES = (1.0, 6.0, 3.0)
+POINTS: Final = 8
+FEWEST_POINTS: Final = 16
+REACHES: Final = (1.0, 6.0, 3.0)
 #: A seed that no other check has.
-SEED: int = 103
+SEED: Final = 103
 
 
 class ByValue:
@@ -43,6 +46,8 @@ class ByValue:
         """
         if self.least is None or not self.least.bound:
             return None
+        from accumulus.resubstitution.definitions import PRICES
+
         tape = self._tape
         cost = sum(PRICES[code] for code in tape.codes[tape.inputs :])
         return max(0.0, cost / self.least.bound - 1.0)
@@ -55,7 +60,35 @@ class ByValue:
     @cached_property
     def proof(self) -> Proof:
         """Which outputs are proved to be what they were."""
+        from accumulus.resubstitution.proofs import prove
+
         return prove(self.base, self._tape)
+
+    @property
+    def identities(self) -> list[Identity]:
+        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
+        return self._identities[0]
+
+    @property
+    def unexplained(self) -> int:
+        """How many values are computed in another way for which no identity was found that is short enough."""
+        return self._identities[1]
+
+    @cached_property
+    def _identities(self) -> tuple[list[Identity], int]:
+        import numpy as np
+
+        from accumulus.resubstitution.identities import identities
+        from accumulus.resubstitution.points import points_of
+        from accumulus.resubstitution.values import Values
+
+        check = self._check
+        if check is None or not self.base.operations:
+            return [], 0
+        points = points_of(self.base, None, np.random.default_rng(SEED))
+        values = Values(self.base, check, points, self._kept_outputs)
+        made = values.read(self._tape)
+        return ([], 0) if made is None else identities(values, made)
 
     @cached_property
     def tested(self) -> int:
@@ -64,9 +97,20 @@ class ByValue:
         Raises:
             VerificationError: if one of them is wrong.
         """
-        choices = all_choices(self.base, MOST_COMPARISONS)
-        if choices is not None:
-            choices = choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))
-        check = Verification(self.base, SEED, kept_outputs=self._kept_outputs, choices=choices, reaches=REACHES)
+        from accumulus.rewriting.equivalence import Verification
+
+        check = self._check or Verification(self.base, SEED, kept_outputs=self._kept_outputs)
         check.check(self._tape)
         return check.points
+
+    @cached_property
+    def _check(self) -> Verification | None:
+        """The given program however its comparisons come out, at points of their own; None if there are too many."""
+        from accumulus.resubstitution.proofs import MOST_COMPARISONS
+        from accumulus.rewriting.equivalence import Verification, all_choices
+
+        choices = all_choices(self.base, MOST_COMPARISONS)
+        if choices is None:
+            return None
+        choices *= max(POINTS, -(-FEWEST_POINTS // len(choices)))
+        return Verification(self.base, SEED, kept_outputs=self._kept_outputs, choices=choices, reaches=REACHES)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from accumulus.resubstitution.by_value import ByValue
 from accumulus.show.tables import counted
 
+if TYPE_CHECKING:
+    from accumulus.resubstitution.by_value import ByValue
+    from accumulus.resubstitution.identities import Identity
+
 __all__ = ["ByValueFacts"]
+
+#: Identities that are printed, and characters of each.
+PRINTED: Final = 3
+WIDTH: Final = 76
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,8 @@ class ByValueFacts:
         tested: complex points at which all outputs were tested.
         values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
         excess: by which part the program costs more than any of them, at most.
+        identities: that the program relies on.
+        unexplained: values for which none was found.
     """
 
     outputs: int
@@ -29,6 +39,8 @@ class ByValueFacts:
     values: int = 0
     definitions: int = 0
     excess: float | None = None
+    identities: tuple[Identity, ...] = ()
+    unexplained: int = 0
 
     @classmethod
     def of(cls, by_value: ByValue) -> ByValueFacts:
@@ -36,7 +48,8 @@ class ByValueFacts:
         proof = by_value.proof
         values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
-        return cls(*counts, values, definitions, by_value.excess)
+        found = tuple(by_value.identities)
+        return cls(*counts, values, definitions, by_value.excess, found, by_value.unexplained)
 
     def rows(self) -> list[tuple[str, str]]:
         """Names and texts for the report."""
@@ -49,7 +62,23 @@ class ByValueFacts:
             among = f"by {counted(self.definitions, 'definition')} of {counted(self.values, 'value')}"
             dearer = f"at most {100 * self.excess:.1f} % dearer than the cheapest program {among}"
             rows.append(("by value", dearer if self.excess else f"no program {among} is cheaper"))
-        return rows
+        return [*rows, *self._identities()]
+
+    def _identities(self) -> list[tuple[str, str]]:
+        """How many there are, and the first of them."""
+        if not self.identities and not self.unexplained:
+            return []
+        proved = sum(each.is_proved for each in self.identities)
+        count = f"{len(self.identities)}, proved: {proved}"
+        if self.unexplained:
+            count += f"; tested only: {counted(self.unexplained, 'value')}"
+        first = [("", _shortened(str(each))) for each in self.identities[:PRINTED]]
+        more = [("", f"… and {len(self.identities) - PRINTED} more")] if len(self.identities) > PRINTED else []
+        return [("identities", count), *first, *more]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
 
 
 def _power(error: float) -> str:

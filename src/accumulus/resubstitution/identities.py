@@ -1,0 +1,384 @@
+"""Identities that a program by value relies on, in a form that a person can check.
+
+Where the program as it was given computes a value in one way and the program that it became in another, the two ways
+are equal. As few operations of the given program are written out as that takes: all that it computes are symbols, the
+last of which is replaced by its definition until both sides are equal, whatever numbers the symbols are; then symbols
+are put back that need not be written out. What is equal when it is multiplied out, and is short then, is no news.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from accumulus.errors import VerificationError
+from accumulus.resubstitution.definitions import ADD, COPY, NEGATIVE, SUBTRACT, Definition, normal
+from accumulus.resubstitution.expansion import Expansion, are_equal, constant, expanded, symbol
+from accumulus.resubstitution.formulas import Text, formula, letters
+from accumulus.resubstitution.proofs import MOST_COMPARISONS, prove
+from accumulus.resubstitution.residues import NoRootError, Point, random_prime
+from accumulus.resubstitution.values import Reading, Values
+from accumulus.rewriting.equivalence import all_choices, verify
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.tape import Tape
+
+__all__ = ["Identity", "identities"]
+
+#: Operations of all formulas that are tried, at most, and how many one counts for besides.
+MOST_TRIED: Final = 60_000
+EACH_TRIED: Final = 20
+#: Points at which a formula is tried until all of its roots can be computed.
+TRIES: Final = 8
+#: Real points at which formulas are told apart first, and by how much, as a part of them.
+POINTS: Final = 4
+FAR: Final = 1e-7
+#: Of numbers that are multiples of 1 over that, sums and products are not rounded, as a rule.
+SHORT: Final = 1 << 10
+_SQRT: Final = BY_NAME["sqrt"].code
+_BOOLEAN: Final = frozenset(row.code for row in OPERATIONS if row.result == "boolean")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Two formulas for one value.
+
+    Attributes:
+        given: what the program computed, in its inputs x0, x1, …, in operations t7 of the program that it became, and
+            in others a, b, … that are any numbers.
+        now: what is computed instead.
+        where: definitions of names in both.
+        times: how many pairs of values are equal by it.
+        is_proved: whether it is, as an identity of polynomials; else the numbers were tested.
+    """
+
+    given: str
+    now: str
+    where: tuple[str, ...]
+    times: int
+    is_proved: bool
+
+    def __str__(self) -> str:
+        return ", ".join([f"{self.given} = {self.now}", *self.where])
+
+
+def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
+    """Those that a program relies on: proved ones first, the most frequent of these first; and how many are not found.
+
+    Args:
+        values: those that the program as it was given computes; and `made` what it became.
+    """
+    finder = _Finder(values, made)
+    found: dict[str, Identity] = {}
+    times: Counter[str] = Counter()
+    missed = 0
+    for pair in finder.pairs():
+        written = finder.written_out(pair)
+        if written is None:
+            missed += 1
+        elif not finder.is_known(pair, written):
+            key = str(finder.text(pair, written, are_named=False))
+            times[key] += 1
+            if key not in found:
+                found[key] = finder.text(pair, written, are_named=True)
+    every = [replace(identity, times=times[key]) for key, identity in found.items()]
+    return sorted(every, key=lambda each: (not each.is_proved, -each.times, len(str(each)))), missed
+
+
+class _Pair:
+    """Two ways to compute a value: by the given program, and now; None for a number or an input itself."""
+
+    def __init__(self, value: int, given: Definition, now: Definition | None) -> None:
+        self.value, self.given, self.now = value, given, now
+
+
+class _Finder:
+    def __init__(self, values: Values, made: Reading) -> None:
+        self._values = values
+        self._own, self._new = (
+            {value: values.definitions[number] for value, number in reading.own.items()}
+            for reading in (values.base, made)
+        )
+        self._ranks = {value: rank for rank, value in enumerate(self._own)}
+        self._tried = 0
+        #: What is computed now by an operation, and its sign.
+        self._references: dict[int, tuple[int, int]] = {}
+        for r in range(made.tape.inputs, len(made.tape)):
+            value = made.meanings[r]
+            if value > 0 or abs(value) not in self._references:
+                self._references[abs(value)] = (1 if value > 0 else -1), r
+
+    # Pairs ---------------------------------------------------------------------------------------------------------
+
+    def pairs(self) -> Iterator[_Pair]:
+        """What the given program computes in another way than is done now."""
+        seen = set()
+        for each in self._definitions():
+            value = each.node
+            is_given = value in self._values.numbers or value in self._values.inputs
+            now = self._new.get(value)
+            if value in self._values.fixed or each in seen or each == now or not (is_given or now is not None):
+                continue
+            seen.add(each)
+            if each.code != COPY and (now is None or now.code != COPY):
+                yield _Pair(value, each, None if is_given else now)
+
+    def _definitions(self) -> Iterator[Definition]:
+        """The given program, operation by operation."""
+        base = self._values.base
+        for r in range(base.tape.inputs, len(base.tape)):
+            code, arguments = base.tape.codes[r], [self._meaning(a) for a in base.tape.arguments(r)]
+            if code == NEGATIVE or None in arguments:
+                continue
+            signed = [a for a in arguments if a is not None]
+            if code == SUBTRACT:
+                code, signed = ADD, [signed[0], -signed[1]]
+            value = base.meanings[r]
+            definition = normal(abs(value), code, signed, 1 if value > 0 else -1)
+            if abs(value) not in map(abs, signed):
+                yield definition
+
+    def _meaning(self, reference: int) -> int | None:
+        base = self._values.base
+        if reference >= 0:
+            return base.meanings[reference]
+        number = base.tape.value_of(reference)
+        value = next((v for v, n in self._values.numbers.items() if n == abs(number)), None)
+        return value if value is None or number >= 0 else -value
+
+    # Formulas ------------------------------------------------------------------------------------------------------
+
+    def written_out(self, pair: _Pair) -> frozenset[int] | None:
+        """Values whose definitions make both sides equal, no more than that takes; None if that is not found.
+
+        Where both sides are known to be one, some more may be written out.
+        """
+        written: set[int] = set()
+        many = 1
+        while not self._is_equal(pair, written):
+            if self.is_known(pair, written):
+                return frozenset(written)
+            # the definitions of what is computed last; ever more at once
+            symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
+            if not symbols or self._tried >= MOST_TRIED:
+                return None
+            for _ in range(many):
+                if symbols:
+                    written.add(max(symbols, key=self._ranks.__getitem__))
+                    symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
+            many += len(written) // 4
+        if self.is_known(pair, written):
+            return frozenset(written)
+        for each in sorted(written, key=self._ranks.__getitem__):
+            if self._is_equal(pair, written - {each}):
+                written.discard(each)
+        return frozenset(written)
+
+    def is_proved(self, pair: _Pair, written: Set[int]) -> bool:
+        """Whether both sides are equal as formulas, and not only up to rounding."""
+        return prove(*self._sides(pair, written)).is_whole
+
+    def is_known(self, pair: _Pair, written: Set[int]) -> bool:
+        """Whether both sides are one when they are multiplied out, and not long then."""
+        known: dict[int, Expansion | None] = {}
+
+        def of(value: int) -> Expansion | None:
+            if value not in known:
+                number, definition = self._values.numbers.get(value), self._define(value, written)
+                if number is not None:
+                    known[value] = constant(number)
+                else:
+                    known[value] = symbol(value) if definition is None else expanded(definition, of)
+            return known[value]
+
+        now = of(pair.value) if pair.now is None else expanded(pair.now, of)
+        return are_equal(expanded(pair.given, of), now)
+
+    def _define(self, value: int, written: Set[int]) -> Definition | None:
+        """How a value is computed within a formula; None if it is a symbol there."""
+        if value in self._own:
+            is_written = value in written or self._own[value].code in _BOOLEAN
+            return self._own[value] if is_written else None
+        if value in self._values.inputs or value in self._values.numbers:
+            return None
+        return self._new.get(value)
+
+    def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
+        """What stands for any number in both formulas, in the order of its appearance."""
+        found: dict[int, None] = {}
+        seen: set[int] = set()
+
+        def visit(value: int) -> None:
+            if value in seen or value in self._values.numbers:
+                return
+            seen.add(value)
+            definition = self._define(value, written)
+            if definition is None:
+                found[value] = None
+            else:
+                each_of(definition)
+
+        def each_of(definition: Definition) -> None:
+            for argument in definition.arguments:
+                visit(abs(argument))
+
+        each_of(pair.given)
+        if pair.now is None:
+            visit(pair.value)
+        else:
+            each_of(pair.now)
+        return list(found)
+
+    def _tape(self, pair: _Pair, written: Set[int], sides: Sequence[int]) -> Tape:
+        """Both sides as outputs, or one."""
+        symbols = self._symbols(pair, written)
+        tape = Tape(len(symbols))
+        known: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
+
+        def of(value: int) -> int:
+            if abs(value) not in known:
+                number = self._values.numbers.get(abs(value))
+                definition = self._define(abs(value), written)
+                if number is not None:
+                    known[abs(value)] = tape.constant(number)
+                else:
+                    assert definition is not None
+                    known[abs(value)] = apply(definition)
+            return known[abs(value)] if value > 0 else tape.negative(known[abs(value)])
+
+        def apply(definition: Definition) -> int:
+            arguments = [of(a) for a in definition.arguments]
+            result = arguments[0] if definition.code == COPY else tape.apply_code(definition.code, arguments)
+            return result if definition.sign > 0 else tape.negative(result)
+
+        both = (lambda: apply(pair.given)), (lambda: of(pair.value) if pair.now is None else apply(pair.now))
+        tape.outputs = [both[side]() for side in sides]
+        return tape
+
+    def _sides(self, pair: _Pair, written: Set[int]) -> tuple[Tape, Tape]:
+        return self._tape(pair, written, (0,)), self._tape(pair, written, (1,))
+
+    def _is_equal(self, pair: _Pair, written: Set[int]) -> bool:
+        """Whether both sides are equal up to rounding, whatever the symbols are."""
+        both = self._tape(pair, written, (0, 1))
+        self._tried += EACH_TRIED + both.operations
+        if both.outputs[0] == both.outputs[1] or _is_equal_modulo(both):
+            return True
+        if _is_exact(both) or _is_apart(both):
+            return False
+        try:
+            verify(*self._sides(pair, written))
+        except VerificationError:
+            return False
+        return True
+
+    # Text ----------------------------------------------------------------------------------------------------------
+
+    def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
+        """An identity in words, of one pair.
+
+        Args:
+            written: values of which the definitions are written out.
+            are_named: whether symbols have their names in the program, and it is said what is proved; else all have
+                letters.
+        """
+        unused = letters()
+        names: dict[int, tuple[int, str]] = {}
+
+        def name_of(symbol: int) -> tuple[int, str]:
+            if symbol not in names:
+                names[symbol] = self._name(symbol) if are_named else (1, "")
+                if not names[symbol][1]:
+                    names[symbol] = 1, next(unused)
+            return names[symbol]
+
+        uses = Counter(self._uses(pair, written))
+        where: dict[int, str] = {}
+
+        def of(value: int) -> Text:
+            sign, node = (1 if value > 0 else -1), abs(value)
+            if node in self._values.numbers:
+                return Text(sign, f"{self._values.numbers[node]:.15g}", 2)
+            definition = self._define(node, written)
+            if definition is None or (uses[node] > 1 and definition.code != COPY):
+                own, name = name_of(node)
+                if definition is not None and node not in where:
+                    where[node] = ""
+                    text = str(formula(definition, of).times(own))
+                    where[node] = "" if text == name else f"{name} = {text}"
+                return Text(sign * own, name, 2)
+            return formula(definition, of).times(sign)
+
+        given = str(formula(pair.given, of))
+        now = str(of(pair.value) if pair.now is None else formula(pair.now, of))
+        proved = are_named and self.is_proved(pair, written)
+        return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
+
+    def _uses(self, pair: _Pair, written: Set[int]) -> Iterator[int]:
+        """Values, as often as the formulas would write them."""
+        waiting = [pair.given, *([] if pair.now is None else [pair.now])]
+        seen: set[int] = set()
+        while waiting:
+            each = waiting.pop()
+            for value in map(abs, each.arguments):
+                yield value
+                definition = self._define(value, written)
+                if definition is not None and value not in seen:
+                    seen.add(value)
+                    waiting.append(definition)
+
+    def _name(self, value: int) -> tuple[int, str]:
+        """Sign and name of what is an input, a function of one, or an operation of the program; else no name."""
+        if value in self._values.inputs:
+            sign, position = self._values.inputs[value]
+            return sign, f"x{position}"
+        own = self._own.get(value)
+        if own is not None and len(own.arguments) == 1 and abs(own.arguments[0]) in self._values.inputs:
+            inner, name = self._name(abs(own.arguments[0]))
+            inner *= 1 if own.arguments[0] > 0 else -1
+            return own.sign, f"{OPERATIONS[own.code].name}({'-' if inner < 0 else ''}{name})"
+        sign, reference = self._references.get(value, (1, -1))
+        return sign, f"t{reference}" if reference >= 0 else ""
+
+
+def _is_exact(tape: Tape) -> bool:
+    """Whether formulas are equal as polynomials if they are equal at all: without rounded numbers, or roots."""
+    finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
+    return _SQRT not in tape.codes and all(number == round(number) for number in finite)
+
+
+def _is_apart(tape: Tape) -> bool:
+    """Whether both outputs are other numbers at real points, by far more than rounding."""
+    points = np.random.default_rng(0).uniform(0.5, 1.5, (tape.inputs, POINTS))
+    one, two = evaluate(tape, list(points))
+    with np.errstate(all="ignore"):
+        return bool((np.abs(one - two) > FAR * (np.abs(one) + np.abs(two))).all())
+
+
+def _is_equal_modulo(tape: Tape) -> bool:
+    """Whether both outputs are equal at points modulo a prime, however comparisons come out."""
+    choices = all_choices(tape, MOST_COMPARISONS)
+    return choices is not None and all(_is_equal_where(tape, chosen) for chosen in choices)
+
+
+def _is_equal_where(tape: Tape, chosen: Mapping[int, bool]) -> bool:
+    for seed in range(TRIES):
+        try:
+            values = Point(_prime(), tape.inputs, seed, chosen).run(tape)
+        except NoRootError:
+            continue
+        one, two = (values[k] for k in tape.outputs)
+        return one is not None and one == two
+    return False
+
+
+@cache
+def _prime() -> int:
+    return random_prime(random.Random(0))

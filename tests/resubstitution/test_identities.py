@@ -1,0 +1,247 @@
+"""Identities that programs by value rely on: what is printed holds for any numbers, and is what was found."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from programs import programs
+
+import accumulus as acc
+from accumulus.deadline import FOREVER
+from accumulus.errors import RewritingWarning
+from accumulus.resubstitution.by_value import ByValue
+from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Definition
+from accumulus.resubstitution.expansion import are_equal, constant, expanded, symbol
+from accumulus.resubstitution.formulas import formula, letters
+from accumulus.resubstitution.identities import Identity, _is_equal_modulo
+from accumulus.resubstitution.resubstitute import Resubstitution
+from accumulus.rewriting import optimise as rules
+from accumulus.rewriting.canonical import canonical
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "sqrt", "exp", "tanh")}
+POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+
+
+def in_python(text):
+    powered = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda found: "**" + found[0].translate(POWERS), text)
+    return powered.replace("·", "*")
+
+
+def of_text(text, names):
+    return eval(in_python(text), {**FUNCTIONS, **names})
+
+
+def names_in(text):
+    return {*re.findall(r"\b[a-z]+\d*\b", in_python(text))} - FUNCTIONS.keys()
+
+
+def check(identity, seed=0):
+    """As a person would: names stand for any numbers, but for those that are defined."""
+    rng = np.random.default_rng(seed)
+    whole = " ".join([identity.given, identity.now, *identity.where])
+    defined = dict(each.split(" = ") for each in identity.where)
+    names = {name: float(rng.uniform(0.1, 0.9)) for name in sorted(names_in(whole) - defined.keys())}
+    waiting = dict(defined)
+    for _ in range(len(defined) + 1):
+        for name, text in list(waiting.items()):
+            if not names_in(text) & waiting.keys():
+                names[name] = of_text(waiting.pop(name), names)
+    assert not waiting
+    assert of_text(identity.given, names) == pytest.approx(of_text(identity.now, names), rel=1e-9, abs=1e-12)
+
+
+def rotation(q):
+    """The third row of a rotation, by the other two."""
+    (a, b, c), (s, t, u) = np.cos(q), np.sin(q)
+    first, second = np.array([b * c, -b * u, t]), np.array([a * u + s * t * c, a * c - s * t * u, -s * b])
+    return np.cross(first, second), np.array([s * u - a * t * c, s * c + a * t * u, a * b])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        rotation,
+        lambda x: np.array([(x[0] ** 2 - x[1] ** 2) / (x[0] - x[1]) * x[2], (x[0] + x[1]) * x[2]]),
+        lambda x: np.sqrt(x[0] + x[1]) ** 3 + x[2] / np.sqrt(x[0] + x[1]) * (x[0] + x[1]),
+    ],
+    ids=["rotation", "difference of squares", "roots"],
+)  # fmt: skip
+def test_what_is_printed_holds_for_any_numbers(function):
+    point = np.array([0.3, 0.5, 0.7])
+    program = acc.value_and_jacobian(function, effort="thorough", cache=False).compile(point)
+    found = program.by_value.identities
+    assert found
+    assert program.by_value.unexplained == 0
+    for identity in found:
+        assert identity.is_proved
+        assert identity.times >= 1
+        for seed in range(3):
+            check(identity, seed)
+    assert program.report().by_value.identities == tuple(found)
+    assert f"{len(found)}, proved: {len(found)}" in str(program.report())
+
+
+@settings(max_examples=20)
+@given(
+    programs(
+        ("add", "subtract", "multiply", "divide", "sqrt", "sin", "cos"), constants=(2.0, 0.5), exponents=(), steps=12
+    )
+)
+def test_identities_between_any_two_programs(program):
+    """Of a program and what it is by value, as one round leaves it."""
+    tape = canonical(program.tape())
+    search = Resubstitution.of(tape, 0, None, 0)
+    assume(search is not None)
+    with warnings.catch_warnings():  # where a result is a number divided by zero, say
+        warnings.simplefilter("ignore", RewritingWarning)
+        made = search.cheapest([tape, rules.optimise(tape, effort="fast")], 1_000, FOREVER, 0)
+    assume(made.operations < tape.operations)
+    for identity in ByValue(tape, made).identities:
+        try:
+            check(identity)
+        except (ValueError, ZeroDivisionError, OverflowError):  # a root of what is negative there
+            continue
+
+
+def test_the_same_identity_is_told_once():
+    given, made = Tape(4), Tape(4)
+    for tape in (given, made):
+        tape.outputs = []
+        for angle in range(3):
+            sine, cosine = tape.apply("sin", angle), tape.apply("cos", angle)
+            both = tape.add(tape.multiply(sine, sine), tape.multiply(cosine, cosine))
+            tape.outputs += [sine, tape.multiply(both if tape is given else tape.constant(1.0), 3)]
+    (identity,) = ByValue(given, made).identities
+    assert str(identity) == "sin(x0)² + cos(x0)² = 1"
+    assert identity == Identity("sin(x0)² + cos(x0)²", "1", (), 3, is_proved=True)
+
+
+def test_no_branch_is_overlooked():
+    """Where a comparison does not hold both sides are zero, whatever else they are."""
+    for inputs in range(4, 12):
+        tape = Tape(inputs)
+        holds, zero = tape.apply("less", 0, inputs - 1), tape.constant(0.0)
+        tape.outputs = [tape.select(holds, x, zero) for x in (1, 2)]
+        assert not _is_equal_modulo(tape)
+        tape.outputs = [tape.select(holds, x, zero) for x in (1, tape.add(tape.subtract(1, 2), 2))]
+        assert _is_equal_modulo(tape)
+
+
+def test_sums_and_products_are_no_news():
+    given, made = Tape(3), Tape(3)
+    given.outputs = [given.add(given.multiply(0, 2), given.multiply(1, 2))]
+    made.outputs = [made.multiply(made.add(1, 0), 2)]
+    found = ByValue(given, made)
+    assert found.identities == []
+    assert found.unexplained == 0
+    assert found.proof.is_whole
+
+
+def test_what_holds_for_positive_numbers_is_tested():
+    given, made = Tape(2), Tape(2)
+    given.outputs = [given.apply("sqrt", given.multiply(given.constant(4.0), 0)), given.apply("sqrt", 0)]
+    root = made.apply("sqrt", 0)
+    made.outputs = [made.multiply(made.constant(2.0), root), root]
+    (identity,) = ByValue(given, made).identities
+    assert not identity.is_proved
+    check(identity)
+
+
+def test_what_is_nearly_equal_is_no_identity():
+    given, made = Tape(3), Tape(3)
+    given.outputs = [given.multiply(given.constant(1.0 + 1e-9), given.multiply(0, 1)), given.multiply(0, 1)]
+    made.outputs = [made.multiply(0, 1), made.multiply(0, 1)]
+    found = ByValue(given, made)
+    assert found.identities == []
+    assert found.proof.outputs == (False, True)
+
+
+# Formulas ------------------------------------------------------------------------------------------------------
+
+
+#: Constants are values behind all others.
+BEHIND = 1000
+
+
+def written(tape, reference):
+    """An operation of a tape as a definition: values are references, and 1 more."""
+    arguments = [a + 1 if a >= 0 else BEHIND - a for a in tape.arguments(reference)]
+    return Definition(reference + 1, tape.codes[reference], tuple(arguments), 1)
+
+
+@settings(max_examples=60)
+@given(programs(("add", "multiply", "divide"), constants=(), exponents=(), inputs=3, steps=8), st.data())
+def test_what_is_equal_multiplied_out_is_equal(program, data):
+    tape = canonical(program.tape())
+    assume(tape.operations)
+    expansions = {}
+
+    def of(value):
+        if value not in expansions:
+            reference = value - 1
+            if value > BEHIND:
+                expansions[value] = constant(tape.value_of(BEHIND - value))
+            elif reference < tape.inputs:
+                expansions[value] = symbol(value)
+            else:
+                expansions[value] = expanded(written(tape, reference), of)
+        return expansions[value]
+
+    pair = [data.draw(st.integers(0, len(tape) - 1)) for _ in range(2)]
+    alone = tape.copy()
+    alone.outputs = pair
+    if are_equal(of(pair[0] + 1), of(pair[1] + 1)):
+        one, two = evaluate(alone, [1.3, 0.7, 2.1])
+        assert one == pytest.approx(two, rel=1e-12)
+
+
+def test_products_and_sums_are_multiplied_out():
+    def of(value):
+        return {4: expanded(Definition(4, ADD, (1, -2), 1), symbol), 5: constant(0.1)}.get(value) or symbol(value)
+
+    first = expanded(Definition(6, MULTIPLY, (4, 3), -1), of)
+    terms = {6: Definition(6, MULTIPLY, (2, 3), 1), 7: Definition(7, MULTIPLY, (1, 3), 1)}
+    second = expanded(Definition(8, ADD, (6, -7), 1), lambda value: expanded(terms[value], of))
+    assert are_equal(first, second)
+    assert not are_equal(first, expanded(Definition(8, ADD, (6, 7), 1), lambda value: expanded(terms[value], of)))
+    assert not are_equal(None, None)
+    # x / (a - b) and -x / (b - a), but for the order
+    turned = {1: expanded(Definition(1, ADD, (2, -1), 1), symbol)}
+    one = expanded(Definition(9, DIVIDE, (3, 4), 1), of)
+    two = expanded(Definition(9, DIVIDE, (3, 1), -1), lambda value: turned.get(value) or symbol(value))
+    assert are_equal(one, two)
+
+
+def test_formulas_have_brackets_where_they_need_them():
+    from accumulus.resubstitution.formulas import Text
+
+    names = {1: "x", 2: "y", 3: "z"}
+
+    def of(value):
+        return Text(1 if value > 0 else -1, names[abs(value)], 2)
+
+    total, quotient = Definition(4, ADD, (1, -2), 1), Definition(5, DIVIDE, (1, 2), 1)
+    inner = {4: formula(total, of), 5: formula(quotient, of)}
+
+    def deeper(value):
+        return inner[abs(value)].times(1 if value > 0 else -1) if abs(value) in inner else of(value)
+
+    for definition, text in [
+        (Definition(6, MULTIPLY, (4, 4), -1), "-(x - y)²"),
+        (Definition(6, DIVIDE, (5, 5), 1), "x/y/(x/y)"),
+        (Definition(6, ADD, (3, -4), 1), "z - (x - y)"),
+        (Definition(6, ADD, (-3, -4), 1), "-z - (x - y)"),
+        (Definition(6, ADD, (4, -4), -1), "x - y - (x - y)"),
+    ]:
+        assert str(formula(definition, deeper)) == text
+    names_of_many = [name for name, _ in zip(letters(), range(60), strict=False)]
+    assert len(set(names_of_many)) == 60
+    assert not {"x", "t"} & {*names_of_many}
