@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.bounds import LOST, operation
+from accumulus.resubstitution.bounds import LOST, operation, within
 from accumulus.resubstitution.compiled.pairs_state import KEY_BITS
 from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, normal
 from accumulus.resubstitution.values import KNOWN, NUMBERS
@@ -22,7 +22,7 @@ class SlowValues:
 
     def __init__(self, base, check, points, kept_outputs=0):
         self.definitions, self.numbers, self.inputs, self.fixed = {}, {}, {}, {}
-        self.points, self.generic = points
+        self.points, self.generic, self.span = points
         self.check, self.kept_outputs = check, kept_outputs
         self.known, self.seen, self.by_form = [None], [None], {}
         self.base = self.read(base, is_base=True)
@@ -36,7 +36,7 @@ class SlowValues:
         except VerificationError:
             return None
         at = run.real + 1j * run.imaginary
-        fixed, seen = rounded_as_written(tape, self.kept_outputs), at_real_points(tape, self.points)
+        fixed, seen = rounded_as_written(tape, self.kept_outputs), at_real_points(tape, self.points, self.span)
         meanings, exact, own = [], [], {}
 
         def meaning(of, reference):
@@ -178,15 +178,16 @@ def rounded_as_written(tape, kept_outputs):
     return [marks[0][r] or marks[1][r] or r in seeing for r in range(len(tape))]
 
 
-def at_real_points(tape, points):
+def at_real_points(tape, points, span):
     """Of each input and operation, values at real points and bounds, by NumPy alone."""
     numbers = [np.full(len(points), number) for number in reversed(tape.constants)]
     values = [*np.asarray(points).T, *[None] * tape.operations, *numbers]
     errors = [np.zeros(len(points)) for _ in values]
+    for r in (*range(tape.inputs), *range(-len(numbers), 0)):
+        values[r], errors[r] = within(span, values[r], errors[r])
     with np.errstate(all="ignore"):
         for r in range(tape.inputs, len(tape)):
             arguments = tape.arguments(r)
-            values[r], errors[r] = operation(
-                tape.codes[r], [values[a] for a in arguments], [errors[a] for a in arguments]
-            )
+            at = [[of[a] for a in arguments] for of in (values, errors)]
+            values[r], errors[r] = within(span, *operation(tape.codes[r], *at))
     return list(zip(values, errors, strict=True))

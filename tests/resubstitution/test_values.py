@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 from slow_values import SlowValues, at_real_points
 
+import accumulus as acc
 from accumulus.errors import RewritingWarning
-from accumulus.resubstitution.bounds import run
-from accumulus.resubstitution.points import points_of
+from accumulus.programs import rewritten
+from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, run
+from accumulus.resubstitution.definitions import DIVIDE, Definition
+from accumulus.resubstitution.points import Points, points_of
+from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)
 FIELD = ("add", "subtract", "multiply", "divide", "negative")
@@ -66,19 +71,67 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
 
 
 @settings(max_examples=40)
-@given(program=PROGRAMS, seed=st.integers(0, 9))
-def test_values_at_real_points(program, seed):
+@given(program=PROGRAMS, seed=st.integers(0, 9), span=st.sampled_from([DOUBLE, SINGLE]))
+def test_values_at_real_points(program, seed, span):
     tape = program.tape()
-    points = np.random.default_rng(seed).normal(size=(7, tape.inputs))
-    points[0] = 0.0
-    values, bounds = run(tape, points)
-    expected = at_real_points(tape, points)
+    points = np.random.default_rng(seed).normal(size=(7, tape.inputs)) * np.logspace(-20, 20, 7)[:, np.newaxis]
+    points[3] = 0.0
+    values, bounds = run(tape, points, span)
+    expected = at_real_points(tape, points, span)
     for r, (value, bound) in enumerate(expected[: len(tape)]):
         np.testing.assert_array_equal(values[r], value)
         np.testing.assert_allclose(bounds[r], bound, rtol=1e-12)
-    plain, _ = run(tape, points, bounds=False)
+    plain, _ = run(tape, points, span, bounds=False)
     np.testing.assert_array_equal(plain, values)
+    if span is SINGLE:
+        assert not (np.isfinite(values) & (np.abs(values) > span.largest)).any()
+        return
     with np.errstate(all="ignore"):
         for output, value in zip(tape.outputs, evaluate(tape, list(points.T)), strict=True):
             if output >= 0:
                 np.testing.assert_allclose(values[output], value, rtol=1e-15)
+
+
+def test_what_single_precision_cannot_hold_is_not_taken():
+    """exp(x)⁵ / exp(x)⁴ is exp(x), but exp(30)⁵ is more than the largest float32, and exp(-30)⁵ less than the least."""
+    tape = Tape(1)
+    powers = [tape.apply("exp", 0)]
+    for _ in range(4):
+        powers.append(tape.multiply(powers[0], powers[-1]))
+    tape.outputs = [*powers, tape.divide(tape.constant(1.0), powers[3])]
+    base = canonical(tape)
+    excess = {}
+    for dtype, span in SPANS.items():
+        points = Points(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], np.ones(13, bool), span)
+        values = Values(base, Verification(base, 1, choices=[{}] * 8), points)
+        exp, fourth, fifth = (abs(values.base.outputs[k]) for k in (0, 3, 4))
+        quotient = values.definitions.add(Definition(exp, DIVIDE, (fifth, fourth), 1))
+        rounding = Rounding(values, [values.base])
+        (excess[dtype],) = rounding.excess(values.definitions, np.array([quotient]), 4.0)
+    assert excess["float64"] < 10.0
+    assert np.isinf(excess["float32"])
+
+
+def test_the_type_of_numbers_reaches_the_rewriter(monkeypatch):
+    seen = []
+
+    def noted(tape, **options):
+        seen.append(options["dtype"])
+        return canonical(tape)
+
+    monkeypatch.setattr(rewritten, "optimise", noted)
+    for dtype in ("float64", "float32"):
+        acc.jacobian(lambda x: x * x[0], dtype=dtype, optimise=True, cache=False)(np.ones(2, dtype))
+    assert seen == ["float64", "float32"]
+
+
+def test_programs_of_single_precision_are_as_good_as_before():
+    def function(x):
+        e = np.exp(x)
+        return np.array([e[0] ** 4, e[0] ** 5, 1.0 / (1.0 + e[0]), e[1] * e[0]])
+
+    compiled = acc.jacobian(function, dtype="float32", optimise=True, effort="thorough", time_limit=0.3, cache=False)
+    exact = acc.jacobian(function, optimise=False, cache=False)
+    for x in (-15.0, -5.0, 0.5, 10.0):
+        point = np.array([x, 1.0], np.float32)
+        np.testing.assert_allclose(compiled(point), exact(point.astype(float)), rtol=2e-5)

@@ -175,7 +175,7 @@ class _ProductPrograms:
         options = self._options
         if options.rewrites:
             deadline = Deadline(options.time_limit)
-            tape = optimise(tape, effort=options.effort, deadline=deadline, seed=options.seed)
+            tape = optimise(tape, effort=options.effort, deadline=deadline, seed=options.seed, dtype=options.dtype)
         else:
             tape = canonical(tape)
         count = tuple(range(len(tape.outputs)))

@@ -46,7 +46,9 @@ def rewritten(
     """The tape with fewer operations; arguments are those of `optimise`."""
     cached = options.cache and is_enabled()
     with deadline.paused():
-        key = tape_cache.key_of(tape, options.effort, options.time_limit, options.seed, kept_outputs, rounds)
+        key = tape_cache.key_of(
+            tape, options.effort, options.time_limit, options.seed, kept_outputs, rounds, options.dtype
+        )
         known = tape_cache.load(key, tape, kept_outputs) if cached else None
     if known is not None:
         notes = tape_cache.load_notes(key, known)
@@ -62,6 +64,7 @@ def rewritten(
         points=points,
         others=others,
         tell=told.append,
+        dtype=options.dtype,
     )
     least = told[-1] if told else None
     if cached:

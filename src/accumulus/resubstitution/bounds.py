@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,22 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["Reals", "agree", "operation", "run"]
+__all__ = ["DOUBLE", "LOST", "SINGLE", "SPANS", "Reals", "Span", "agree", "operation", "run", "within"]
 
 Reals = NDArray[np.float64]
 
+
+class Span(NamedTuple):
+    """Numbers of a type with all their digits: the `largest` and the `smallest` that is positive."""
+
+    largest: float
+    smallest: float
+
+
+#: Doubles that overflow are infinite here, too; and those that vanish are hardly ever met.
+DOUBLE: Final = Span(math.inf, 0.0)
+SINGLE: Final = Span(float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny))
+SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
 SELECT: Final = BY_NAME["select"].code
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-7
@@ -27,12 +40,19 @@ STEP: Final = 1e-7
 LOST: Final = 1e-3
 
 
-def run(tape: Tape, points: Reals, *, bounds: bool = True) -> tuple[Reals, Reals]:
-    """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each."""
+def run(tape: Tape, points: Reals, span: Span = DOUBLE, *, bounds: bool = True) -> tuple[Reals, Reals]:
+    """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
+
+    What is beyond the span is infinite, and what is below it has errors of its size.
+    """
     values = np.empty((len(tape) + len(tape.constants), len(points)))
-    errors = np.zeros_like(values) if bounds else values
+    errors = np.empty_like(values) if bounds else values
     values[: tape.inputs] = points.T
     values[len(tape) :] = np.array(tape.constants[::-1]).reshape(-1, 1)
+    for given in (slice(tape.inputs), slice(len(tape), None)):
+        values[given], uncertain = within(span, values[given], np.zeros_like(values[given]))
+        if bounds:
+            errors[given] = uncertain
     state = BoundsState(
         mode=BOUNDED if bounds else PLAIN,
         points=len(points),
@@ -42,6 +62,8 @@ def run(tape: Tape, points: Reals, *, bounds: bool = True) -> tuple[Reals, Reals
         end=len(tape),
         values=values.reshape(-1),
         errors=errors.reshape(-1),
+        largest=span.largest,
+        smallest=span.smallest,
     )
     arithmetic = kernel("resubstitution.bounds")
     with np.errstate(all="ignore"):
@@ -49,11 +71,23 @@ def run(tape: Tape, points: Reals, *, bounds: bool = True) -> tuple[Reals, Reals
             code, arguments = tape.codes[r], tape.arguments(r)
             at = [values[a] for a in arguments]
             if bounds:
-                values[r], errors[r] = operation(code, at, [errors[a] for a in arguments])
+                v, error = operation(code, at, [errors[a] for a in arguments])
+                values[r], errors[r] = within(span, v, error)
             else:
-                values[r] = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
+                v = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
+                values[r], _ = within(span, np.asarray(v, float), v)
             state.begin = r + 1
     return values[: len(tape)], errors[: len(tape)]
+
+
+def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
+    """Values and bounds as numbers of a type have them: what overflows is infinite, what vanishes has lost digits."""
+    if span is DOUBLE:
+        return values, errors
+    size = np.abs(values)
+    values = np.where(size > span.largest, np.copysign(np.inf, values), values)
+    errors = np.where((size < span.smallest) & (size > 0.0), errors + span.smallest, errors)
+    return values, np.where(size > span.largest, np.inf, errors)
 
 
 def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:

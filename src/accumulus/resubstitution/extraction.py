@@ -82,18 +82,20 @@ class Extraction:
             count=count,
         )
         self._roots = {value for value in roots if firsts[value] < firsts[value + 1]}
-        waiting = list(self._roots)
+        is_made = (firsts[1:] > firsts[:-1]).tolist()
+        taken = arguments[chosen].tolist() if self._roots else []
+        uses, waiting = [0] * count, list(self._roots)
         while waiting:
             value = waiting.pop()
-            if firsts[value] == firsts[value + 1]:
+            if not is_made[value]:
                 continue
-            state.uses[value] += 1
-            if state.uses[value] == 1:
-                state.live[state.live_count], state.places[value] = value, state.live_count
-                state.live_count += 1
-                state.cost += int(state.prices[state.chosen[value]])
-                waiting += filter(None, arguments[chosen[value]].tolist())
-        state.best = state.cost
+            uses[value] += 1
+            if uses[value] == 1:
+                waiting += taken[value]
+        state.uses[:] = uses
+        live = np.flatnonzero(state.uses)
+        state.live[: len(live)], state.places[live], state.live_count = live, np.arange(len(live)), len(live)
+        state.best = state.cost = int(state.prices[chosen[live]].sum())
         self._run = kernel("resubstitution.extraction")
         self._pace, self._together = math.inf, FIRST
 
@@ -113,15 +115,18 @@ class Extraction:
 
     def best(self) -> dict[int, Definition]:
         """The cheapest choice so far, by value, of what the roots need."""
+        if not self._roots:
+            return {}
+        firsts, chosen = self._state.firsts, self._state.best_chosen
+        is_made, taken = (firsts[1:] > firsts[:-1]).tolist(), self._arguments[chosen].tolist()
+        numbers = self._numbers[chosen].tolist()
         found: dict[int, Definition] = {}
         waiting = list(self._roots)
-        firsts, chosen = self._state.firsts, self._state.best_chosen
         while waiting:
             value = waiting.pop()
-            if value not in found and firsts[value] < firsts[value + 1]:
-                place = int(chosen[value])
-                found[value] = self._definitions[int(self._numbers[place])]
-                waiting += filter(None, self._arguments[place].tolist())
+            if value not in found and is_made[value]:
+                found[value] = self._definitions[numbers[value]]
+                waiting += taken[value]
         return found
 
     def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:

@@ -20,7 +20,7 @@ __all__ = ["is_by_value", "optimise"]
 MOST_OPERATIONS: Final = 3000
 #: Moves for each operation in the first round, their factor from round to round, and after how many without a gain it
 #: ends.
-MOVES: Final = 300
+MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 8
 #: Seconds that a round takes for each operation, about; one that would not end in time is not begun. And so many rounds
@@ -46,6 +46,7 @@ def optimise(
     points: NDArray[np.float64] | None = None,
     others: Callable[[], Iterable[Tape]] = tuple,
     tell: Callable[[Least], object] = bool,
+    dtype: str = "float64",
 ) -> Tape:
     """A tape with the same inputs and outputs, and never more operations.
 
@@ -56,6 +57,7 @@ def optimise(
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
             at random.
         tell: is told what no choice of definitions is cheaper than, if that is found.
+        dtype: what the program is computed in: where that overflows or has no digits, nothing is known of a value.
         others: makes other programs for the same, whose values are taken, too, where there is time.
 
     >>> tape = Tape(2)
@@ -79,7 +81,7 @@ def optimise(
     start = canonical(tape, kept_outputs)
     by_value = None
     if deadline.left > ROUND * tape.operations:
-        by_value = Resubstitution.of(start, kept_outputs, points, seed)
+        by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype)
     if by_value is not None:
         sources = [tape]
         sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.resubstitution.bounds import Reals, run
+from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Reals, Span, run
 from accumulus.tape.tape import Tape
 
 __all__ = ["Points", "points_of"]
@@ -15,12 +16,13 @@ __all__ = ["Points", "points_of"]
 #: Points at random, around those that are given and around none.
 AT_RANDOM: Final = 12
 #: Numbers that single inputs are, too, and how many such points there are at most: functions go to their limits there.
-FAR: Final = (-300.0, -30.0, 30.0, 300.0)
+FAR: Final = {DOUBLE: (-300.0, -30.0, 30.0, 300.0), SINGLE: (-80.0, -30.0, 30.0, 80.0)}
 MOST_FAR: Final = 48
-#: Values whose zeros are looked for, how near to them as parts of the way, and halvings of it.
+#: Values whose zeros are looked for, how near to them as parts of the way, and steps to find them.
 ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
-HALVINGS: Final = 40
+HALVINGS: Final = 4
+SECANTS: Final = 9
 
 
 class Points(NamedTuple):
@@ -29,27 +31,30 @@ class Points(NamedTuple):
     Attributes:
         at: them, (points, inputs).
         generic: whether what is undefined at each is so all around, (points,).
+        span: of the numbers that programs are computed in.
     """
 
     at: Reals
     generic: NDArray[np.bool_]
+    span: Span = DOUBLE
 
 
-def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator) -> Points:
-    """Points at which something is computed, and of which some are in the domain."""
-    around = _around(tape.inputs, given, rng)
+def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64") -> Points:
+    """Points at which something is computed, and of which some are in the domain; numbers of a type."""
+    span = SPANS[dtype]
+    around = _around(tape.inputs, given, span, rng)
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
     if given is not None and given.shape[1:] == (tape.inputs,):
         whole = np.concatenate([whole, given[:AT_RANDOM]])
-    generic = np.concatenate([around, _near_zeros(tape, around, rng)])
-    at = np.concatenate([generic, whole])
-    return Points(at, np.arange(len(at)) < len(generic))
+    generic = np.concatenate([around, _near_zeros(tape, around, span, rng)])
+    at = np.concatenate([generic, whole]).astype(dtype).astype(float)
+    return Points(at, np.arange(len(at)) < len(generic), span)
 
 
-def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals:
+def _around(inputs: int, given: Reals | None, span: Span, rng: np.random.Generator) -> Reals:
     """Points of a function's domain, (points, inputs): those that are given, others around them, and at random."""
     near = rng.normal(size=(AT_RANDOM, inputs))
-    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR])[:MOST_FAR].reshape(-1, 2)
+    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:MOST_FAR].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
     single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
     found = [near, 4.0 * near, np.abs(near) + 0.1, 1e-4 * near, single]
@@ -59,7 +64,7 @@ def _around(inputs: int, given: Reals | None, rng: np.random.Generator) -> Reals
     return np.concatenate(found)
 
 
-def _near_zeros(tape: Tape, points: Reals, rng: np.random.Generator) -> Reals:
+def _near_zeros(tape: Tape, points: Reals, span: Span, rng: np.random.Generator) -> Reals:
     """Points near which an intermediate value is zero, but not at them, (points, inputs)."""
     finite = points[np.isfinite(points).all(axis=1)]
     if len(finite) < 2 or not tape.operations:
@@ -69,17 +74,40 @@ def _near_zeros(tape: Tape, points: Reals, rng: np.random.Generator) -> Reals:
     lanes = np.arange(len(values))
 
     def at(x: Reals) -> Reals:
-        found: Reals = run(tape, x, bounds=False)[0][values, lanes]
+        found: Reals = run(tape, x, span, bounds=False)[0][values, lanes]
         return found
 
-    before = at(low)
-    crossing = np.flatnonzero(np.sign(before) * np.sign(at(high)) < 0)[:ZEROS]
-    values, low, high, before = values[crossing], low[crossing], high[crossing], before[crossing]
+    before, after = at(low), at(high)
+    crossing = np.flatnonzero(np.sign(before) * np.sign(after) < 0)[:ZEROS]
+    values, low, high = values[crossing], low[crossing], high[crossing]
+    before, after = before[crossing], after[crossing]
     lanes = np.arange(len(values))
     way = high - low
-    inner, outer = np.zeros(len(values)), np.ones(len(values))
-    for _ in range(HALVINGS):
-        middle = 0.5 * (inner + outer)
-        same = np.sign(at(low + middle[:, np.newaxis] * way)) == np.sign(before)
-        inner, outer = np.where(same, middle, inner), np.where(same, outer, middle)
-    return np.concatenate([low + (inner * (1 - near))[:, np.newaxis] * way for near in NEAR])
+
+    def on_way(t: Reals) -> Reals:
+        return at(low + t[:, np.newaxis] * way)
+
+    zeros = _zeros(on_way, before, after)
+    return np.concatenate([low + (zeros * (1 - near))[:, np.newaxis] * way for near in NEAR])
+
+
+def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
+    """Where functions are zero between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
+
+    Args:
+        f: all functions, each at a point of its own.
+        before: at 0, and `after`, at 1: of other signs.
+    """
+    left, right, at_left, at_right = np.zeros(len(before)), np.ones(len(before)), before.copy(), after.copy()
+    for turn in range(HALVINGS + SECANTS):
+        t = 0.5 * (left + right)
+        if turn >= HALVINGS:
+            with np.errstate(all="ignore"):
+                secant = (left * at_right - right * at_left) / (at_right - at_left)
+            t = np.where((left < secant) & (secant < right), secant, t)
+        at = f(t)
+        moves_left = np.sign(at) == np.sign(before)
+        # the end that stays counts half, so that the other does not stay for ever
+        at_left, at_right = np.where(moves_left, at, 0.5 * at_left), np.where(moves_left, 0.5 * at_right, at)
+        left, right = np.where(moves_left, t, left), np.where(moves_left, right, t)
+    return t

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -72,20 +74,33 @@ class Resubstitution:
     ) -> None:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
         self.least: Least | None = None
-        # what is found at some points is verified at others
-        self._known, self._verification = (
-            Verification(base, seed + other, kept_outputs=kept_outputs, choices=choices, reaches=REACHES)
-            for other in SEEDS
+        self._choices, self._seed = choices, seed
+        self._known = self._checked(SEEDS[0])
+
+    @cached_property
+    def _verification(self) -> Verification:
+        """What is found at some points is verified at others."""
+        return self._checked(SEEDS[1])
+
+    def _checked(self, seed: int) -> Verification:
+        return Verification(
+            self._base,
+            self._seed + seed,
+            kept_outputs=self._kept_outputs,
+            choices=self._choices,
+            reaches=REACHES,
         )
 
     @classmethod
-    def of(cls, base: Tape, kept_outputs: int, points: Reals | None, seed: int) -> Resubstitution | None:
+    def of(
+        cls, base: Tape, kept_outputs: int, points: Reals | None, seed: int, dtype: str = "float64"
+    ) -> Resubstitution | None:
         """None if there is nothing to win, or there are too many ways for comparisons to come out."""
         choices = all_choices(base, MOST_COMPARISONS)
         if choices is None or not base.operations:
             return None
         choices *= -(-FEWEST_POINTS // len(choices))
-        return cls(base, choices, kept_outputs, points_of(base, points, np.random.default_rng(seed)), seed)
+        return cls(base, choices, kept_outputs, points_of(base, points, np.random.default_rng(seed), dtype), seed)
 
     def cheapest(
         self, programs: Sequence[Tape], moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
@@ -99,11 +114,12 @@ class Resubstitution:
         """
         values = Values(self._base, self._known, self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
-        start = values.base
-        for tape in sorted(programs, key=cost):
+        start, lowest = values.base, cost(values.base.tape)
+        costs = [cost(tape) for tape in programs]
+        for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
             reading = values.read(tape)
-            if reading is not None and reading.outputs == values.base.outputs and cost(tape) < cost(start.tape):
-                start = reading
+            if reading is not None and reading.outputs == values.base.outputs and price < lowest:
+                start, lowest = reading, price
         known = len(values.definitions)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
@@ -113,7 +129,7 @@ class Resubstitution:
         is_candidate[known:] = Divisors(values, known).allow(rows[known:])
         is_candidate[list(values.fixed.values())] = False
         candidates = np.flatnonzero(is_candidate)
-        best = min(programs, key=cost)
+        best, lowest = programs[int(np.argmin(costs))], min(costs)
         for factor, slack in TOLERANCES:
             excess = rounding.excess(values.definitions, candidates, slack)
             extraction = self._extraction(values, start, known, candidates, excess, factor, seed)
@@ -123,8 +139,10 @@ class Resubstitution:
                 chosen, least = extraction.exact(deadline.part(EXACT))
                 self.least = least or self.least
                 is_exact = False  # choices of fewer definitions say less
+            if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
+                break
             found = _written(values, chosen, self._kept_outputs)
-            if found is None or cost(found) >= cost(best):
+            if found is None or cost(found) >= lowest:
                 break
             if not rounding.is_worse(found, WORSE) and self.is_same(found):
                 return found

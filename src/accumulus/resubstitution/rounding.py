@@ -13,7 +13,7 @@ import numpy as np
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.resubstitution.bounds import LOST, Reals, agree, operation, run
+from accumulus.resubstitution.bounds import LOST, Reals, agree, operation, run, within
 from accumulus.resubstitution.compiled.definitions_state import CODE, EXCESS, FIRST, NODE, SIGN, DefinitionsState
 from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, Table
 from accumulus.resubstitution.values import Reading, Values
@@ -36,13 +36,13 @@ class Rounding:
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
         self._reals, self._bounds, self._points = values.reals, values.bounds, values.points
-        self._generic = values.generic
+        self._generic, self._span = values.generic, values.span
         self._outputs = values.base.outputs
         self._limits = np.zeros((len(self._outputs), len(self._points)))
         #: Outputs as the first of them has them; another may have found a way to them where that has none.
         self._before, self._uncertain = np.zeros((2, *self._limits.shape))
         for turn, reading in enumerate(taken):
-            at, bounds = run(reading.tape, self._points)
+            at, bounds = run(reading.tape, self._points, self._span)
             for k, output in enumerate(reading.tape.outputs):
                 if output >= 0 and not turn:
                     self._before[k], self._uncertain[k] = at[output], bounds[output]
@@ -74,6 +74,8 @@ class Rounding:
             slack=slack,
             rounding=SLACK * UNIT,
             lost=LOST,
+            largest=self._span.largest,
+            smallest=self._span.smallest,
             excess=np.zeros(len(plain)),
         )
         kernel("resubstitution.definitions")(state.address)
@@ -89,6 +91,7 @@ class Rounding:
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
         at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]))
+        at, bounds = within(self._span, at, bounds)
         at = at * rows[:, SIGN, np.newaxis]
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
         same = np.isfinite(at) & agree(at, bounds, before, limits)
@@ -101,7 +104,7 @@ class Rounding:
 
     def is_worse(self, tape: Tape, times: float) -> bool:
         """Whether an output of a program is another number anywhere, or more than so many times as uncertain."""
-        at, bounds = run(tape, self._points)
+        at, bounds = run(tape, self._points, self._span)
         for k, (output, value) in enumerate(zip(tape.outputs, self._outputs, strict=True)):
             if output < 0:
                 continue

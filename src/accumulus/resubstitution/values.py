@@ -26,6 +26,7 @@ from accumulus.resubstitution.bounds import LOST, Reals, run
 from accumulus.resubstitution.compiled.definitions_state import NODE, WIDTH
 from accumulus.resubstitution.compiled.pairs_state import (
     DIFFERENCE,
+    FILTER_BITS,
     KEY_BITS,
     TRY,
     Found,
@@ -104,7 +105,7 @@ class Values:
         numbers: values that are numbers, and what they are.
         inputs: values that are inputs, or their negatives: with the sign, the position, by value.
         fixed: definitions of what has to be rounded as it is written, by value; their numbers.
-        points: real points, (points, inputs); and which of them are `generic`.
+        points: real points, (points, inputs); which of them are `generic`, and the `span` of numbers.
     """
 
     def __init__(self, base: Tape, check: Verification, points: Points, kept_outputs: int = 0) -> None:
@@ -112,7 +113,7 @@ class Values:
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.fixed: dict[int, int] = {}
-        self.points, self.generic = points
+        self.points, self.generic, self.span = points
         self._check, self._kept_outputs = check, kept_outputs
         self._room, self._form_room = 0, 0
         widths = ((1, _NUMBERS), (check.points, _AT_COMPLEX_POINTS), (len(points.at), _AT_REAL_POINTS))
@@ -163,7 +164,7 @@ class Values:
         size, state = len(tape), self._state
         # an operation makes two values at most: one as it is written and one as a number; and 0, 1 and 2 may be new
         self._make_room(2 * size + len(tape.constants) + 3)
-        reals, bounds = run(tape, self.points)
+        reals, bounds = run(tape, self.points, self.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
@@ -195,6 +196,8 @@ class Values:
         told = np.concatenate([[0], np.flatnonzero(state.known[: state.count, 0])])
         real, imaginary, errors = (getattr(state, name)[told] for name in _AT_COMPLEX_POINTS)
         table_bits = max(8, (4 * len(told)).bit_length())
+        inverses = np.zeros(len(told))
+        inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
         pairs = PairsState(
             points=state.complex_points,
             real=real.reshape(-1),
@@ -205,17 +208,25 @@ class Values:
             keys=real[:, 0].copy().view(np.int64) >> KEY_BITS,
             table=np.zeros(1 << table_bits, np.int64),
             table_bits=table_bits,
+            filter=np.zeros((1 << FILTER_BITS) // 64, np.int64),
+            inverses=inverses,
             rounding=SLACK * UNIT,
-            found=Records.zeros(Found, MOST),
-            found_limit=MOST,
+            found=Records.zeros(Found, 0),
+            found_limit=0,
         )
         search = kernel("resubstitution.pairs")
         search(pairs.address)
         pairs.begin, pairs.mode = 1, TRY
+        _make_more_room(pairs, 8 * len(told))
         while pairs.begin < len(told) and not stop():
             pairs.end = min(len(told), pairs.begin + max(1, PAIRS // len(told)))
+            before = pairs.found_count
             search(pairs.address)
-            pairs.begin = pairs.end
+            if pairs.found_count == pairs.found_limit < MOST:  # again, with room for all
+                pairs.found_count = before
+                _make_more_room(pairs, 4 * pairs.found_limit)
+            else:
+                pairs.begin = pairs.end
         found = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count]
         self.definitions.enter(_normal(found, told))
 
@@ -269,6 +280,14 @@ class Values:
         state.mode = INDEX
         kernel("resubstitution.reading")(state.address)
         state.mode = READ
+
+
+def _make_more_room(pairs: PairsState, count: int) -> None:
+    """Let there be room for so many definitions that pairs make; there may be `MOST`."""
+    before, width = pairs.found.words, len(Found.fields)
+    pairs.found_limit = min(MOST, count)
+    pairs.found = Records.zeros(Found, pairs.found_limit)
+    pairs.found.words[: width * pairs.found_count] = before[: width * pairs.found_count]
 
 
 def _normal(found: Integers, told: Integers) -> Integers:

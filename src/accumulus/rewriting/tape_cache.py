@@ -28,11 +28,17 @@ _NOTES: Final = ".notes"
 
 
 def key_of(
-    tape: Tape, effort: str, time_limit: float, seed: int, kept_outputs: int, rounds: Rounds | None = None
+    tape: Tape,
+    effort: str,
+    time_limit: float,
+    seed: int,
+    kept_outputs: int,
+    rounds: Rounds | None = None,
+    dtype: str = "float64",
 ) -> str:
-    """The hash under which the tape is stored that `accumulus.rewriting.optimise` makes with these options."""
+    """The hash under which the tape is stored that `accumulus.resubstitution.optimise` makes with these options."""
     rounds = rounds or Rounds()
-    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs, rounds.moves, *rounds.hots])
+    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs, dtype, rounds.moves, *rounds.hots])
     return digest([_version(), to_bytes(tape), options.encode()])
 
 

@@ -6,6 +6,7 @@ About two nanoseconds an operation and point.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from accumulus.native.decorators import compiled
@@ -45,6 +46,8 @@ def run_arithmetic(state: BoundsState, r: int, code: int) -> None:
             values[own + p] = x / y
         else:
             values[own + p] = -x
+        if abs(values[own + p]) > state.largest:
+            values[own + p] = math.inf if values[own + p] > 0.0 else -math.inf
 
 
 @compiled
@@ -69,6 +72,10 @@ def bound_arithmetic(state: BoundsState, r: int, code: int) -> None:
             errors[own + p] = by_first
         else:
             errors[own + p] = by_first + by_second + size
+        if size > state.largest:
+            errors[own + p] = math.inf
+        elif 0.0 < size < state.smallest:
+            errors[own + p] += state.smallest
 
 
 @compiled

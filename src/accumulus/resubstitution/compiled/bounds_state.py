@@ -25,6 +25,7 @@ class BoundsState(State):
         begin, end: the operations of a call.
         values: (places · points,).
         errors: bounds on their errors, in units of rounding; with BOUNDED only.
+        largest, smallest: what is beyond the first is infinite; what is below the second has errors of its size.
     """
 
     mode: int = BOUNDED
@@ -35,3 +36,5 @@ class BoundsState(State):
     end: int = 0
     values: Floats
     errors: Floats
+    largest: float
+    smallest: float

@@ -108,6 +108,10 @@ def excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
         v = x / y
         bound = (by_first + abs(v) * by_second) / abs(y) + abs(v)
     v = v * state.rows[k, SIGN]
+    if abs(v) > state.largest:
+        v = math.inf
+    if 0.0 < abs(v) < state.smallest:
+        bound += state.smallest
     node = state.rows[k, NODE] * points + p
     before, limit = state.reals[node], state.bounds[node]
     is_finite, was_finite = abs(v) < math.inf, abs(before) < math.inf

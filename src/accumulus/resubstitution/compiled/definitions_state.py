@@ -49,6 +49,7 @@ class DefinitionsState(State):
         points: for EXCESS, the number of real points.
         reals, bounds: of each value at each point, (values · points,).
         generic: which points are in general position, (points,).
+        largest, smallest: what is beyond the first is infinite; what is below the second has errors of its size.
         slack: so many units of rounding are not more uncertain.
         rounding: by how much equal values may differ for each unit of their errors.
         lost: of two values that have lost more than this, as a part of themselves, nothing can be said.
@@ -75,6 +76,8 @@ class DefinitionsState(State):
     reals: Floats = _NO_FLOATS
     bounds: Floats = _NO_FLOATS
     generic: Integers = NOTHING
+    largest: float = 0.0
+    smallest: float = 0.0
     slack: float = 0.0
     rounding: float = 0.0
     lost: float = 0.0

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.words import bits_of, scattered, shifted_right
+from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
 from accumulus.resubstitution.compiled.pairs_state import (
     DIFFERENCE,
+    FILTER_BITS,
     INDEX,
     KEY_BITS,
     PRODUCT,
@@ -24,6 +25,8 @@ __all__ = ["perform"]
 
 #: Last bits of a mantissa with which the next key may be the one.
 NEAR: Final = 1 << 13
+#: An odd multiplier that spreads keys over the filter.
+SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @compiled
@@ -71,8 +74,17 @@ def is_made(state: PairsState, node: int, sign: float, way: int, i: int, j: int)
 
 
 @compiled
+def filter_place(key: int) -> int:
+    """The bit of a key among those of the filter."""
+    return shifted_right(wrapped(key * SPREAD), 64 - FILTER_BITS)
+
+
+@compiled
 def look_up(state: PairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
     """Note all values with a key that a pair makes."""
+    place = filter_place(key)
+    if shifted_right(state.filter[place >> 6], place & 63) & 1 == 0:
+        return  # as nearly always
     mask = (1 << state.table_bits) - 1
     place = shifted_right(scattered(key), 64 - state.table_bits)
     while state.table[place]:
@@ -94,16 +106,8 @@ def look_up(state: PairsState, key: int, sign: float, way: int, i: int, j: int) 
 
 
 @compiled
-def try_pair(state: PairsState, way: int, i: int, j: int) -> None:
-    """Note which values a pair makes."""
-    points = state.points
-    value = real_part(
-        way,
-        state.real[i * points],
-        state.imaginary[i * points],
-        state.real[j * points],
-        state.imaginary[j * points],
-    )
+def try_value(state: PairsState, value: float, way: int, i: int, j: int) -> None:
+    """Note which values a pair makes whose real part at the first point is that."""
     sign = 1.0 if value > 0.0 else -1.0
     bits = bits_of(abs(value))
     key = bits >> KEY_BITS
@@ -116,6 +120,21 @@ def try_pair(state: PairsState, way: int, i: int, j: int) -> None:
 
 
 @compiled
+def try_pair(state: PairsState, i: int, j: int) -> None:
+    """Note which values a pair makes, in all ways."""
+    a, b = state.real[i * state.points], state.imaginary[i * state.points]
+    c, d = state.real[j * state.points], state.imaginary[j * state.points]
+    try_value(state, a * c - b * d, PRODUCT, i, j)
+    if i != j:
+        try_value(state, a + c, SUM, i, j)
+        try_value(state, a - c, DIFFERENCE, i, j)
+        # of x / y and of y / x that is the same, but for the size of the divisor
+        scaled = a * c + b * d
+        try_value(state, scaled * state.inverses[j], QUOTIENT, i, j)
+        try_value(state, scaled * state.inverses[i], QUOTIENT, j, i)
+
+
+@compiled
 def fill(state: PairsState) -> None:
     """Enter the values that may have other definitions into the table."""
     mask = (1 << state.table_bits) - 1
@@ -125,6 +144,8 @@ def fill(state: PairsState) -> None:
             while state.table[place]:
                 place = (place + 1) & mask
             state.table[place] = node
+            at = filter_place(state.keys[node])
+            state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
 def perform(state: PairsState) -> int:
@@ -134,10 +155,5 @@ def perform(state: PairsState) -> int:
         return 0
     for i in range(state.begin, state.end):
         for j in range(i, state.count):
-            try_pair(state, PRODUCT, i, j)
-            if i != j:
-                try_pair(state, SUM, i, j)
-                try_pair(state, DIFFERENCE, i, j)
-                try_pair(state, QUOTIENT, i, j)
-                try_pair(state, QUOTIENT, j, i)
+            try_pair(state, i, j)
     return state.found_count

@@ -6,7 +6,7 @@ from typing import Final
 
 from accumulus.native.state import Floats, Integers, Record, Records, State
 
-__all__ = ["DIFFERENCE", "INDEX", "KEY_BITS", "PRODUCT", "QUOTIENT", "SUM", "TRY", "Found", "PairsState"]
+__all__ = ["DIFFERENCE", "FILTER_BITS", "INDEX", "KEY_BITS", "PRODUCT", "QUOTIENT", "SUM", "TRY", "Found", "PairsState"]
 
 #: What to do: fill the table, try pairs.
 INDEX, TRY = range(2)
@@ -14,6 +14,8 @@ INDEX, TRY = range(2)
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = range(4)
 #: Bits of a mantissa that are left out of keys.
 KEY_BITS: Final = 22
+#: Logarithm of the number of bits by which keys of no value are told before they are looked up.
+FILTER_BITS: Final = 16
 
 
 class Found(Record):
@@ -44,6 +46,8 @@ class PairsState(State):
         keys: of each value: its first part at the first point, without the last bits.
         table: values by their keys, open addressing; 0 where there is none.
         table_bits: of its size.
+        filter: a bit for each key that there is, and some that there are not, (2 ** FILTER_BITS / 64,).
+        inverses: of the squared size of each value at the first point.
         rounding: by how much equal values may differ for each unit of their errors.
         begin, end: the first values of the pairs that are tried in a call.
         found: what they make.
@@ -61,6 +65,8 @@ class PairsState(State):
     keys: Integers
     table: Integers
     table_bits: int
+    filter: Integers
+    inverses: Floats
     rounding: float
     begin: int = 0
     end: int = 0
