@@ -13,6 +13,7 @@ import pytest
 from hostile import derivative_files
 
 import accumulus as acc
+from accumulus.errors import FileError
 from accumulus.shipping import data_files
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "target": "numpy"}
@@ -95,3 +96,43 @@ def test_files_are_whole_or_not_there(tmp_path, monkeypatch):
         acc.save(jac, tmp_path / "jac")
     assert [path.name for path in tmp_path.iterdir()] == ["jac"]
     assert (tmp_path / "jac").read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small derivative in a file, and what it computes."""
+    path = tmp_path_factory.mktemp("small") / "right"
+    jac = acc.jacobian(lambda x: x * x, **QUICK)
+    jac(np.ones(1))
+    acc.save(jac, path)
+    return path.read_bytes()
+
+
+def refused(content, path):
+    """Whether a file is refused, by an error that names it."""
+    path.write_bytes(content)
+    try:
+        acc.load(path)
+    except FileError as error:
+        return str(path) in str(error)
+    return False
+
+
+def test_a_change_of_any_byte_is_found(small, tmp_path):
+    for place in range(len(small)):
+        turned = bytearray(small)
+        turned[place] ^= 1 << place % 8
+        assert refused(bytes(turned), tmp_path / "turned"), (place, small[place])
+
+
+def test_a_file_that_ends_anywhere_or_goes_on_is_found(small, tmp_path):
+    for length in range(len(small)):
+        assert refused(small[:length], tmp_path / "short"), length
+    for more in (b"\x00", b"\n", b"{}", small):
+        assert refused(small + more, tmp_path / "long"), more[:10]
+
+
+def test_the_file_itself_is_loaded(small, tmp_path):
+    path = tmp_path / "right"
+    path.write_bytes(small)
+    np.testing.assert_array_equal(acc.load(path)(np.array([3.0])), [[6.0]])
