@@ -22,7 +22,7 @@ class SlowValues:
 
     def __init__(self, base, check, points, kept_outputs=0):
         self.definitions, self.numbers, self.inputs, self.fixed = {}, {}, {}, {}
-        self.points, self.generic, self.span = points
+        self.points, _, self.common, self.generic, self.span = points
         self.check, self.kept_outputs = check, kept_outputs
         self.known, self.seen, self.by_form = [None], [None], {}
         self.base = self.read(base, is_base=True)
@@ -142,9 +142,9 @@ class SlowValues:
 
     def same(self, seen, node):
         (x, error), (y, other) = seen, self.seen[node]
-        for p, generic in enumerate(self.generic):
+        for p, common in enumerate(self.common):
             if math.isfinite(x[p]) != math.isfinite(y[p]):
-                if generic:
+                if common:
                     return False
             elif math.isfinite(x[p]):
                 allowed = SLACK * UNIT * (error[p] + other[p])

@@ -18,6 +18,7 @@ import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
+from accumulus.resubstitution import resubstitute
 from accumulus.resubstitution.definitions import PRICES
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
@@ -310,13 +311,13 @@ def cheapest(values: Values, definitions, roots) -> int:
 def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
     """Values that only definitions make which rounding forbids are no gifts: nothing would compute them."""
     verdicts = []
-    is_same = Resubstitution.is_same
+    is_verified = resubstitute._is_verified
 
-    def noted(self, tape):
-        verdicts.append(is_same(self, tape))
+    def noted(verification, tape):
+        verdicts.append(is_verified(verification, tape))
         return verdicts[-1]
 
-    monkeypatch.setattr(Resubstitution, "is_same", noted)
+    monkeypatch.setattr(resubstitute, "_is_verified", noted)
     init, excess = Rounding.__init__, Rounding.excess
 
     def noting(self, values, taken):
@@ -336,3 +337,32 @@ def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
     acc.value_and_jacobian(example.function, cache=False).compile(example.point)
     by_value(tapes[-1])
     assert all(verdicts)
+
+
+def test_laws_of_exponentials_are_seen():
+    """Black and Scholes' S·φ(d₁) = K·e^(-rT)·φ(d₂), with the exponentials of several sums."""
+    tape = Tape(3)
+    a, b, c = range(3)
+    tape.outputs = [
+        tape.multiply(tape.apply("exp", tape.add(a, b)), c),
+        tape.multiply(tape.multiply(tape.apply("exp", a), tape.apply("exp", b)), tape.add(c, c)),
+        tape.apply("exp", a),
+    ]
+    found = optimise(tape, effort="thorough")
+    # exp(a), exp(b), their product, that times c, and the double of it
+    assert found.operations <= 5
+    x = np.array([0.3, -1.2, 0.7])
+    assert evaluate(found, x) == pytest.approx(evaluate(tape, x), rel=1e-14)
+
+
+@pytest.mark.parametrize("near", [1e-9, 1e-12])
+def test_what_is_nearly_equal_is_not_taken(near):
+    tape = Tape(2)
+    squares = tape.add(tape.multiply(0, 0), tape.multiply(1, 1))
+    other = tape.multiply(tape.add(0, 1), tape.add(0, 1))
+    twice = tape.multiply(tape.constant(2 + near), tape.multiply(0, 1))
+    tape.outputs = [squares, tape.subtract(other, twice)]
+    found = optimise(tape, effort="thorough")
+    one, two = exact_values(found, [3.0, 5.0])
+    assert one == 34
+    assert abs((two - 34) / (-15 * near) - 1) < 1e-3

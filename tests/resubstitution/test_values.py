@@ -102,7 +102,7 @@ def test_what_single_precision_cannot_hold_is_not_taken():
     base = canonical(tape)
     excess = {}
     for dtype, span in SPANS.items():
-        points = Points(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], np.ones(13, bool), span)
+        points = Points(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], *np.ones((3, 13), bool), span)
         values = Values(base, Verification(base, 1, choices=[{}] * 8), points)
         exp, fourth, fifth = (abs(values.base.outputs[k]) for k in (0, 3, 4))
         quotient = values.definitions.add(Definition(exp, DIVIDE, (fifth, fourth), 1))

@@ -29,8 +29,8 @@ class Span(NamedTuple):
     smallest: float
 
 
-#: Doubles that overflow are infinite here, too; and those that vanish are hardly ever met.
-DOUBLE: Final = Span(math.inf, 0.0)
+#: Doubles that overflow are infinite here, too.
+DOUBLE: Final = Span(math.inf, float(np.finfo(np.float64).tiny))
 SINGLE: Final = Span(float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny))
 SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
 SELECT: Final = BY_NAME["select"].code
@@ -82,8 +82,6 @@ def run(tape: Tape, points: Reals, span: Span = DOUBLE, *, bounds: bool = True) 
 
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
     """Values and bounds as numbers of a type have them: what overflows is infinite, what vanishes has lost digits."""
-    if span is DOUBLE:
-        return values, errors
     size = np.abs(values)
     values = np.where(size > span.largest, np.copysign(np.inf, values), values)
     errors = np.where((size < span.smallest) & (size > 0.0), errors + span.smallest, errors)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.exact import Least
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.proofs import Proof
-    from accumulus.rewriting.equivalence import Verification
 
 __all__ = ["ByValue"]
 
@@ -81,12 +80,14 @@ class ByValue:
         from accumulus.resubstitution.identities import identities
         from accumulus.resubstitution.points import points_of
         from accumulus.resubstitution.values import Values
+        from accumulus.rewriting.equivalence import Verification
 
-        check = self._check
-        if check is None or not self.base.operations:
+        choices, kept = self._choices, self._kept_outputs
+        if choices is None or not self.base.operations:
             return [], 0
+        check = Verification(self.base, SEED, kept_outputs=kept, choices=choices, reaches=REACHES)
         points = points_of(self.base, None, np.random.default_rng(SEED))
-        values = Values(self.base, check, points, self._kept_outputs)
+        values = Values(self.base, check, points, kept)
         made = values.read(self._tape)
         return ([], 0) if made is None else identities(values, made)
 
@@ -97,20 +98,17 @@ class ByValue:
         Raises:
             VerificationError: if one of them is wrong.
         """
-        from accumulus.rewriting.equivalence import Verification
+        from accumulus.rewriting.equivalence import verify_by_any
 
-        check = self._check or Verification(self.base, SEED, kept_outputs=self._kept_outputs)
-        check.check(self._tape)
-        return check.points
+        kept, choices = self._kept_outputs, self._choices
+        at = {} if choices is None else {"choices": choices, "reaches": REACHES}
+        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at).points
 
     @cached_property
-    def _check(self) -> Verification | None:
-        """The given program however its comparisons come out, at points of their own; None if there are too many."""
+    def _choices(self) -> list[dict[int, bool]] | None:
+        """How comparisons of the given program come out, for each point of a check; None if there are too many."""
         from accumulus.resubstitution.proofs import MOST_COMPARISONS
-        from accumulus.rewriting.equivalence import Verification, all_choices
+        from accumulus.rewriting.equivalence import all_choices
 
         choices = all_choices(self.base, MOST_COMPARISONS)
-        if choices is None:
-            return None
-        choices *= max(POINTS, -(-FEWEST_POINTS // len(choices)))
-        return Verification(self.base, SEED, kept_outputs=self._kept_outputs, choices=choices, reaches=REACHES)
+        return choices and choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))

@@ -22,10 +22,10 @@ MOST_OPERATIONS: Final = 3000
 #: ends.
 MOVES: Final = 40
 GROWTH: Final = 1.3
-PATIENCE: Final = 8
+PATIENCE: Final = 16
 #: Seconds that a round takes for each operation, about; one that would not end in time is not begun. And so many rounds
 #: the last one takes, in which definitions are chosen exactly.
-ROUND: Final = 1e-3
+ROUND: Final = 4e-4
 LAST: Final = 2.0
 
 
@@ -85,7 +85,8 @@ def optimise(
     if by_value is not None:
         sources = [tape]
         sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
-        known = [best, *(by_rules("balanced", source, 1) for source in sources)]
+        pool = [by_rules("balanced", source, 1) for source in sources]
+        known = [best, *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
         while (left := deadline.left) > ROUND * tape.operations:
             # at the end, and after it where that wins something
@@ -94,7 +95,8 @@ def optimise(
             found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last)
             again = by_rules("balanced", found, turn)
             best = min(best, found, again, key=cost)
-            known = [best, found, again, by_rules("balanced", sources[turn % len(sources)], turn + 2)]
+            pool[turn % len(pool)] = by_rules("balanced", sources[turn % len(pool)], turn + 2)
+            known = [best, found, again, *pool]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
             if is_last and misses:

@@ -30,11 +30,15 @@ class Points(NamedTuple):
 
     Attributes:
         at: them, (points, inputs).
+        inside: whether each is in the part of the domain that counts: around those that are given, if some are.
+        common: whether each is one where programs are run, neither far away nor on the way to a limit, (points,).
         generic: whether what is undefined at each is so all around, (points,).
         span: of the numbers that programs are computed in.
     """
 
     at: Reals
+    inside: NDArray[np.bool_]
+    common: NDArray[np.bool_]
     generic: NDArray[np.bool_]
     span: Span = DOUBLE
 
@@ -42,26 +46,49 @@ class Points(NamedTuple):
 def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64") -> Points:
     """Points at which something is computed, and of which some are in the domain; numbers of a type."""
     span = SPANS[dtype]
-    around = _around(tape.inputs, given, span, rng)
+    anywhere = _anywhere(tape.inputs, rng)
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
-    if given is not None and given.shape[1:] == (tape.inputs,):
-        whole = np.concatenate([whole, given[:AT_RANDOM]])
-    generic = np.concatenate([around, _near_zeros(tape, around, span, rng)])
-    at = np.concatenate([generic, whole]).astype(dtype).astype(float)
-    return Points(at, np.arange(len(at)) < len(generic), span)
+    if given is not None and len(given) and given.shape[1:] == (tape.inputs,):
+        around = _around(given, rng)
+        parts = [
+            (around, "inside common generic"),
+            (_near_zeros(tape, around, span, rng), "inside generic"),
+            (anywhere, "common generic"),
+            (_near_zeros(tape, anywhere, span, rng), "generic"),
+            (given[:AT_RANDOM], "inside"),
+        ]
+    else:
+        parts = [
+            (anywhere, "inside common generic"),
+            (_near_zeros(tape, anywhere, span, rng), "inside generic"),
+        ]
+    parts += [(_rare(tape.inputs, span, rng), "generic"), (whole, "")]
+    at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
+    kinds = ("inside", "common", "generic")
+    inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
+    return Points(at, inside, common, generic, span)
 
 
-def _around(inputs: int, given: Reals | None, span: Span, rng: np.random.Generator) -> Reals:
-    """Points of a function's domain, (points, inputs): those that are given, others around them, and at random."""
+def _around(given: Reals, rng: np.random.Generator) -> Reals:
+    """Points around some, (points, inputs)."""
+    near = rng.normal(size=(AT_RANDOM, given.shape[1]))
+    around = given[rng.integers(len(given), size=AT_RANDOM)]
+    return np.concatenate([around * (1 + 0.1 * near), around + 1e-2 * near, around * 2.0 ** np.clip(near, -1, 1)])
+
+
+def _anywhere(inputs: int, rng: np.random.Generator) -> Reals:
+    """Points at random, (points, inputs)."""
+    near = rng.normal(size=(AT_RANDOM, inputs))
+    return np.concatenate([near, 4.0 * near, np.abs(near) + 0.1])
+
+
+def _rare(inputs: int, span: Span, rng: np.random.Generator) -> Reals:
+    """Points with a number that is far from 0, and some that are near to it, (points, inputs)."""
     near = rng.normal(size=(AT_RANDOM, inputs))
     far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:MOST_FAR].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
     single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
-    found = [near, 4.0 * near, np.abs(near) + 0.1, 1e-4 * near, single]
-    if given is not None and len(given) and given.shape[1] == inputs:
-        around = given[rng.integers(len(given), size=AT_RANDOM)]
-        found += [around * (1 + 0.1 * near), around + 1e-2 * near]
-    return np.concatenate(found)
+    return np.concatenate([1e-4 * near, single])
 
 
 def _near_zeros(tape: Tape, points: Reals, span: Span, rng: np.random.Generator) -> Reals:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
+from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
 from accumulus.tape.operations import INPUT
@@ -42,6 +42,8 @@ MOST_VALUES: Final = 4000
 #: until the program as a whole is no more than so many times as uncertain.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 WORSE: Final = 4.0
+#: Programs that are tried for each of these, without the definitions at which those before went wrong.
+ATTEMPTS: Final = 8
 #: By how many times as much definitions of given programs may be, if there are no others.
 MORE: Final = (4.0, 16.0, math.inf)
 #: Of the time that is left to an exact choice, what the search may take before it, and then that choice itself.
@@ -49,10 +51,29 @@ ANNEALED: Final = 0.3
 EXACT: Final = 0.8
 #: Points of a universe: seeds of checks that are not those of the verification.
 SEEDS: Final = (101, 102)
+TOLD, VERIFIED = range(2)
 #: Points at least.
 FEWEST_POINTS: Final = 8
 #: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
+
+
+class _Universe(NamedTuple):
+    """What programs compute.
+
+    Attributes:
+        values: all of it.
+        start: the cheapest of the programs.
+        known: so many of the definitions, the first ones, are those of programs.
+        candidates: numbers of all definitions that may be taken.
+        rounding: of these.
+    """
+
+    values: Values
+    start: Reading
+    known: int
+    candidates: Integers
+    rounding: Rounding
 
 
 class Resubstitution:
@@ -75,21 +96,20 @@ class Resubstitution:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
         self.least: Least | None = None
         self._choices, self._seed = choices, seed
-        self._known = self._checked(SEEDS[0])
+        # laws of exponentials are not seen without these, values that overflow or lose their digits not with them
+        has_exponentials = bool(EXPONENTIALS.keys() & set(base.codes))
+        self._tables = [WITH_EXPONENTIALS, FUNCTIONS] if has_exponentials else [FUNCTIONS]
+        self._checks: dict[tuple[int, int], Verification] = {}
 
-    @cached_property
-    def _verification(self) -> Verification:
-        """What is found at some points is verified at others."""
-        return self._checked(SEEDS[1])
-
-    def _checked(self, seed: int) -> Verification:
-        return Verification(
-            self._base,
-            self._seed + seed,
-            kept_outputs=self._kept_outputs,
-            choices=self._choices,
-            reaches=REACHES,
-        )
+    def _check(self, place: int, turn: int) -> Verification:
+        """The program where values are told, or at points where what is found is verified; functions by turns."""
+        key = place, turn % len(self._tables)
+        if key not in self._checks:
+            self._checks[key] = Verification(
+                self._base, self._seed + SEEDS[place], kept_outputs=self._kept_outputs, choices=self._choices,
+                reaches=REACHES, functions=self._tables[key[1]],
+            )  # fmt: skip
+        return self._checks[key]
 
     @classmethod
     def of(
@@ -110,12 +130,44 @@ class Resubstitution:
         Args:
             programs: some for the same; the more they differ, the better.
             moves: of the search.
+            seed: of the search; laws of exponentials are seen at every other one.
             is_exact: whether most of the time that is left is for choices that the search has not found, and a bound.
         """
-        values = Values(self._base, self._known, self._points, self._kept_outputs)
+        costs = [cost(tape) for tape in programs]
+        universe = self._universe(programs, costs, deadline, seed)
+        values, rounding, candidates = universe.values, universe.rounding, universe.candidates
+        best, lowest = programs[int(np.argmin(costs))], min(costs)
+        for factor, slack in TOLERANCES:
+            excess = rounding.excess(values.definitions, candidates, slack)
+            for _ in range(ATTEMPTS):
+                extraction = self._extraction(universe, candidates, excess, factor, seed)
+                extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
+                chosen = extraction.best()
+                if is_exact:
+                    chosen, least = extraction.exact(deadline.part(EXACT))
+                    self.least = least or self.least
+                    is_exact = False  # choices of fewer definitions say less
+                if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
+                    return best
+                found = _written(values, chosen, self._kept_outputs)
+                if found is None or cost(found) >= lowest:
+                    return best
+                if not rounding.is_worse(found, WORSE) and _is_verified(self._check(VERIFIED, seed), found):
+                    return found
+                # a value's last definition is no fault
+                ways = np.bincount(values.definitions.rows[candidates[excess <= factor], NODE], minlength=len(values))
+                faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
+                if not faults or deadline.passed:
+                    break
+                kept = ~np.isin(candidates, [values.definitions.add(fault) for fault in faults])
+                candidates, excess = candidates[kept], excess[kept]
+        return best
+
+    def _universe(self, programs: Sequence[Tape], costs: Sequence[int], deadline: Deadline, seed: int) -> _Universe:
+        """What programs compute, and all that this can be made by."""
+        values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
         start, lowest = values.base, cost(values.base.tape)
-        costs = [cost(tape) for tape in programs]
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
             reading = values.read(tape)
             if reading is not None and reading.outputs == values.base.outputs and price < lowest:
@@ -123,42 +175,17 @@ class Resubstitution:
         known = len(values.definitions)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
-        rounding = Rounding(values, [values.base, start])
         rows = values.definitions.rows
         is_candidate = np.arange(len(rows)) < known
         is_candidate[known:] = Divisors(values, known).allow(rows[known:])
         is_candidate[list(values.fixed.values())] = False
-        candidates = np.flatnonzero(is_candidate)
-        best, lowest = programs[int(np.argmin(costs))], min(costs)
-        for factor, slack in TOLERANCES:
-            excess = rounding.excess(values.definitions, candidates, slack)
-            extraction = self._extraction(values, start, known, candidates, excess, factor, seed)
-            extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
-            chosen = extraction.best()
-            if is_exact:
-                chosen, least = extraction.exact(deadline.part(EXACT))
-                self.least = least or self.least
-                is_exact = False  # choices of fewer definitions say less
-            if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
-                break
-            found = _written(values, chosen, self._kept_outputs)
-            if found is None or cost(found) >= lowest:
-                break
-            if not rounding.is_worse(found, WORSE) and self.is_same(found):
-                return found
-        return best
+        return _Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
 
     def _extraction(
-        self,
-        values: Values,
-        start: Reading,
-        known: int,
-        candidates: Integers,
-        excess: Reals,
-        factor: float,
-        seed: int,
+        self, universe: _Universe, candidates: Integers, excess: Reals, factor: float, seed: int
     ) -> Extraction:
         """The choice of definitions that are no more than so many times as uncertain as values were."""
+        values, start, known, *_ = universe
         preferred = start.own | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
         wanted = [root for root in roots if root in values.base.own]
@@ -180,12 +207,16 @@ class Resubstitution:
         return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, UNIT, seed)
 
     def is_same(self, tape: Tape) -> bool:
-        """Whether a program computes the same at points other than those at which values are told."""
-        try:
-            self._verification.check(tape)
-        except VerificationError:
-            return False
-        return True
+        """Whether a program computes the same."""
+        return any(_is_verified(self._check(VERIFIED, turn), tape) for turn in range(len(self._tables)))
+
+
+def _is_verified(verification: Verification, tape: Tape) -> bool:
+    try:
+        verification.check(tape)
+    except VerificationError:
+        return False
+    return True
 
 
 def without_circles(values: Values, allowed: Integers, preferred: Mapping[int, int]) -> Integers:

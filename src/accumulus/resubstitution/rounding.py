@@ -6,16 +6,17 @@ intermediate values above all, with first-order bounds on errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.resubstitution.bounds import LOST, Reals, agree, operation, run, within
 from accumulus.resubstitution.compiled.definitions_state import CODE, EXCESS, FIRST, NODE, SIGN, DefinitionsState
-from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, Table
+from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, Definition, Table
 from accumulus.resubstitution.values import Reading, Values
 from accumulus.rewriting.running import SLACK, UNIT
 from accumulus.tape.operations import OPERATIONS
@@ -23,7 +24,8 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["Rounding"]
 
-TINY: Final = 1e-300
+#: How many times more uncertain programs may be outside of the part of the domain that counts.
+OUTSIDE: Final = 8.0
 
 
 class Rounding:
@@ -35,8 +37,8 @@ class Rounding:
     """
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
-        self._reals, self._bounds, self._points = values.reals, values.bounds, values.points
-        self._generic, self._span = values.generic, values.span
+        self._reals, self._bounds = values.reals, values.bounds
+        self._points, self._inside, _, self._generic, self._span = values.points
         self._outputs = values.base.outputs
         self._limits = np.zeros((len(self._outputs), len(self._points)))
         #: Outputs as the first of them has them; another may have found a way to them where that has none.
@@ -71,6 +73,8 @@ class Rounding:
             reals=self._reals,
             bounds=self._bounds,
             generic=self._generic.astype(np.int64),
+            inside=self._inside.astype(np.int64),
+            outside=OUTSIDE,
             slack=slack,
             rounding=SLACK * UNIT,
             lost=LOST,
@@ -95,26 +99,91 @@ class Rounding:
         at = at * rows[:, SIGN, np.newaxis]
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
         same = np.isfinite(at) & agree(at, bounds, before, limits)
-        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + TINY), np.inf)
+        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._span.smallest), np.inf)
+        ratios = np.where(self._inside, ratios, ratios / OUTSIDE)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
-        # what is undefined stays so, but at single points
+        # what is defined or infinite stays so, and what is undefined, but at single points
+        ratios = np.where(~np.isnan(before) & ~(np.isfinite(before) & np.isfinite(at)) & (at != before), np.inf, ratios)
         ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
         return worst
 
     def is_worse(self, tape: Tape, times: float) -> bool:
-        """Whether an output of a program is another number anywhere, or more than so many times as uncertain."""
+        """Whether an output of a program is another number anywhere, or more than so many times as uncertain.
+
+        Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
+        """
         at, bounds = run(tape, self._points, self._span)
-        for k, (output, value) in enumerate(zip(tape.outputs, self._outputs, strict=True)):
-            if output < 0:
-                continue
-            before, limit = self._before[k], self._limits[k]
-            known = np.isfinite(limit) & np.isfinite(before)
-            anywhere = np.isfinite(before) | np.isfinite(self._reals[abs(value)])
-            if (np.isfinite(at[output]) & ~anywhere & self._generic).any():
-                return True
-            if not agree(at[output], bounds[output], before, self._uncertain[k]).all():
-                return True
-            if not (np.isfinite(at[output]) & (bounds[output] <= times * limit))[known].all():
-                return True
-        return False
+        return any(
+            output >= 0 and self._wrong(k, at[output], bounds[output], times).any()
+            for k, output in enumerate(tape.outputs)
+        )
+
+    def _wrong(self, k: int, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
+        """At which points an output is another number, or too uncertain."""
+        before, limit, elsewhere = self._before[k], self._limits[k], self._reals[abs(self._outputs[k])]
+        known = np.isfinite(limit) & np.isfinite(before)
+        undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
+        with np.errstate(invalid="ignore"):
+            found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
+            allowed = np.where(self._inside, times, OUTSIDE * times) * limit
+            # at single points, bounds may be those of 0 · ∞
+            found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
+        return found
+
+    def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
+        """Definitions at which a program that `is_worse` goes wrong: that which does most, at each point.
+
+        Args:
+            chosen: of the program, by value.
+            given: definitions that are no fault.
+        """
+        order = _in_order(chosen, [abs(output) for output in self._outputs])
+        at, bounds = self._reals.copy(), self._bounds.copy()
+        with np.errstate(all="ignore"):
+            for value in order:
+                each = chosen[value]
+                nodes = [abs(a) for a in each.arguments]
+                arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
+                made, bound = operation(each.code, arguments, [bounds[n] for n in nodes])
+                made, bounds[value] = within(self._span, made, bound)
+                at[value] = each.sign * made
+            limits = self._bounds.copy()
+            for output, limit in zip(self._outputs, self._limits, strict=True):
+                limits[abs(output)] = np.fmin(limits[abs(output)], limit)
+            limits += self._span.smallest
+            off = np.where(np.isfinite(at) & np.isfinite(bounds), bounds / limits, np.inf)
+            off = np.where(np.isfinite(self._reals) & np.isfinite(self._bounds), off, 1.0)
+        found: set[Definition] = set()
+        wrong = [
+            self._wrong(k, (1.0 if output > 0 else -1.0) * at[abs(output)], bounds[abs(output)], times)
+            for k, output in enumerate(self._outputs)
+        ]
+        for point in np.flatnonzero(np.any(wrong, axis=0)).tolist():
+            outputs = [abs(output) for k, output in enumerate(self._outputs) if wrong[k][point]]
+            most, fault = 0.0, None
+            for value in _in_order(chosen, outputs):
+                if chosen[value] not in given:
+                    before = max(1.0, *(off[abs(a), point] for a in chosen[value].arguments))
+                    growth = off[value, point] / before if before < np.inf else 0.0
+                    if growth > most:
+                        most, fault = growth, chosen[value]
+            if fault is not None:
+                found.add(fault)
+        return found
+
+
+def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
+    """The values that some are made of, and these, each behind those that it is made of."""
+    found: list[int] = []
+    seen: set[int] = set()
+    waiting = [(root, False) for root in roots]
+    while waiting:
+        value, is_ready = waiting.pop()
+        if is_ready:
+            found.append(value)
+        elif value in chosen and value not in seen:
+            seen.add(value)
+            waiting.append((value, True))
+            waiting += ((abs(a), False) for a in chosen[value].arguments)
+    return found

@@ -105,7 +105,7 @@ class Values:
         numbers: values that are numbers, and what they are.
         inputs: values that are inputs, or their negatives: with the sign, the position, by value.
         fixed: definitions of what has to be rounded as it is written, by value; their numbers.
-        points: real points, (points, inputs); which of them are `generic`, and the `span` of numbers.
+        points: real points.
     """
 
     def __init__(self, base: Tape, check: Verification, points: Points, kept_outputs: int = 0) -> None:
@@ -113,7 +113,7 @@ class Values:
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.fixed: dict[int, int] = {}
-        self.points, self.generic, self.span = points
+        self.points = points
         self._check, self._kept_outputs = check, kept_outputs
         self._room, self._form_room = 0, 0
         widths = ((1, _NUMBERS), (check.points, _AT_COMPLEX_POINTS), (len(points.at), _AT_REAL_POINTS))
@@ -123,7 +123,7 @@ class Values:
             complex_points=check.points,
             real_points=len(points.at),
             arities=_ARITIES,
-            generic=points.generic.astype(np.int64),
+            common=points.common.astype(np.int64),
             rounding=SLACK * UNIT,
             lost=LOST,
             **arrays,
@@ -164,7 +164,7 @@ class Values:
         size, state = len(tape), self._state
         # an operation makes two values at most: one as it is written and one as a number; and 0, 1 and 2 may be new
         self._make_room(2 * size + len(tape.constants) + 3)
-        reals, bounds = run(tape, self.points, self.span)
+        reals, bounds = run(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
@@ -173,7 +173,7 @@ class Values:
         state.errors = complexes.errors.reshape(-1)
         state.reals, state.bounds = reals.reshape(-1), bounds.reshape(-1)
         state.scores = np.log(np.clip(bounds, TINY, HUGE)).sum(axis=1)
-        state.finite = np.asarray(np.isfinite(reals)[:, self.generic].all(axis=1), np.int64)
+        state.finite = np.asarray(np.isfinite(reals)[:, self.points.generic].all(axis=1), np.int64)
         state.is_base, state.kept_outputs = int(is_base), self._kept_outputs
         state.outputs, state.output_count = np.array(tape.outputs, np.int64), len(tape.outputs)
         state.meanings, state.exact = np.zeros(size, np.int64), np.zeros(size, np.int64)

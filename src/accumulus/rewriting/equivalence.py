@@ -22,17 +22,17 @@ import math
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import COMPARISONS, JUMPS, size
+from accumulus.rewriting.stand_ins import COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_EXPONENTIALS, Function, size
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 
-__all__ = ["SLACK", "UNIT", "Verification", "all_choices", "verify"]
+__all__ = ["SLACK", "UNIT", "Verification", "all_choices", "verify", "verify_by_any"]
 
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
@@ -64,6 +64,24 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
     Verification(tape, seed, kept_outputs=kept_outputs).check(other)
 
 
+def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
+    """`verify` by the laws of exponentials and logarithms, too, where these are needed; what has verified it.
+
+    Args:
+        tape, other, seed: as for `verify`.
+        options: others of `Verification`.
+    """
+    try:
+        found = Verification(tape, seed, **options)
+        found.check(other)
+    except VerificationError:
+        if not EXPONENTIALS.keys() & set(tape.codes):
+            raise
+        found = Verification(tape, seed, functions=WITH_EXPONENTIALS, **options)
+        found.check(other)
+    return found
+
+
 class _At(NamedTuple):
     """A point: what has to be the same for outputs to be computed again, and what they are."""
 
@@ -84,6 +102,7 @@ class Verification:
         choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
             which every branch is taken once.
         reaches: how far points are from 0, in turn.
+        functions: what stands in for functions there.
 
     Raises:
         OutOfTimeError: if the deadline passes before.
@@ -98,8 +117,9 @@ class Verification:
         deadline: Deadline = FOREVER,
         choices: Sequence[Mapping[int, bool]] | None = None,
         reaches: Sequence[float] = (1.0,),
+        functions: Mapping[int, Function] = FUNCTIONS,
     ) -> None:
-        self._tape, self._kept_outputs = tape, kept_outputs
+        self._tape, self._kept_outputs, self._functions = tape, kept_outputs, functions
         rng = random.Random(seed)
         self._runs: list[_At] = []
         waiting: list[_At] = []
@@ -128,7 +148,7 @@ class Verification:
 
     def _add(self, drawn: Sequence[_At], chosen: Sequence[Mapping[int, bool]]) -> None:
         """Run the tape at points."""
-        run = Run(self._tape, *_columns(drawn), chosen)
+        run = Run(self._tape, *_columns(drawn), chosen, self._functions)
         self._runs += [at._replace(outputs=run.outputs(p)) for p, at in enumerate(drawn)]
 
     @property
@@ -142,7 +162,7 @@ class Verification:
         Raises:
             VerificationError: if it compares what the first tape does not, to the last bit.
         """
-        return Run(other, *_columns(self._runs), None)
+        return Run(other, *_columns(self._runs), None, self._functions)
 
     def check(self, other: Tape) -> None:
         """Check that another tape with the same inputs has the same outputs.
@@ -166,7 +186,7 @@ class Verification:
     def _seen(self, runs: Sequence[_At], other: Tape) -> set[int]:
         """The outputs of another tape that could be compared at some points; `VerificationError` if one differs."""
         seen = set()
-        run = Run(other, *_columns(runs), None)
+        run = Run(other, *_columns(runs), None, self._functions)
         for p, at in enumerate(runs):
             for k, (one, two) in enumerate(zip(at.outputs, run.outputs(p), strict=True)):
                 if k < self._kept_outputs and not _is_same(one[0], two[0]):

@@ -7,7 +7,7 @@ that a tape has in Python, point by point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled.running_state import RunningState
-from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, comparison, jump, size
+from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, Function, comparison, jump, size
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
@@ -28,8 +28,6 @@ UNIT: Final = 2.0**-53
 SLACK_UNIT: Final = SLACK * UNIT
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-6
-
-Function = Callable[..., Any]
 
 _SQRT, _POWER, _SELECT, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "power", "select", "attach"))
 _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
@@ -44,6 +42,7 @@ class Run:
         holds: of each point: what is known of comparisons; added to if there are choices.
         chosen: of each point: comparisons by reference, and whether they are to hold. If None, a comparison that is not
             known is refused.
+        functions: what stands in for functions, by the code of the operation.
 
     Attributes:
         real, imaginary: values of inputs, operations and constants in the order of `RunningState`, (places, points);
@@ -60,7 +59,9 @@ class Run:
         oracles: Sequence[int],
         holds: Sequence[dict[Hashable, bool]],
         chosen: Sequence[Mapping[int, bool]] | None,
+        functions: Mapping[int, Function] = FUNCTIONS,
     ) -> None:
+        self._functions = functions
         self.tape, self.points = tape, len(points)
         self._oracles, self._holds, self._chosen = oracles, holds, chosen
         size, places = len(tape), len(tape) + len(tape.constants)
@@ -133,8 +134,8 @@ class Run:
                 others = [self._at(b, p)[0]] if OPERATIONS[code].arity == 2 else []
                 return jump(code, (x, *others), self._oracles[p]), 0.0
             if OPERATIONS[code].arity == 1:
-                return _of_one(code, x, dx)
-            return _of_two(code, x, dx, *self._at(b, p))
+                return _of_one(code, self._functions[code], x, dx)
+            return _of_two(code, self._functions[code], x, dx, *self._at(b, p))
         except (OverflowError, ZeroDivisionError, ValueError):
             return complex(math.nan), math.inf
 
@@ -152,9 +153,8 @@ class Run:
         return holds[key] != negated
 
 
-def _of_one(code: int, x: Any, dx: float) -> tuple[Any, float]:
+def _of_one(code: int, run: Function, x: Any, dx: float) -> tuple[Any, float]:
     """Value of an elementary function and its error."""
-    run = FUNCTIONS[code]
     if isinstance(x, bool):
         return run(x), 0.0
     if _is_real(x, dx):
@@ -165,9 +165,8 @@ def _of_one(code: int, x: Any, dx: float) -> tuple[Any, float]:
     return v, _slope(run, x, v) * dx + 4 * size(v)
 
 
-def _of_two(code: int, x: Any, dx: float, y: Any, dy: float) -> tuple[Any, float]:
+def _of_two(code: int, run: Function, x: Any, dx: float, y: Any, dy: float) -> tuple[Any, float]:
     """The same for one that takes two arguments."""
-    run = FUNCTIONS[code]
     if isinstance(x, bool):
         return run(x, y), 0.0
     if _is_real(x, dx) and _is_real(y, dy):

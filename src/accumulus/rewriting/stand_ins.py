@@ -16,7 +16,17 @@ from typing import Any, Final
 
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
-__all__ = ["COMPARISONS", "FUNCTIONS", "JUMPS", "comparison", "jump", "size"]
+__all__ = [
+    "COMPARISONS",
+    "EXPONENTIALS",
+    "FUNCTIONS",
+    "JUMPS",
+    "WITH_EXPONENTIALS",
+    "Function",
+    "comparison",
+    "jump",
+    "size",
+]
 
 Function = Callable[..., Any]
 
@@ -86,6 +96,39 @@ def _stand_in(row: Operation) -> Function:
 
 #: By the code of the operation.
 FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
+#: How much slower an exponential grows in whose place, so that none overflows: its laws hold for b^x whatever b is. No
+#: number that programs have.
+_SLOWER: Final = 0.0937214856130
+
+
+def _exponential(z: Any) -> Any:
+    return cmath.exp(_SLOWER * z)
+
+
+def _logarithm(z: Any) -> Any:
+    return cmath.log(z) / _SLOWER
+
+
+#: In place of some of these: what the laws of exponentials and logarithms make of each other is equal, too.
+EXPONENTIALS: Final[dict[int, Function]] = {
+    BY_NAME[name].code: run
+    for name, run in {
+        "exp": _exponential,
+        "expm1": lambda z: _exponential(z) - 1.0,
+        "exp2": lambda z: _exponential(math.log(2.0) * z),
+        "log": _logarithm,
+        "log1p": lambda z: _logarithm(1.0 + z),
+        "log2": lambda z: _logarithm(z) / math.log(2.0),
+        "log10": lambda z: _logarithm(z) / math.log(10.0),
+        "sinh": lambda z: cmath.sinh(_SLOWER * z),
+        "cosh": lambda z: cmath.cosh(_SLOWER * z),
+        "tanh": lambda z: cmath.tanh(_SLOWER * z),
+        "asinh": lambda z: cmath.asinh(z) / _SLOWER,
+        "acosh": lambda z: cmath.acosh(z) / _SLOWER,
+        "atanh": lambda z: cmath.atanh(z) / _SLOWER,
+    }.items()
+}
+WITH_EXPONENTIALS: Final = FUNCTIONS | EXPONENTIALS
 #: Codes of what compares two numbers, and of what else has jumps.
 COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
 JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS

@@ -15,7 +15,7 @@ from typing import Any, Final
 from accumulus import cache as files
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify
+from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
 from accumulus.tape.bytes import digest, from_bytes, to_bytes
 from accumulus.tape.tape import Tape
@@ -49,7 +49,7 @@ def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:
         return None
     try:
         found, start = from_bytes(content), canonical(tape, kept_outputs)
-        verify(start, found, kept_outputs=kept_outputs)
+        verify_by_any(start, found, kept_outputs=kept_outputs)
     except (ValueError, VerificationError):
         return None
     return found if found.operations <= start.operations else None

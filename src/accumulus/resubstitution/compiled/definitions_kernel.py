@@ -27,7 +27,6 @@ __all__ = ["perform"]
 ADD: Final = BY_NAME["add"].code
 MULTIPLY: Final = BY_NAME["multiply"].code
 DIVIDE: Final = BY_NAME["divide"].code
-TINY: Final = 1e-300
 
 
 # The table --------------------------------------------------------------------------------------------------------
@@ -109,24 +108,25 @@ def excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
         bound = (by_first + abs(v) * by_second) / abs(y) + abs(v)
     v = v * state.rows[k, SIGN]
     if abs(v) > state.largest:
-        v = math.inf
+        v = math.inf if v > 0.0 else -math.inf
     if 0.0 < abs(v) < state.smallest:
         bound += state.smallest
     node = state.rows[k, NODE] * points + p
     before, limit = state.reals[node], state.bounds[node]
     is_finite, was_finite = abs(v) < math.inf, abs(before) < math.inf
-    if not was_finite:
+    if before != before:  # noqa: PLR0124
         return math.inf if is_finite and state.generic[p] else 0.0  # what is undefined stays so, but at single points
+    if not (is_finite and was_finite):
+        return 0.0 if v == before else math.inf
     if not abs(limit) < math.inf:
         return 0.0
-    if not is_finite:
-        return math.inf
     allowed = state.rounding * (bound + limit)
     if allowed < state.lost * max(abs(v), abs(before)) and not abs(v - before) <= allowed:
         return math.inf
     if bound != bound:  # noqa: PLR0124
         return math.inf
-    certain = limit + state.slack * abs(before) + TINY
+    bound = bound if state.inside[p] else bound / state.outside
+    certain = limit + state.slack * abs(before) + state.smallest
     return bound / certain if bound > worst * certain else 0.0
 
 

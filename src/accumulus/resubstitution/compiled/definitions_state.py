@@ -48,7 +48,8 @@ class DefinitionsState(State):
         number_count: how many.
         points: for EXCESS, the number of real points.
         reals, bounds: of each value at each point, (values · points,).
-        generic: which points are in general position, (points,).
+        generic: which points are in general position, (points,); and which `inside` of the domain.
+        outside: how many times more uncertain definitions may be elsewhere.
         largest, smallest: what is beyond the first is infinite; what is below the second has errors of its size.
         slack: so many units of rounding are not more uncertain.
         rounding: by how much equal values may differ for each unit of their errors.
@@ -76,6 +77,8 @@ class DefinitionsState(State):
     reals: Floats = _NO_FLOATS
     bounds: Floats = _NO_FLOATS
     generic: Integers = NOTHING
+    inside: Integers = NOTHING
+    outside: float = 1.0
     largest: float = 0.0
     smallest: float = 0.0
     slack: float = 0.0

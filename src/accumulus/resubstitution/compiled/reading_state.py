@@ -85,7 +85,7 @@ class ReadingState(State):
         reals, bounds: of each reference at each real point, (size · real_points,).
         scores: how good these bounds are; less is better, (size,).
         finite: whether it is finite at all points in general position, (size,).
-        generic: which real points are in general position, (real_points,).
+        common: at which real points values that are one are defined alike, (real_points,).
         is_base: whether what is rounded as written may be new.
         output_count: of the tape.
         kept_outputs: that many of the first outputs are computed as they are.
@@ -125,7 +125,7 @@ class ReadingState(State):
     bounds: Floats = _NO_FLOATS
     scores: Floats = _NO_FLOATS
     finite: Integers = NOTHING
-    generic: Integers
+    common: Integers
     is_base: int = 0
     output_count: int = 0
     kept_outputs: int = 0

@@ -195,7 +195,7 @@ def is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool:
     for q in range(count):
         x, y = sign * state.reals[r * count + q], state.value_reals[node * count + q]
         first, second = abs(x) < math.inf, abs(y) < math.inf
-        if first != second and state.generic[q]:
+        if first != second and state.common[q]:
             return False
         allowed = state.rounding * (state.bounds[r * count + q] + state.value_bounds[node * count + q])
         if first and second and allowed < state.lost * max(abs(x), abs(y)) and not abs(x - y) <= allowed:
