@@ -46,10 +46,11 @@ class Rounding:
         for turn, reading in enumerate(taken):
             at, bounds = run(reading.tape, self._points, self._span)
             for k, output in enumerate(reading.tape.outputs):
-                if output >= 0 and not turn:
-                    self._before[k], self._uncertain[k] = at[output], bounds[output]
-                if output >= 0:
-                    self._limits[k] = np.fmax(self._limits[k], np.fmax(bounds[output], np.abs(at[output])))
+                is_number = output < 0
+                value, bound = (reading.tape.value_of(output), 0.0) if is_number else (at[output], bounds[output])
+                if not turn:
+                    self._before[k], self._uncertain[k] = value, bound
+                self._limits[k] = np.fmax(self._limits[k], np.fmax(bound, np.abs(value)))
 
     def excess(self, definitions: Table, numbers: Integers, slack: float) -> Reals:
         """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
@@ -154,23 +155,33 @@ class Rounding:
             limits += self._span.smallest
             off = np.where(np.isfinite(at) & np.isfinite(bounds), bounds / limits, np.inf)
             off = np.where(np.isfinite(self._reals) & np.isfinite(self._bounds), off, 1.0)
-        found: set[Definition] = set()
-        wrong = [
+        wrong = np.array([
             self._wrong(k, (1.0 if output > 0 else -1.0) * at[abs(output)], bounds[abs(output)], times)
             for k, output in enumerate(self._outputs)
-        ]
-        for point in np.flatnonzero(np.any(wrong, axis=0)).tolist():
-            outputs = [abs(output) for k, output in enumerate(self._outputs) if wrong[k][point]]
-            most, fault = 0.0, None
-            for value in _in_order(chosen, outputs):
-                if chosen[value] not in given:
-                    before = max(1.0, *(off[abs(a), point] for a in chosen[value].arguments))
-                    growth = off[value, point] / before if before < np.inf else 0.0
-                    if growth > most:
-                        most, fault = growth, chosen[value]
-            if fault is not None:
-                found.add(fault)
+        ])  # fmt: skip
+        found: set[Definition] = set()
+        # points at which the same outputs go wrong have the same suspects
+        ways, which = np.unique(wrong, axis=1, return_inverse=True)
+        for way in np.flatnonzero(ways.any(axis=0)).tolist():
+            outputs = [abs(self._outputs[k]) for k in np.flatnonzero(ways[:, way]).tolist()]
+            suspects = [chosen[value] for value in _in_order(chosen, outputs) if chosen[value] not in given]
+            if suspects:
+                points = np.flatnonzero(which.reshape(-1) == way)
+                growths = [_growth(each, off[:, points]) for each in suspects]
+                worst = np.argmax(growths, axis=0)
+                found.update(suspects[k] for k, p in zip(worst, range(len(points)), strict=True) if growths[k][p] > 0)
         return found
+
+
+def _growth(definition: Definition, off: Reals) -> Reals:
+    """How many times as far off a value is as what it is made of, or as it may be; 0 if that has no meaning any more.
+
+    Args:
+        off: how many times as uncertain values are as they may be, (values, points).
+    """
+    before = off[[abs(a) for a in definition.arguments]].max(axis=0, initial=1.0)
+    growth: Reals = np.where(np.isfinite(before), off[definition.node] / before, 0.0)
+    return growth
 
 
 def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
