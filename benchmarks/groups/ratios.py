@@ -20,10 +20,10 @@ def mean(ratios: Mapping[str, float], reach: float | None, of: str = "") -> list
     return [_row(label, statistics.geometric_mean(ratios.values()), reach)] if ratios else []
 
 
-def worst(ratios: Mapping[str, float], reach: float | None) -> list[Row]:
+def worst(ratios: Mapping[str, float], reach: float | None, of: str = "") -> list[Row]:
     """A row with the largest ratio and whose it is; arguments as above."""
     name = max(ratios, key=lambda name: ratios[name], default="")
-    return [_row(f"worst: {name}", ratios[name], reach)] if ratios else []
+    return [_row(f"worst{', ' if of else ''}{of}: {name}", ratios[name], reach)] if ratios else []
 
 
 def _row(label: str, value: float, reach: float | None) -> Row:
