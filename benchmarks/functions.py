@@ -74,15 +74,16 @@ class Example:
 
 def all_examples() -> list[Example]:
     """Every example, by name."""
-    return _in(EXAMPLES)
+    return all_in(EXAMPLES)
 
 
 def suite() -> list[Example]:
     """Every further function that operations are counted on, by name."""
-    return _in(SUITE)
+    return all_in(SUITE)
 
 
-def _in(folder: Path) -> list[Example]:
+def all_in(folder: Path) -> list[Example]:
+    """Every function of a folder, by name."""
     return [Example(path.stem, folder) for path in sorted(folder.glob("*.py"))]
 
 
