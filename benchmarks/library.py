@@ -187,9 +187,9 @@ class Both:
     results: Callable[[], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
-def both(example: Example, X: NDArray[np.float64], *, optimise: bool) -> Both:
-    """Values and sparse Jacobians at the points X (points, inputs), one thread."""
-    derivative = acc.value_and_jacobian(example.function, sparse=True, optimise=optimise)
+def both(example: Example, X: NDArray[np.float64], **options: Any) -> Both:
+    """Values and sparse Jacobians at the points X (points, inputs), one thread; options as `value_and_jacobian` has."""
+    derivative = acc.value_and_jacobian(example.function, sparse=True, **options)
     out = (np.empty((len(X), example.outputs)), np.empty_like(derivative.batch(X)[1].data))
 
     def results() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
