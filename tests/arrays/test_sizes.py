@@ -1,6 +1,8 @@
 """What does not fit into memory is an error before anything long begins, and long programs say that they are."""
 
 import linecache
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -171,3 +173,18 @@ def test_the_busiest_line_is_one_of_the_function(monkeypatch):
     with written_out.BusiestLine(False) as nothing:
         work()
     assert nothing.found is None
+
+
+def test_the_busiest_line_is_none_of_the_search(monkeypatch):
+    """Starting its thread takes time, on busy machines more than the function."""
+    monkeypatch.setattr(written_out, "INTERVAL", 1e-4)
+    start = threading.Thread.start
+
+    def slow(thread):
+        start(thread)
+        time.sleep(0.02)
+
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    with written_out.BusiestLine(True) as busiest:
+        pass
+    assert busiest.found is None

@@ -57,12 +57,19 @@ class BusiestLine:
 
     def _look(self, thread: int, outer: FrameType) -> None:
         while not self._ended.wait(INTERVAL):
-            frame = sys._current_frames().get(thread)
+            frame, found = sys._current_frames().get(thread), None
             while frame is not None and frame is not outer:
-                if not in_library(frame):
-                    self._counts[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name] += 1
+                if frame.f_code in _OWN:  # the block has not begun, or is over
+                    found = None
                     break
+                if found is None and not in_library(frame):
+                    found = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
                 frame = frame.f_back
+            if found is not None:
+                self._counts[found] += 1
+
+
+_OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
 def is_long_tape(tape: object) -> bool:
