@@ -18,6 +18,7 @@ from accumulus.errors import ArgumentError, VerificationError
 from accumulus.graph.linearize import linearize
 from accumulus.search.plans.plan_files import load_plan, save_plan
 from accumulus.search.plans.plan_keys import graph_hash
+from accumulus.theory.methods.dstar import dstar
 
 RATIONAL = ("add", "subtract", "multiply", "negative")
 
@@ -45,6 +46,32 @@ def test_plans_make_what_is_wanted_only(method):
         assert [(rows[row], column) for row, column in plan.accumulation.entries] == wanted
         assert plan.cost < whole.cost
         assert plan.lower_bound is None
+
+
+@pytest.mark.parametrize("sides", ["both", "roots", "terminals"])
+@given(programs(RATIONAL, inputs=3, steps=25), st.data())
+@settings(max_examples=40)
+def test_factors_of_chosen_entries_alone(sides, program, data):
+    """D* tells entries apart: those that are not wanted have parts of paths, which are no entries."""
+    tape = program.tape()
+    places = list(itertools.product(range(len(tape.outputs)), range(3)))
+    graph = linearize(tape, wanted=data.draw(st.lists(st.sampled_from(places), unique=True))).graph
+    found = dstar(graph, sides=sides)
+    found.verify()
+    assert set(found.entries) == set(acc.plan(graph, "forward", cache=False).accumulation.entries)
+
+
+def test_factors_of_chosen_entries_of_a_solution():
+    """Of a system of equations: where it was seen that they were not told apart."""
+
+    def f(A):
+        return np.linalg.solve(A + 4.0 * np.eye(3), A)
+
+    tape = acc.trace(f, np.arange(9.0).reshape(3, 3)).tape
+    for wanted in ([(0, 0)], [(8, 0), (2, 2)]):
+        graph = linearize(tape, wanted=wanted).graph
+        for method in ("dstar", "auto"):
+            acc.plan(graph, method, effort="thorough", cache=False).verify()
 
 
 @given(programs(RATIONAL, inputs=3, steps=12), st.data())

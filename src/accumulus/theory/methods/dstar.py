@@ -42,7 +42,9 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, reduce
+from operator import or_
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -153,9 +155,7 @@ class _Derivatives:
         #: Values of all references at random labels, by which equal forms are recognised.
         self._residues = [rng.randrange(PRIME) for _ in range(len(graph.sources))]
         self._known: dict[tuple[int, int, int], int] = {}
-        ranges = index_ranges(graph) if self.rows else [1] * len(graph.vertices)
-        domains = index_domains(graph) if self.terminals else [1] * len(graph.vertices)
-        spread = {rows: self._spread(rows) for rows in set(ranges)}
+        entries_of = self._entries_of_edges()
         between: dict[tuple[int, int], int] = {}
         sources, targets = graph.sources.tolist(), graph.targets.tolist()
         for e in graph.live_edges.nonzero()[0].tolist():
@@ -165,7 +165,7 @@ class _Derivatives:
                 known = between[j, i]
                 self.labels[known] = self._add(self.labels[known], e)
             else:
-                between[j, i] = self._edge(j, i, e, spread[ranges[j]] * domains[i])
+                between[j, i] = self._edge(j, i, e, entries_of(j, i))
         #: Entries in which b dominates (postdominates) immediately, by (b, c).
         self.dominated: dict[Subgraph, int] = {}
         self.postdominated: dict[Subgraph, int] = {}
@@ -230,6 +230,27 @@ class _Derivatives:
                     v, below = near[e], node
         trees.multiply(list(leaves.values()), self._product)
         return Accumulation(graph, self.steps, {place: trees.labels[leaf] for place, leaf in leaves.items()})
+
+    def _entries_of_edges(self) -> Callable[[int, int], int]:
+        """Which of the entries that are wanted have an edge between two vertices on a path of theirs."""
+        graph, ones = self.graph, [1] * len(self.graph.vertices)
+        ranges = index_ranges(graph) if self.rows else ones
+        domains = index_domains(graph) if self.terminals else ones
+        if graph.wanted is None:
+            spread = {rows: self._spread(rows) for rows in set(ranges)}
+            return lambda j, i: spread[ranges[j]] * domains[i]
+        # by the ends that are not told apart, too: a row has no edge that leads to none of its wanted terminals
+        all_rows, all_terminals = index_ranges(graph), index_domains(graph)
+        wanted = [
+            (1 << (r if self.rows else 0) * self.columns + (t if self.terminals else 0), 1 << r, 1 << t)
+            for r, t in graph.wanted.tolist()
+        ]
+
+        @cache
+        def entries(rows: int, terminals: int) -> int:
+            return reduce(or_, (entry for entry, row, terminal in wanted if rows & row and terminals & terminal), 0)
+
+        return lambda j, i: entries(all_rows[j], all_terminals[i])
 
     def _spread(self, rows: int) -> int:
         """Bit r·columns for every r in `rows`: times a set of columns, the set of all pairs of the two."""
