@@ -35,9 +35,9 @@ def compilations(monkeypatch):
     """A list that grows with each compilation."""
     made = []
 
-    def compile_ir(text, plain=host.compile_ir):
+    def compile_ir(text, plain=host.compile_ir, **options):
         made.append(text)
-        return plain(text)
+        return plain(text, **options)
 
     monkeypatch.setattr(host, "compile_ir", compile_ir)
     return made

@@ -361,6 +361,42 @@ def test_two_compilations_give_the_same_bits():
     np.testing.assert_array_equal(first.batch(X)[0], second.batch(X)[0])
 
 
+@every_dtype
+@pytest.mark.parametrize("seed", range(4))
+def test_code_for_one_point_is_compiled_quickly_and_has_the_bits_of_batches(dtype, seed):
+    # sums of products, some of which are used elsewhere, too; calls at both ends of chains
+    rng = np.random.default_rng(seed)
+    tape = Tape(6)
+    values = list(range(6))
+    kinds = ("multiply", "add", "subtract", "divide", "negative", "sin")
+    for _ in range(300):
+        name = str(rng.choice(kinds, p=(0.4, 0.25, 0.2, 0.05, 0.05, 0.05)))
+        taken = rng.integers(len(values), size=1 if name in ("negative", "sin") else 2)
+        values.append(tape.apply(name, *(values[k] for k in taken)))
+    tape.outputs = values[6::5]
+    kernel = compile_tape(tape, whole(60), dtype=dtype)
+    emitted = module.module(tape, kernel.arguments, kernel.segments, Variant(1, dtype, single=True))
+    assert emitted.is_short
+    assert "contract" in emitted.text
+    X = rng.uniform(-1.2, 1.2, (2 * lanes(dtype) + 1, 6)).astype(dtype)
+    together = kernel.batch(X)[0]
+    assert np.isfinite(together).mean() > 0.9
+    for x, row in zip(X, together, strict=True):
+        assert_same(kernel(x)[0], row, signs=True)
+
+
+def test_long_code_and_loops_are_compiled_with_care():
+    def is_short(tape, outputs, **changes):
+        return module.module(tape, ((tape.inputs,),), whole(outputs), Variant(1, **changes)).is_short
+
+    assert is_short(chain(500), 2, single=True)
+    assert not is_short(chain(500), 2)
+    assert not is_short(chain(2000), 2, single=True)
+    copies = Tape(1)
+    copies.outputs = [copies.add(0, copies.constant(float(k))) for k in range(4000)]
+    assert not is_short(copies, 4000, single=True)
+
+
 def test_programs_that_wait_for_long_chains_are_computed_two_vectors_at_a_time():
     tape = Tape(1)
     tape.outputs = [tape.apply("exp", tape.apply("tanh", 0))]

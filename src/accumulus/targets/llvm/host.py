@@ -26,6 +26,10 @@ _NAMES: Final = count()
 #: memory accesses in summary from a hundred on. Without, long blocks of loads and stores take time with the square of
 #: their length; the code is as quick.
 _OPTIONS: Final = ("-disable-post-ra", "-dag-maps-huge-region=100", "-dag-maps-reduction-size=50")
+#: How much LLVM's code generator does for its code, of 0 to 3.
+_LEVEL: Final = 2
+#: How names of x86 machines begin.
+_X86: Final = ("x86_64", "i686")
 #: Letter of an instruction set in the names of glibc's vector functions, by bytes in a vector.
 _X86_LETTERS: Final = {16: "b", 32: "d", 64: "e"}
 
@@ -48,9 +52,14 @@ class Host:
     letter: str
 
     @property
+    def is_x86(self) -> bool:
+        """Whether it is an x86; elsewhere LLVM's quick way selects other instructions, and fuses none."""
+        return self.triple.startswith(_X86)
+
+    @property
     def registers(self) -> int:
         """How many vector registers there are."""
-        return 16 if self.triple.startswith(("x86_64", "i686")) and self.vector_bytes < 64 else 32
+        return 16 if self.is_x86 and self.vector_bytes < 64 else 32
 
 
 @cache
@@ -58,7 +67,7 @@ def host() -> Host:
     """This machine; LLVM is set up on the first call."""
     features = llvm.get_host_cpu_features()
     triple = llvm.get_process_triple()
-    x86 = triple.startswith(("x86_64", "i686"))
+    x86 = triple.startswith(_X86)
     if x86:
         wide = features.get("avx512f") and features.get("avx512dq") and features.get("avx512vl")
         vector_bytes = 64 if wide else 32 if features.get("avx2") else 16
@@ -70,7 +79,7 @@ def host() -> Host:
         letter = _X86_LETTERS[vector_bytes] if x86 else ""
     except RuntimeError:
         letter = ""
-    return Host(triple, str(_machine().target_data), vector_bytes, fused, letter)
+    return Host(triple, str(_machine(_LEVEL).target_data), vector_bytes, fused, letter)
 
 
 @cache
@@ -89,22 +98,28 @@ def vector_symbol(function: str, arity: int, lanes: int, dtype: str) -> str | No
 
 
 @cache
-def _machine() -> Any:
+def _set_up() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for option in _OPTIONS:  # one that this version of LLVM does not know is passed over
         llvm.set_option("accumulus", option)
+
+
+@cache
+def _machine(level: int) -> Any:
+    """LLVM's code generator; at level 0 it spends next to nothing on registers and the order of instructions."""
     try:
-        return _new_machine()
+        return _new_machine(level)
     except RuntimeError as error:
         raise CompileError(f"LLVM cannot make code for this machine ({error}); use target='numpy'") from error
 
 
-def _new_machine() -> Any:
+def _new_machine(level: int) -> Any:
+    _set_up()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
+        opt=level,
         reloc="pic",
         codemodel="small",
         jit=True,
@@ -113,8 +128,7 @@ def _new_machine() -> Any:
 
 @cache
 def _linker() -> Any:
-    _machine()  # sets LLVM up
-    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+    return llvm.create_lljit_compiler(_new_machine(_LEVEL), use_jit_link=True)
 
 
 class LinkedByLLVM:
@@ -153,14 +167,19 @@ class LinkedByLLVM:
         self.addresses = {name: self._tracker[name] for name in exports}
 
 
-def compile_ir(text: str) -> bytes:
+def compile_ir(text: str, *, quick: bool = False) -> bytes:
     """An object file of a module, LLVM IR.
+
+    Args:
+        quick: whether to be done in a third of the time. Arithmetic is the same, products and sums that are fused
+            included, but values are moved to memory and back more often: code of one block, as that of one point is,
+            takes some per cent longer to run; loops take much longer.
 
     Raises:
         CompileError: if LLVM refuses the module, which is a bug of this package.
     """
     with _LOCK:
-        machine = _machine()
+        machine = _machine(0 if quick and host().is_x86 else _LEVEL)
         try:
             image: bytes = machine.emit_object(llvm.parse_assembly(text))
         except RuntimeError as error:

@@ -58,9 +58,9 @@ class LLVMKernel(Kernel):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
     Code for one point has a single lane where that gives the same bits: it takes a fraction of the time to compile, and
-    less time to run than filling the other lanes. The other variants are for batches: in C order or transposed,
-    structural zeros written or not, and by which arguments are shared. Calls from several threads at a time are safe.
-    Memory for code is given back with the kernel.
+    less time to run than filling the other lanes. LLVM is told to be quick about it unless it is long. The other
+    variants are for batches: in C order or transposed, structural zeros written or not, and by which arguments are
+    shared. Calls from several threads at a time are safe. Memory for code is given back with the kernel.
 
     Args:
         arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
@@ -281,7 +281,7 @@ class LLVMKernel(Kernel):
             suited = self._variant_transposed if changes.get("transposed") else self._variant
         emitted = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
-        code = Code(compile_ir(emitted.text), emitted.imports, emitted.tables)
+        code = Code(compile_ir(emitted.text, quick=emitted.is_short), emitted.imports, emitted.tables)
         library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle

@@ -60,11 +60,13 @@ class Module:
         text: LLVM IR.
         imports: names of functions and objects that it needs from outside.
         tables: arrays that it reads, by name.
+        is_short: whether it is one block of code for one point, which need not be compiled as carefully as loops.
     """
 
     text: str
     imports: tuple[str, ...]
     tables: Mapping[str, NDArray[Any]]
+    is_short: bool = False
 
 
 def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], variant: Variant) -> Module:
@@ -96,7 +98,7 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         entries, names = entry_points(signature, variant.transposed, lanes, variant.offsets)
     whole = in_module([*functions.text(), *text, *entries])
     # functions of the C library are known only once the text has asked for them
-    return Module(whole, (*sorted(functions.imported), *names), block.tables)
+    return Module(whole, (*sorted(functions.imported), *names), block.tables, variant.single and not block.functions)
 
 
 def in_module(lines: Iterable[str]) -> str:
