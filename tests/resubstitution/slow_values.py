@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.bounds import LOST, operation, within
+from accumulus.resubstitution.bounds import LOST, SELECT, operation, within
 from accumulus.resubstitution.compiled.pairs_state import KEY_BITS
 from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, normal
 from accumulus.resubstitution.values import KNOWN, NUMBERS
@@ -189,5 +189,7 @@ def at_real_points(tape, points, span):
         for r in range(tape.inputs, len(tape)):
             arguments = tape.arguments(r)
             at = [[of[a] for a in arguments] for of in (values, errors)]
-            values[r], errors[r] = within(span, *operation(tape.codes[r], *at))
+            made = operation(tape.codes[r], *at)
+            # a choice rounds nothing
+            values[r], errors[r] = made if tape.codes[r] == SELECT else within(span, *made)
     return list(zip(values, errors, strict=True))

@@ -13,7 +13,7 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, run
+from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Runs, run
 from accumulus.resubstitution.definitions import DIVIDE, Definition
 from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.rounding import Rounding
@@ -81,7 +81,7 @@ def test_values_at_real_points(program, seed, span):
     for r, (value, bound) in enumerate(expected[: len(tape)]):
         np.testing.assert_array_equal(values[r], value)
         np.testing.assert_allclose(bounds[r], bound, rtol=1e-12)
-    plain, _ = run(tape, points, span, bounds=False)
+    plain, _ = Runs(tape, len(points), span, bounds=False).at(points)
     np.testing.assert_array_equal(plain, values)
     if span is SINGLE:
         assert not (np.isfinite(values) & (np.abs(values) > span.largest)).any()

@@ -74,9 +74,10 @@ def test_functions_are_their_stand_ins_and_truths_choose():
     tape.outputs = [chosen, tape.apply("exp", 1)]
     point = [0.3 + 0.2j, -0.7 + 0.1j]
     run = Run(tape, [point, point], [0, 0], [{}, {}], [{truth: True}, {truth: False}])
-    assert run.outputs(0)[0][0] == FUNCTIONS[tape.codes[tape.arguments(chosen)[1]]](point[0])
-    assert run.outputs(1)[0] == (1.0, 0.0)
-    assert run.outputs(0)[1][0] == FUNCTIONS[tape.codes[tape.outputs[1]]](point[1])
+    values, errors = run.outputs()
+    assert values[0, 0] == FUNCTIONS[tape.codes[tape.arguments(chosen)[1]]](point[0])
+    assert (values[1, 0], errors[1, 0]) == (1.0, 0.0)
+    assert values[0, 1] == FUNCTIONS[tape.codes[tape.outputs[1]]](point[1])
     assert list(run.is_truth) == [0, 0, *(int(r in (truth, truth + 2, chosen)) for r in range(2, len(tape)))]
     with pytest.raises(VerificationError, match="not there before"):
         Run(tape, [point], [0], [{}], None)

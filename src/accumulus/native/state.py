@@ -233,7 +233,13 @@ class State(_Words):
         words, arrays = self._blank
         self._begin(words.copy(), arrays.copy())
         for name, value in values.items():
-            setattr(self, name, value)
+            field = self.fields[name]
+            if field.axes is not None:
+                setattr(self, name, value)
+            elif field.kind is int:
+                self._words[field.place] = value
+            else:
+                self._floats[field.place] = value
 
     def _begin(self, words: Integers, arrays: dict[str, Any]) -> None:
         self._words, self._arrays = words, arrays

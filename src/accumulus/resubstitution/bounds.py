@@ -17,7 +17,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["DOUBLE", "LOST", "SINGLE", "SPANS", "Reals", "Span", "agree", "operation", "run", "within"]
+__all__ = ["DOUBLE", "LOST", "SINGLE", "SPANS", "Reals", "Runs", "Span", "agree", "operation", "run", "within"]
 
 Reals = NDArray[np.float64]
 
@@ -40,49 +40,73 @@ STEP: Final = 1e-7
 LOST: Final = 1e-3
 
 
-def run(tape: Tape, points: Reals, span: Span = DOUBLE, *, bounds: bool = True) -> tuple[Reals, Reals]:
+class Runs:
+    """Runs of a tape, each at as many real points as the others, in the same memory.
+
+    Args:
+        count: of the points.
+        bounds: whether there are bounds on errors, too.
+    """
+
+    def __init__(self, tape: Tape, count: int, span: Span = DOUBLE, *, bounds: bool = True) -> None:
+        self._tape, self._span, self._bounds = tape, span, bounds
+        self._values = np.empty((len(tape) + len(tape.constants), count))
+        self._errors = np.empty_like(self._values) if bounds else self._values
+        self._state = BoundsState(
+            mode=BOUNDED if bounds else PLAIN,
+            points=count,
+            places=len(self._values),
+            rows=rows_of(tape),
+            end=len(tape),
+            values=self._values.reshape(-1),
+            errors=self._errors.reshape(-1),
+            largest=span.largest,
+            smallest=span.smallest,
+        )
+        self._give(slice(len(tape), None), np.array(tape.constants[::-1]).reshape(-1, 1))
+
+    def _give(self, places: slice, numbers: Reals) -> None:
+        """Let inputs or constants be some numbers."""
+        self._values[places] = numbers
+        given = self._values[places]
+        self._values[places], uncertain = within(self._span, given, np.zeros_like(given))
+        if self._bounds:
+            self._errors[places] = uncertain
+
+    def at(self, points: Reals) -> tuple[Reals, Reals]:
+        """Values and bounds at points, (inputs and operations, points) each; the next run overwrites them."""
+        tape, state, span, values, errors = self._tape, self._state, self._span, self._values, self._errors
+        self._give(slice(tape.inputs), points.T)
+        state.begin = tape.inputs
+        arithmetic = kernel("resubstitution.bounds")
+        with np.errstate(all="ignore"):
+            while (r := arithmetic(state.address)) < len(tape):
+                code, arguments = tape.codes[r], tape.arguments(r)
+                at = [values[a] for a in arguments]
+                if self._bounds:
+                    v, error = operation(code, at, [errors[a] for a in arguments])
+                    values[r], errors[r] = within(span, v, error)
+                else:
+                    v = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
+                    values[r] = v if span.largest == math.inf else within(span, np.asarray(v, float), v)[0]
+                state.begin = r + 1
+        return values[: len(tape)], errors[: len(tape)]
+
+
+def run(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
     """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
 
     What is beyond the span is infinite, and what is below it has errors of its size.
     """
-    values = np.empty((len(tape) + len(tape.constants), len(points)))
-    errors = np.empty_like(values) if bounds else values
-    values[: tape.inputs] = points.T
-    values[len(tape) :] = np.array(tape.constants[::-1]).reshape(-1, 1)
-    for given in (slice(tape.inputs), slice(len(tape), None)):
-        values[given], uncertain = within(span, values[given], np.zeros_like(values[given]))
-        if bounds:
-            errors[given] = uncertain
-    state = BoundsState(
-        mode=BOUNDED if bounds else PLAIN,
-        points=len(points),
-        places=len(values),
-        rows=rows_of(tape),
-        begin=tape.inputs,
-        end=len(tape),
-        values=values.reshape(-1),
-        errors=errors.reshape(-1),
-        largest=span.largest,
-        smallest=span.smallest,
-    )
-    arithmetic = kernel("resubstitution.bounds")
-    with np.errstate(all="ignore"):
-        while (r := arithmetic(state.address)) < len(tape):
-            code, arguments = tape.codes[r], tape.arguments(r)
-            at = [values[a] for a in arguments]
-            if bounds:
-                v, error = operation(code, at, [errors[a] for a in arguments])
-                values[r], errors[r] = within(span, v, error)
-            else:
-                v = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
-                values[r], _ = within(span, np.asarray(v, float), v)
-            state.begin = r + 1
-    return values[: len(tape)], errors[: len(tape)]
+    return Runs(tape, len(points), span).at(points)
 
 
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
     """Values and bounds as numbers of a type have them: what overflows is infinite, what vanishes has lost digits."""
     size = np.abs(values)
+    if span.largest == math.inf:
+        is_small = (size < span.smallest) & (size > 0.0)
+        return values, np.where(is_small, errors + span.smallest, errors) if is_small.any() else errors
     values = np.where(size > span.largest, np.copysign(np.inf, values), values)
     errors = np.where((size < span.smallest) & (size > 0.0), errors + span.smallest, errors)
     return values, np.where(size > span.largest, np.inf, errors)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Reals, Span, run
+from accumulus.native.state import Integers
+from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Reals, Runs, Span
 from accumulus.tape.tape import Tape
 
 __all__ = ["Points", "points_of"]
@@ -23,6 +24,8 @@ ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 4
 SECANTS: Final = 9
+#: Points that are drawn from, at least.
+FEWEST: Final = 2
 
 
 class Points(NamedTuple):
@@ -50,17 +53,19 @@ def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: 
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
     if given is not None and len(given) and given.shape[1:] == (tape.inputs,):
         around = _around(given, rng)
+        near, elsewhere = _near_zeros(tape, [around, anywhere], span, rng)
         parts = [
             (around, "inside common generic"),
-            (_near_zeros(tape, around, span, rng), "inside generic"),
+            (near, "inside generic"),
             (anywhere, "common generic"),
-            (_near_zeros(tape, anywhere, span, rng), "generic"),
+            (elsewhere, "generic"),
             (given[:AT_RANDOM], "inside"),
         ]
     else:
+        (near,) = _near_zeros(tape, [anywhere], span, rng)
         parts = [
             (anywhere, "inside common generic"),
-            (_near_zeros(tape, anywhere, span, rng), "inside generic"),
+            (near, "inside generic"),
         ]
     parts += [(_rare(tape.inputs, span, rng), "generic"), (whole, "")]
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
@@ -91,31 +96,49 @@ def _rare(inputs: int, span: Span, rng: np.random.Generator) -> Reals:
     return np.concatenate([1e-4 * near, single])
 
 
-def _near_zeros(tape: Tape, points: Reals, span: Span, rng: np.random.Generator) -> Reals:
-    """Points near which an intermediate value is zero, but not at them, (points, inputs)."""
-    finite = points[np.isfinite(points).all(axis=1)]
-    if len(finite) < 2 or not tape.operations:
-        return points[:0]
-    values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
-    low, high = (finite[rng.integers(len(finite), size=len(values))] for _ in range(2))
-    lanes = np.arange(len(values))
+def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Generator) -> list[Reals]:
+    """For each of some sets of points, others between them near which an intermediate value is zero, but not at them.
 
-    def at(x: Reals) -> Reals:
-        found: Reals = run(tape, x, span, bounds=False)[0][values, lanes]
-        return found
-
-    before, after = at(low), at(high)
-    crossing = np.flatnonzero(np.sign(before) * np.sign(after) < 0)[:ZEROS]
-    values, low, high = values[crossing], low[crossing], high[crossing]
-    before, after = before[crossing], after[crossing]
-    lanes = np.arange(len(values))
-    way = high - low
+    Those of all sets are looked for together.
+    """
+    finite = [points[np.isfinite(points).all(axis=1)] for points in sets]
+    enough = [len(points) >= FEWEST and tape.operations > 0 for points in finite]
+    if not all(enough):
+        found = iter(_near_zeros(tape, [each for each, some in zip(finite, enough, strict=True) if some], span, rng))
+        return [next(found) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
+    if not sets:
+        return []
+    values, low, high = (
+        np.concatenate(drawn) for drawn in zip(*(_ways(tape, each, rng) for each in finite), strict=True)
+    )
+    runs = Runs(tape, len(values), span, bounds=False)
+    before, after = (_at(runs, values, x) for x in (low, high))
+    crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
+    # of each set so many
+    crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
+    counts = np.bincount(crossing // crosses.shape[1], minlength=len(sets))
+    values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]
+    runs = Runs(tape, len(values), span, bounds=False)
 
     def on_way(t: Reals) -> Reals:
-        return at(low + t[:, np.newaxis] * way)
+        return _at(runs, values, low + t[:, np.newaxis] * way)
 
-    zeros = _zeros(on_way, before, after)
-    return np.concatenate([low + (zeros * (1 - near))[:, np.newaxis] * way for near in NEAR])
+    zeros = _zeros(on_way, before[crossing], after[crossing])
+    near = [np.split(low + (zeros * (1 - near))[:, np.newaxis] * way, np.cumsum(counts)[:-1]) for near in NEAR]
+    return [np.concatenate(parts) for parts in zip(*near, strict=True)]
+
+
+def _ways(tape: Tape, points: Reals, rng: np.random.Generator) -> tuple[Integers, Reals, Reals]:
+    """Values of a tape, and for each two of the points, between which it may be zero."""
+    values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
+    low, high = (points[rng.integers(len(points), size=len(values))] for _ in range(2))
+    return values, low, high
+
+
+def _at(runs: Runs, values: Integers, points: Reals) -> Reals:
+    """Values of a tape, each at a point of its own."""
+    found: Reals = runs.at(points)[0][values, np.arange(len(values))]
+    return found
 
 
 def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:

@@ -42,15 +42,11 @@ class Rounding:
         self._outputs = values.base.outputs
         self._limits = np.zeros((len(self._outputs), len(self._points)))
         #: Outputs as the first of them has them; another may have found a way to them where that has none.
-        self._before, self._uncertain = np.zeros((2, *self._limits.shape))
+        self._before, self._uncertain = self._limits, self._limits
         for turn, reading in enumerate(taken):
-            at, bounds = run(reading.tape, self._points, self._span)
-            for k, output in enumerate(reading.tape.outputs):
-                is_number = output < 0
-                value, bound = (reading.tape.value_of(output), 0.0) if is_number else (at[output], bounds[output])
-                if not turn:
-                    self._before[k], self._uncertain[k] = value, bound
-                self._limits[k] = np.fmax(self._limits[k], np.fmax(bound, np.abs(value)))
+            if not turn:
+                self._before, self._uncertain = reading.at, reading.bounds
+            self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
 
     def excess(self, definitions: Table, numbers: Integers, slack: float) -> Reals:
         """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
@@ -115,14 +111,14 @@ class Rounding:
         Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
         """
         at, bounds = run(tape, self._points, self._span)
-        return any(
-            output >= 0 and self._wrong(k, at[output], bounds[output], times).any()
-            for k, output in enumerate(tape.outputs)
-        )
+        places = np.array(tape.outputs, np.int64)
+        computed = np.flatnonzero(places >= 0)
+        return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
 
-    def _wrong(self, k: int, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
-        """At which points an output is another number, or too uncertain."""
-        before, limit, elsewhere = self._before[k], self._limits[k], self._reals[abs(self._outputs[k])]
+    def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
+        """Which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
+        elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64)[k])]
+        before, limit = self._before[k], self._limits[k]
         known = np.isfinite(limit) & np.isfinite(before)
         undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
         with np.errstate(invalid="ignore"):
@@ -155,10 +151,9 @@ class Rounding:
             limits += self._span.smallest
             off = np.where(np.isfinite(at) & np.isfinite(bounds), bounds / limits, np.inf)
             off = np.where(np.isfinite(self._reals) & np.isfinite(self._bounds), off, 1.0)
-        wrong = np.array([
-            self._wrong(k, (1.0 if output > 0 else -1.0) * at[abs(output)], bounds[abs(output)], times)
-            for k, output in enumerate(self._outputs)
-        ])  # fmt: skip
+        signed = np.array(self._outputs, np.int64)
+        made, uncertain = np.sign(signed)[:, np.newaxis] * at[np.abs(signed)], bounds[np.abs(signed)]
+        wrong = self._wrong(np.arange(len(signed)), made, uncertain, times)
         found: set[Definition] = set()
         # points at which the same outputs go wrong have the same suspects
         ways, which = np.unique(wrong, axis=1, return_inverse=True)

@@ -81,6 +81,7 @@ class Reading(NamedTuple):
         exact: the same, but what has to be rounded as it is written stands for itself.
         own: definitions as the program has them first, by value; their numbers.
         outputs: values.
+        at, bounds: outputs at the real points, and bounds on their errors, (outputs, points) each.
     """
 
     tape: Tape
@@ -88,6 +89,8 @@ class Reading(NamedTuple):
     exact: list[int]
     own: dict[int, int]
     outputs: list[int]
+    at: Reals
+    bounds: Reals
 
 
 class Values:
@@ -184,7 +187,10 @@ class Values:
         own = self._defined()
         if not understood:
             return None
-        return Reading(tape, state.meanings.tolist(), state.exact.tolist(), own, state.outputs.tolist())
+        numbers = np.broadcast_to(np.array(tape.constants[::-1]).reshape(-1, 1), (len(tape.constants), reals.shape[1]))
+        at, uncertain = np.concatenate([reals, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
+        meanings = state.meanings.tolist(), state.exact.tolist()
+        return Reading(tape, *meanings, own, state.outputs.tolist(), at[tape.outputs], uncertain[tape.outputs])
 
     def pair(self, stop: Callable[[], bool]) -> None:
         """Find all sums, differences, products and quotients of two values that are another.

@@ -18,17 +18,19 @@ tried; one that is so there, too, has to be the very same expression.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_EXPONENTIALS, Function, size
+from accumulus.rewriting.stand_ins import COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_EXPONENTIALS, Function
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 
@@ -82,13 +84,18 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
     return found
 
 
+Complexes = NDArray[np.complex128]
+Reals = NDArray[np.float64]
+
+
 class _At(NamedTuple):
-    """A point: what has to be the same for outputs to be computed again, and what they are."""
+    """A point: what has to be the same for outputs to be computed again, what they are, and bounds on their errors."""
 
     point: list[complex]
     oracle: int
     holds: dict[Hashable, bool]
-    outputs: list[tuple[complex, float]]
+    outputs: Complexes
+    errors: Reals
 
 
 class Verification:
@@ -122,6 +129,8 @@ class Verification:
         self._tape, self._kept_outputs, self._functions = tape, kept_outputs, functions
         rng = random.Random(seed)
         self._runs: list[_At] = []
+        #: The tape itself at all points, if it was run at all of them together.
+        self._own: Run | None = None
         waiting: list[_At] = []
         chosen: list[Mapping[int, bool]] = []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
@@ -133,7 +142,7 @@ class Verification:
             self._add(waiting[k : k + together], chosen[k : k + together])
             deadline.check()
         for reach in NEARER_ZERO:
-            if all(map(_is_bounded, *(at.outputs for at in self._runs))):
+            if _are_bounded(*_outputs(self._runs)).any(axis=0).all():
                 break
             self._add([self._drawn(rng, reach, (1.0, -1.0))], [{}])
             deadline.check()
@@ -144,12 +153,14 @@ class Verification:
             reach * complex(rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
             for _ in range(self._tape.inputs)
         ]
-        return _At(point, rng.getrandbits(60), {}, [])
+        return _At(point, rng.getrandbits(60), {}, np.zeros(0, complex), np.zeros(0))
 
     def _add(self, drawn: Sequence[_At], chosen: Sequence[Mapping[int, bool]]) -> None:
         """Run the tape at points."""
         run = Run(self._tape, *_columns(drawn), chosen, self._functions)
-        self._runs += [at._replace(outputs=run.outputs(p)) for p, at in enumerate(drawn)]
+        self._own = None if self._runs else run
+        for at, outputs, errors in zip(drawn, *run.outputs(), strict=True):
+            self._runs.append(at._replace(outputs=outputs, errors=errors))
 
     @property
     def points(self) -> int:
@@ -162,6 +173,8 @@ class Verification:
         Raises:
             VerificationError: if it compares what the first tape does not, to the last bit.
         """
+        if other is self._tape and self._own is not None:
+            return self._own
         return Run(other, *_columns(self._runs), None, self._functions)
 
     def check(self, other: Tape) -> None:
@@ -185,15 +198,16 @@ class Verification:
 
     def _seen(self, runs: Sequence[_At], other: Tape) -> set[int]:
         """The outputs of another tape that could be compared at some points; `VerificationError` if one differs."""
-        seen = set()
         run = Run(other, *_columns(runs), None, self._functions)
-        for p, at in enumerate(runs):
-            for k, (one, two) in enumerate(zip(at.outputs, run.outputs(p), strict=True)):
-                if k < self._kept_outputs and not _is_same(one[0], two[0]):
-                    raise _difference(k, one[0], two[0], "though it was to be kept to the last bit")
-                if _is_seen(k, one, two):
-                    seen.add(k)
+        seen: set[int] = set(
+            np.flatnonzero(_seen(_outputs(runs), run.outputs(), self._kept_outputs).any(axis=0)).tolist()
+        )
         return seen
+
+
+def _outputs(runs: Sequence[_At]) -> tuple[Complexes, Reals]:
+    """Outputs and bounds on their errors, (points, outputs) each."""
+    return np.array([at.outputs for at in runs]), np.array([at.errors for at in runs])
 
 
 def _columns(runs: Sequence[_At]) -> tuple[list[list[complex]], list[int], list[dict[Hashable, bool]]]:
@@ -227,23 +241,41 @@ def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapp
         yield branches.choose(rng)
 
 
-def _is_seen(k: int, before: tuple[complex, float], after: tuple[complex, float]) -> bool:
-    """Whether an output could be compared; `VerificationError` if it differs."""
-    (a, error), (b, other_error) = before, after
-    if not _is_bounded(before):
-        return False
-    if not a and not b:  # 0 whatever the point is; a product of such has a bound that is too good
-        return True
-    if not (math.isfinite(size(b)) and other_error <= FAR * (error + size(a))):
-        raise _difference(k, a, b, "and its rounding error, which was bounded, is not any more")
-    if size(a - b) > SLACK * UNIT * (error + other_error) + 1e-300:
-        raise _difference(k, a, b, "which rounding does not explain")
-    return True
+def _seen(before: tuple[Complexes, Reals], after: tuple[Complexes, Reals], kept: int) -> NDArray[np.bool_]:
+    """Which outputs could be compared at which points; `VerificationError` if one differs.
+
+    Args:
+        before, after: outputs and bounds on their errors, (points, outputs) each.
+        kept: that many of the first have to be the same to the last bit.
+    """
+    (a, errors), (b, other_errors) = before, after
+    with np.errstate(all="ignore"):
+        changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        changed[:, kept:] = False
+        seen = _are_bounded(a, errors)
+        # what is 0 whatever the point is; a product of such has a bound that is too good
+        told = seen & ~((a == 0) & (b == 0))
+        sizes = np.hypot(a.real, a.imag)
+        unbounded = told & ~(np.isfinite(np.hypot(b.real, b.imag)) & (other_errors <= FAR * (errors + sizes)))
+        off = np.hypot((a - b).real, (a - b).imag)
+        different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
+    wrong = changed | unbounded | different
+    if wrong.any():
+        p, k = np.argwhere(wrong)[0].tolist()
+        how = "which rounding does not explain"
+        if unbounded[p, k]:
+            how = "and its rounding error, which was bounded, is not any more"
+        if changed[p, k]:
+            how = "though it was to be kept to the last bit"
+        raise _difference(k, complex(a[p, k]), complex(b[p, k]), how)
+    return seen
 
 
-def _is_bounded(*outputs: tuple[complex, float]) -> bool:
-    """Whether an output is a number that has a bound on its error, at one of the points that are given."""
-    return any(math.isfinite(size(value)) and math.isfinite(error) for value, error in outputs)
+def _are_bounded(outputs: Complexes, errors: Reals) -> NDArray[np.bool_]:
+    """Which outputs are numbers that have a bound on their error."""
+    with np.errstate(all="ignore"):
+        found: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
+    return found
 
 
 def _difference(k: int, a: complex, b: complex, how: str) -> VerificationError:
@@ -251,10 +283,6 @@ def _difference(k: int, a: complex, b: complex, how: str) -> VerificationError:
         f"output {k} of the optimised tape is {b:.6g} at a complex point where it was {a:.6g}, {how}. This is a "
         "mistake of the optimiser; please report the function"
     )
-
-
-def _is_same(a: complex, b: complex) -> bool:
-    return a == b or (a != a and b != b)  # noqa: PLR0124
 
 
 def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:

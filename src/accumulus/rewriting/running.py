@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
@@ -92,11 +93,13 @@ class Run:
         )
         self._fill()
 
-    def outputs(self, p: int) -> list[tuple[complex, float]]:
-        """Each output at a point with the bound on its error; that of a constant is its own size."""
-        errors, sizes = self.errors[:, p].tolist(), self.sizes[:, p].tolist()
-        real, imaginary = self.real[:, p].tolist(), self.imaginary[:, p].tolist()
-        return [(complex(real[k], imaginary[k]), errors[k] if k >= 0 else sizes[k]) for k in self.tape.outputs]
+    def outputs(self) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """Outputs and bounds on their errors, that of a constant being its own size, (points, outputs) each."""
+        places = np.array(self.tape.outputs, np.int64)
+        values = np.empty((len(places), self.points), complex)
+        values.real, values.imag = self.real[places], self.imaginary[places]
+        errors = np.where(places[:, np.newaxis] >= 0, self.errors[places], self.sizes[places])
+        return values.T, errors.T
 
     def _fill(self) -> None:
         """Run the tape: compiled code as far as that goes, then one operation here, by turns."""
