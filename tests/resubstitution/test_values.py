@@ -135,3 +135,15 @@ def test_programs_of_single_precision_are_as_good_as_before():
     for x in (-15.0, -5.0, 0.5, 10.0):
         point = np.array([x, 1.0], np.float32)
         np.testing.assert_allclose(compiled(point), exact(point.astype(float)), rtol=2e-5)
+
+
+def test_few_points_are_some_of_all():
+    tape = Tape(3)
+    product = tape.multiply(tape.apply("sin", 0), 2)
+    tape.outputs = [tape.divide(product, tape.add(0, 1))]
+    given = np.array([[0.5, 1.5, -0.25], [0.6, 1.0, 0.25]])
+    every, few = (points_of(tape, given, np.random.default_rng(3), few=few) for few in (False, True))
+    assert len(few.at) < len(every.at)
+    # those in the part of the domain that counts, zeros of intermediate values among them, are all there
+    np.testing.assert_array_equal(few.at[few.inside & few.generic], every.at[every.inside & every.generic])
+    assert (few.inside & ~few.common & few.generic).any()

@@ -27,11 +27,23 @@ PATIENCE: Final = 16
 #: the last one takes, in which definitions are chosen exactly.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
+#: Operations of what is rewritten by value once, by default: shorter programs would take longer, and win less.
+BRIEF: Final = (280, 1200)
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
     """Whether a tape is rewritten by value as well as by rules."""
     return effort == "thorough" and tape.operations <= MOST_OPERATIONS
+
+
+def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadline: Deadline) -> bool:
+    """Whether a tape is rewritten by value once by default: where first results come no later for it.
+
+    Not what is differentiated afterwards, or has little to win, which has rounds of its own.
+    """
+    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, rules.Rounds()):
+        return False
+    return BRIEF[0] <= tape.operations <= BRIEF[1] and deadline.left > ROUND * tape.operations
 
 
 def optimise(
@@ -51,7 +63,8 @@ def optimise(
     """A tape with the same inputs and outputs, and never more operations.
 
     `accumulus.rewriting.optimise` describes the arguments, warnings and errors. Under "thorough", what rules find is
-    rewritten by value, and that by rules again, until several rounds in a row win nothing.
+    rewritten by value, and that by rules again, until several rounds in a row win nothing; under "balanced" once, if it
+    is neither short nor long.
 
     Args:
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
@@ -73,11 +86,20 @@ def optimise(
             tape, effort=effort, seed=seed + turn, kept_outputs=kept_outputs, deadline=deadline, rounds=rounds
         )
 
+    def by_default() -> Tape:
+        if not is_brief(tape, kept_outputs, rounds, deadline):
+            return by_rules("balanced", tape, 0)
+        from accumulus.resubstitution.briefly import briefly  # not what every process needs
+
+        return briefly(tape, seed, deadline, points, dtype)
+
+    if effort == "balanced":
+        return by_default()
     if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
-    from accumulus.resubstitution.resubstitute import Resubstitution, cost  # not what every process needs
+    from accumulus.resubstitution.resubstitute import Resubstitution, cost
 
-    best = first = by_rules("balanced", tape, 0)
+    best = first = by_default()
     start = canonical(tape, kept_outputs)
     by_value = None
     if deadline.left > ROUND * tape.operations:

@@ -46,19 +46,25 @@ class Points(NamedTuple):
     span: Span = DOUBLE
 
 
-def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64") -> Points:
-    """Points at which something is computed, and of which some are in the domain; numbers of a type."""
+def points_of(
+    tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
+) -> Points:
+    """Points at which something is computed, and of which some are in the domain; numbers of a type.
+
+    Args:
+        few: whether to leave out zeros far from the points that are given, and half of the points that are far from 0.
+    """
     span = SPANS[dtype]
     anywhere = _anywhere(tape.inputs, rng)
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
     if given is not None and len(given) and given.shape[1:] == (tape.inputs,):
         around = _around(given, rng)
-        near, elsewhere = _near_zeros(tape, [around, anywhere], span, rng)
+        near, *elsewhere = _near_zeros(tape, [around] if few else [around, anywhere], span, rng)
         parts = [
             (around, "inside common generic"),
             (near, "inside generic"),
             (anywhere, "common generic"),
-            (elsewhere, "generic"),
+            *((zeros, "generic") for zeros in elsewhere),
             (given[:AT_RANDOM], "inside"),
         ]
     else:
@@ -67,7 +73,7 @@ def points_of(tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: 
             (anywhere, "inside common generic"),
             (near, "inside generic"),
         ]
-    parts += [(_rare(tape.inputs, span, rng), "generic"), (whole, "")]
+    parts += [(_rare(tape.inputs, span, rng, MOST_FAR // 2 if few else MOST_FAR), "generic"), (whole, "")]
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
     kinds = ("inside", "common", "generic")
     inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
@@ -87,10 +93,10 @@ def _anywhere(inputs: int, rng: np.random.Generator) -> Reals:
     return np.concatenate([near, 4.0 * near, np.abs(near) + 0.1])
 
 
-def _rare(inputs: int, span: Span, rng: np.random.Generator) -> Reals:
-    """Points with a number that is far from 0, and some that are near to it, (points, inputs)."""
+def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals:
+    """Points with a number that is far from 0, so many at most, and some that are near to it, (points, inputs)."""
     near = rng.normal(size=(AT_RANDOM, inputs))
-    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:MOST_FAR].reshape(-1, 2)
+    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:most].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
     single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
     return np.concatenate([1e-4 * near, single])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -42,8 +42,9 @@ MOST_VALUES: Final = 4000
 #: until the program as a whole is no more than so many times as uncertain.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 WORSE: Final = 4.0
-#: Programs that are tried for each of these, without the definitions at which those before went wrong.
+#: Programs that are tried for each of these, and by default, without the definitions at which those before went wrong.
 ATTEMPTS: Final = 8
+FEW_ATTEMPTS: Final = 4
 #: By how many times as much definitions of given programs may be, if there are no others.
 MORE: Final = (4.0, 16.0, math.inf)
 #: Of the time that is left to an exact choice, what the search may take before it, and then that choice itself.
@@ -85,17 +86,24 @@ class Resubstitution:
         kept_outputs: that many of the first outputs stay as they are computed.
         points: real ones.
         seed: of points.
+        fewest: complex points where values are told, and where programs are verified, at least.
 
     Attributes:
         least: of the last round that was exact, what no choice of its definitions is cheaper than.
     """
 
     def __init__(
-        self, base: Tape, choices: Sequence[Mapping[int, bool]], kept_outputs: int, points: Points, seed: int
+        self,
+        base: Tape,
+        choices: Sequence[Mapping[int, bool]],
+        kept_outputs: int,
+        points: Points,
+        seed: int,
+        fewest: tuple[int, int] = (FEWEST_POINTS, FEWEST_POINTS),
     ) -> None:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
         self.least: Least | None = None
-        self._choices, self._seed = choices, seed
+        self._choices, self._seed = [[*choices] * -(-each // len(choices)) for each in fewest], seed
         # laws of exponentials are not seen without these, values that overflow or lose their digits not with them
         has_exponentials = bool(EXPONENTIALS.keys() & set(base.codes))
         self._tables = [WITH_EXPONENTIALS, FUNCTIONS] if has_exponentials else [FUNCTIONS]
@@ -106,21 +114,36 @@ class Resubstitution:
         key = place, turn % len(self._tables)
         if key not in self._checks:
             self._checks[key] = Verification(
-                self._base, self._seed + SEEDS[place], kept_outputs=self._kept_outputs, choices=self._choices,
+                self._base, self._seed + SEEDS[place], kept_outputs=self._kept_outputs, choices=self._choices[place],
                 reaches=REACHES, functions=self._tables[key[1]],
             )  # fmt: skip
         return self._checks[key]
 
     @classmethod
     def of(
-        cls, base: Tape, kept_outputs: int, points: Reals | None, seed: int, dtype: str = "float64"
+        cls,
+        base: Tape,
+        kept_outputs: int,
+        points: Reals | None,
+        seed: int,
+        dtype: str = "float64",
+        *,
+        told: int = FEWEST_POINTS,
+        comparisons: int = MOST_COMPARISONS,
+        few: bool = False,
     ) -> Resubstitution | None:
-        """None if there is nothing to win, or there are too many ways for comparisons to come out."""
-        choices = all_choices(base, MOST_COMPARISONS)
+        """None if there is nothing to win, or there are too many ways for comparisons to come out.
+
+        Args:
+            told: complex points where values are told, at least.
+            comparisons: of the program, at most.
+            few: whether fewer real points will do.
+        """
+        choices = all_choices(base, comparisons)
         if choices is None or not base.operations:
             return None
-        choices *= -(-FEWEST_POINTS // len(choices))
-        return cls(base, choices, kept_outputs, points_of(base, points, np.random.default_rng(seed), dtype), seed)
+        at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
+        return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS))
 
     def cheapest(
         self, programs: Sequence[Tape], moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
@@ -162,6 +185,43 @@ class Resubstitution:
                 kept = ~np.isin(candidates, [values.definitions.add(fault) for fault in faults])
                 candidates, excess = candidates[kept], excess[kept]
         return best
+
+    def cheaper(
+        self, program: Tape, moves: int, deadline: Deadline, seed: int, finish: Callable[[Tape], Tape]
+    ) -> Tape | None:
+        """A program that is cheaper than a given one by value, and is finished by rules; None if none is found.
+
+        As `cheapest`, by the widest tolerances only, and in fewer attempts.
+
+        Args:
+            program: one for the same. It need not be verified: what is made of it is.
+            finish: makes of a program one with fewer operations.
+        """
+        price = cost(program)
+        universe = self._universe([program], [price], deadline, seed)
+        values, rounding, candidates = universe.values, universe.rounding, universe.candidates
+        factor, slack = TOLERANCES[0]
+        excess = rounding.excess(values.definitions, candidates, slack)
+        for _ in range(FEW_ATTEMPTS):
+            extraction = self._extraction(universe, candidates, excess, factor, seed)
+            extraction.anneal(moves, deadline)
+            chosen = extraction.best()
+            if sum(PRICES[each.code] for each in chosen.values()) >= price:
+                return None
+            found = _written(values, chosen, self._kept_outputs, is_last=False)
+            if found is None or deadline.passed:
+                return None
+            if not rounding.is_worse(found, WORSE):
+                finished = finish(found)
+                is_taken = cost(finished) < price and _is_verified(self._check(VERIFIED, seed), finished)
+                return finished if is_taken else None
+            ways = np.bincount(values.definitions.rows[candidates[excess <= factor], NODE], minlength=len(values))
+            faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
+            if not faults:
+                return None
+            kept = ~np.isin(candidates, [values.definitions.add(fault) for fault in faults])
+            candidates, excess = candidates[kept], excess[kept]
+        return None
 
     def _universe(self, programs: Sequence[Tape], costs: Sequence[int], deadline: Deadline, seed: int) -> _Universe:
         """What programs compute, and all that this can be made by."""
@@ -255,8 +315,12 @@ def cost(tape: Tape) -> int:
     return sum(PRICES[tape.codes[r]] or UNIT for r in range(tape.inputs, len(tape)) if marks[r])
 
 
-def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int) -> Tape | None:
-    """Definitions as a tape; None if signs of zeros are in the way."""
+def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *, is_last: bool = True) -> Tape | None:
+    """Definitions as a tape; None if signs of zeros are in the way.
+
+    Args:
+        is_last: whether it becomes canonical, with few changes of sign; else it is for a search to go on with.
+    """
     count = len(values)
     codes, signs = np.full(count, CONSTANT), np.ones(count, np.int64)
     arguments, numbers = np.zeros((count, 3), np.int64), np.zeros(count)
@@ -288,7 +352,10 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int) -
         if signed is None:
             return None
         network = signed
-    found = canonical(emit(network, values.base.tape), kept_outputs)
+    found = emit(network, values.base.tape)
+    if not is_last:
+        return found
+    found = canonical(found, kept_outputs)
     return min(found, with_few_changes(found), key=lambda tape: tape.operations)
 
 

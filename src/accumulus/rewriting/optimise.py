@@ -18,7 +18,7 @@ from accumulus.rewriting.signs import with_few_changes
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT
 
-__all__ = ["EFFORTS", "Rounds", "optimise", "preview"]
+__all__ = ["EFFORTS", "Rounds", "optimise", "preview", "sketch"]
 
 EFFORTS: Final = ("fast", "balanced", "thorough")
 #: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
@@ -73,6 +73,7 @@ def optimise(
     kept_outputs: int = 0,
     deadline: Deadline | None = None,
     rounds: Rounds | None = None,
+    begin_with: Tape | None = None,
 ) -> Tape:
     """A tape with the same inputs and outputs, and never more operations.
 
@@ -90,6 +91,7 @@ def optimise(
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
         deadline: instead of the time limit, one that was made before.
         rounds: of annealing, by default one; more follow if the effort is thorough.
+        begin_with: a tape for the same in canonical form, which the first round begins with instead.
 
     Warns:
         RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The
@@ -125,7 +127,12 @@ def optimise(
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
-        if not search.round(search.best if turn % 2 else start, tried, hot) and search.may_win and tried and not turn:
+        if (
+            not search.round(search.best if turn % 2 else begin_with or start, tried, hot)
+            and search.may_win
+            and tried
+            and not turn
+        ):
             # annealing has lost more than it won; what can be had without it, can
             search.round(start, 0, hot)
     if effort == "thorough":
@@ -206,6 +213,32 @@ class _Search:
             if self._deadline.left <= MADE * self._took + self._ended:
                 break
             self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
+
+
+def sketch(
+    tape: Tape,
+    moves: int,
+    *,
+    seed: int = 0,
+    hot: float = HOT,
+    deadline: Deadline = FOREVER,
+    is_last: bool = True,
+) -> Tape:
+    """What one round of a search makes of a tape in canonical form. It is not verified.
+
+    Args:
+        moves: at random, for each operation and input.
+        is_last: whether it becomes canonical, with few changes of sign; else it is for another search to go on with.
+    """
+    network = Network(tape, IN_SEARCH, seed=seed)
+    _sweep(network, deadline)
+    if _anneal(network, moves * (tape.operations + tape.inputs), hot, deadline):
+        _sweep(network, deadline)
+    found = network.emitted()
+    if not is_last:
+        return found
+    found = canonical(found)
+    return min(found, with_few_changes(found), key=lambda tape: tape.operations)
 
 
 def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER, moves: int = PREVIEW) -> int:

@@ -1,0 +1,153 @@
+"""What the default effort makes by value: what rules alone do not find, equal, no more wrong, and in its limits."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from programs import RATIONAL, programs, small_fraction
+
+import accumulus as acc
+from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.emit import emit
+from accumulus.errors import RewritingWarning
+from accumulus.resubstitution import briefly as module
+from accumulus.resubstitution.bounds import run
+from accumulus.resubstitution.briefly import briefly
+from accumulus.resubstitution.optimise import BRIEF, optimise
+from accumulus.rewriting import optimise as rules
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import verify_by_any
+from accumulus.rewriting.optimise import Rounds
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from functions import all_examples, suite
+
+DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)
+WHOLE = (-3.0, -2.0, -1.0, 2.0, 3.0)
+FIELD = ("add", "subtract", "multiply", "divide", "negative")
+
+
+def emitted(name: str) -> tuple[Tape, np.ndarray]:
+    """Values and derivatives of an example before they are rewritten, and its point."""
+    (example,) = [each for each in (*all_examples(), *suite()) if each.name == name]
+    graph = acc.trace(example.function, example.point).linearize()
+    plan = acc.plan(graph, "markowitz", cache=False)
+    return emit(plan.accumulation), np.asarray(example.point, float)
+
+
+@pytest.mark.parametrize("name", ["robot_arm", "nurbs_point", "four_body"])
+def test_the_default_finds_what_rules_do_not(name):
+    tape, point = emitted(name)
+    assert BRIEF[0] <= tape.operations <= BRIEF[1]
+    by_rules = rules.optimise(tape)
+    found = optimise(tape, points=point[np.newaxis])
+    assert found.operations < 0.93 * by_rules.operations
+    assert str(found) == str(optimise(tape, points=point[np.newaxis]))
+    verify_by_any(canonical(tape), found, seed=7)
+    # no output is more than four times as uncertain as it was, at points that the search has not seen
+    points = point * (1 + 0.05 * np.random.default_rng(7).normal(size=(50, len(point))))
+    (before, bounds), (after, uncertain) = run(canonical(tape), points), run(found, points)
+    for a, b in zip(canonical(tape).outputs, found.outputs, strict=True):
+        if a >= 0 and b >= 0:
+            limit = np.fmax(bounds[a], np.abs(before[a]))
+            assert (uncertain[b] <= 4.0 * limit).all()
+            assert (np.abs(after[b] - before[a]) <= 2.0**-53 * (uncertain[b] + bounds[a])).all()
+
+
+@settings(max_examples=40)
+@given(
+    program=st.one_of(
+        programs(RATIONAL, constants=DYADIC, exponents=WHOLE, steps=15),
+        programs(FIELD, constants=(1.0, 2.0), inputs=2, steps=25),
+        programs((*FIELD, "less", "equal", "select", "minimum", "abs"), constants=(1.0,), inputs=3, steps=20),
+    ),
+    seed=st.integers(0, 3),
+    points=st.lists(st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 4), min_size=3, max_size=3),
+)
+def test_exactly_equal_wherever_it_was_defined(program, seed, points):
+    tape = program.tape()
+    with warnings.catch_warnings():  # where a result is a number divided by zero, say
+        warnings.simplefilter("ignore", RewritingWarning)
+        result = briefly(tape, seed, FOREVER, None, "float64")
+    assert result.operations <= canonical(tape).operations
+    assume(all(map(small_fraction, result.constants)))
+    for point in points:
+        try:
+            expected = evaluate(tape, point[: tape.inputs], RATIONAL, Fraction)
+        except ZeroDivisionError:
+            continue
+        assert evaluate(result, point[: tape.inputs], RATIONAL, Fraction) == expected
+
+
+def test_what_is_not_the_same_is_not_taken(monkeypatch):
+    tape, point = emitted("robot_arm")
+    sketch, wrong = module.rules.sketch, []
+
+    def mistaken(tape, moves, **options):
+        made = sketch(tape, moves, **options)
+        if options.get("is_last", True):
+            made.outputs[-1], made.outputs[-2] = made.outputs[-2], made.outputs[-1]
+            wrong.append(made)
+        return made
+
+    monkeypatch.setattr(module.rules, "sketch", mistaken)
+    found = optimise(tape, points=point[np.newaxis])
+    assert wrong
+    verify_by_any(canonical(tape), found, seed=7)
+
+
+def test_what_a_mistaken_sketch_begins_with_is_verified(monkeypatch):
+    tape, point = emitted("robot_arm")
+    sketch = module.rules.sketch
+
+    def mistaken(tape, moves, **options):
+        made = sketch(tape, moves, **options)
+        made.outputs[-1], made.outputs[-2] = made.outputs[-2], made.outputs[-1]
+        return made
+
+    monkeypatch.setattr(module.rules, "sketch", mistaken)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RewritingWarning)
+        found = optimise(tape, points=point[np.newaxis])
+    verify_by_any(canonical(tape), found, seed=7)
+
+
+def test_what_it_is_not_for_is_rewritten_by_rules_alone():
+    tape, point = emitted("robot_arm")
+    points = point[np.newaxis]
+    half = Rounds(260)
+    assert str(optimise(tape, rounds=half, points=points)) == str(rules.optimise(tape, rounds=half))
+    assert str(optimise(tape, effort="fast", points=points)) == str(rules.optimise(tape, effort="fast"))
+    assert str(optimise(tape, kept_outputs=3, points=points)) == str(rules.optimise(tape, kept_outputs=3))
+    short, at = emitted("cyclic")
+    assert short.operations < BRIEF[0]
+    assert str(optimise(short, points=at[np.newaxis])) == str(rules.optimise(short))
+
+
+def test_derivatives_are_rewritten_by_value_by_default(monkeypatch):
+    (example,) = [each for each in suite() if each.name == "black_scholes"]
+    program = acc.jacobian(example.function, cache=False).compile(example.point)
+    monkeypatch.setattr("accumulus.resubstitution.optimise.BRIEF", (0, 0))
+    by_rules = acc.jacobian(example.function, cache=False).compile(example.point)
+    assert program.operations < 0.85 * by_rules.operations  # by laws of exponentials, among others
+    X = example.point * np.random.default_rng(0).uniform(0.8, 1.25, (30, len(example.point)))
+    for a, b in zip(program.kernel.batch(X), by_rules.kernel.batch(X), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_where_time_is_short_rules_have_it():
+    tape, _ = emitted("robot_arm")
+    assert optimise(tape, deadline=Deadline(0.0)).operations == canonical(tape).operations
+    found = optimise(tape, deadline=Deadline(0.05))
+    verify_by_any(canonical(tape), found, seed=7)
+    assert found.operations <= canonical(tape).operations
