@@ -23,6 +23,8 @@ MOST_OPERATIONS: Final = 3000
 MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 16
+#: After how many without a gain every other round has values that no program has.
+STALLED: Final = 3
 #: Seconds that a round takes for each operation, about; one that would not end in time is not begun. And so many rounds
 #: the last one takes, in which definitions are chosen exactly.
 ROUND: Final = 4e-4
@@ -114,7 +116,8 @@ def optimise(
             # at the end, and after it where that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
-            found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last)
+            has_helpers = misses >= STALLED and misses % 2 == 1
+            found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last, has_helpers=has_helpers)
             again = by_rules("balanced", found, turn)
             best = min(best, found, again, key=cost)
             pool[turn % len(pool)] = by_rules("balanced", sources[turn % len(pool)], turn + 2)

@@ -19,6 +19,7 @@ from accumulus.resubstitution.definitions import COPY, PRICES, Definition
 from accumulus.resubstitution.divisors import Divisors
 from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.extraction import Extraction
+from accumulus.resubstitution.helpers import with_helpers
 from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.rounding import Rounding
@@ -146,7 +147,14 @@ class Resubstitution:
         return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS))
 
     def cheapest(
-        self, programs: Sequence[Tape], moves: int, deadline: Deadline, seed: int, *, is_exact: bool = False
+        self,
+        programs: Sequence[Tape],
+        moves: int,
+        deadline: Deadline,
+        seed: int,
+        *,
+        is_exact: bool = False,
+        has_helpers: bool = False,
     ) -> Tape:
         """The cheapest program found by value; one of those that are given if none is cheaper.
 
@@ -154,10 +162,11 @@ class Resubstitution:
             programs: some for the same; the more they differ, the better.
             moves: of the search.
             seed: of the search; laws of exponentials are seen at every other one.
+            has_helpers: whether values that no program has are looked for, by which several are cheaper.
             is_exact: whether most of the time that is left is for choices that the search has not found, and a bound.
         """
         costs = [cost(tape) for tape in programs]
-        universe = self._universe(programs, costs, deadline, seed)
+        universe = self._universe(programs, costs, deadline, seed, has_helpers=has_helpers)
         values, rounding, candidates = universe.values, universe.rounding, universe.candidates
         best, lowest = programs[int(np.argmin(costs))], min(costs)
         for factor, slack in TOLERANCES:
@@ -223,7 +232,15 @@ class Resubstitution:
             candidates, excess = candidates[kept], excess[kept]
         return None
 
-    def _universe(self, programs: Sequence[Tape], costs: Sequence[int], deadline: Deadline, seed: int) -> _Universe:
+    def _universe(
+        self,
+        programs: Sequence[Tape],
+        costs: Sequence[int],
+        deadline: Deadline,
+        seed: int,
+        *,
+        has_helpers: bool = False,
+    ) -> _Universe:
         """What programs compute, and all that this can be made by."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
@@ -232,6 +249,8 @@ class Resubstitution:
             reading = values.read(tape)
             if reading is not None and reading.outputs == values.base.outputs and price < lowest:
                 start, lowest = reading, price
+        if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
+            values.read(helped)
         known = len(values.definitions)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)

@@ -158,6 +158,17 @@ class Values:
         given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
         return given
 
+    @property
+    def told(self) -> Integers:
+        """Numbers of the values that can be told at complex points, after 0 for none."""
+        return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
+
+    def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
+        """Real and imaginary parts of values at one of the complex points; these are counted round and round."""
+        state = self._state
+        column = point % state.complex_points
+        return state.value_real[nodes, column], state.value_imaginary[nodes, column]
+
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
         """What a program for the same computes; None if what is rounded as written is written in another way there."""
         try:
@@ -198,8 +209,7 @@ class Values:
         Args:
             stop: asked now and then whether to leave the rest.
         """
-        state = self._state
-        told = np.concatenate([[0], np.flatnonzero(state.known[: state.count, 0])])
+        state, told = self._state, self.told
         real, imaginary, errors = (getattr(state, name)[told] for name in _AT_COMPLEX_POINTS)
         table_bits = max(8, (4 * len(told)).bit_length())
         inverses = np.zeros(len(told))
