@@ -25,8 +25,9 @@ from accumulus.programs.fast_paths import FastPath, many_points, no_fast_path, o
 from accumulus.programs.guarded import GuardedKernel, Points, Ran, Settle, elsewhere
 from accumulus.programs.kinds import Kind
 from accumulus.programs.nonzeros import Nonzeros
+from accumulus.programs.others import others_for
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
-from accumulus.programs.planning import others_for, plan_of
+from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results

@@ -99,6 +99,7 @@ def optimise(
         return by_default()
     if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
+    from accumulus.resubstitution.relations import with_relations
     from accumulus.resubstitution.resubstitute import Resubstitution, cost
 
     best = first = by_default()
@@ -108,9 +109,13 @@ def optimise(
         by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype)
     if by_value is not None:
         sources = [tape]
+        related = with_relations(start, kept_outputs)
+        if related is not None and by_value.is_same(related):
+            sources.append(related)
         sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
         pool = [by_rules("balanced", source, 1) for source in sources]
-        known = [best, *pool]
+        # the default's program by value is where a search from it would stay
+        known = [by_rules("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
         while (left := deadline.left) > ROUND * tape.operations:
             # at the end, and after it where that wins something
@@ -128,6 +133,6 @@ def optimise(
                 break
         if by_value.least is not None:
             tell(by_value.least)
-    best = min(best, by_rules("thorough", best, 0), key=cost)
+    best = min(best, by_rules("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first

@@ -37,7 +37,7 @@ from accumulus.tape.tape import Tape
 __all__ = ["MOST_COMPARISONS", "Proof", "prove"]
 
 #: Comparisons, at most: values are compared however these come out together.
-MOST_COMPARISONS: Final = 5
+MOST_COMPARISONS: Final = 6
 #: How sure a proof is, as bits of the probability that it is wrong, and points that it takes.
 CERTAIN: Final = 64.0
 FEWEST_POINTS: Final = 2

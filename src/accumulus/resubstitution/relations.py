@@ -1,0 +1,251 @@
+"""Linear relations between the linear forms of a program: matrices of low rank, conservation laws.
+
+A value that sums, differences and products with numbers make of others is a linear form in these, its *atoms*: inputs,
+and results of all other operations. Where the forms of a program are the rows of a matrix of low rank, most of them are
+combinations of a few, with fewer terms than they have. What these are is seen from the numbers alone: a factorisation
+of the matrix by columns with pivots takes the rows that all others are best made of, and says how.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from accumulus.rewriting.canonical import canonical
+from accumulus.tape.live import as_written, needed
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.tape import Tape
+
+__all__ = ["with_relations"]
+
+#: What is left of a row that is a combination of others, as a part of it.
+NOTHING: Final = 1e-13
+#: Coefficients as near as that to a fraction with a small denominator are that.
+NEAR: Final = 1e-12
+LARGEST_DENOMINATOR: Final = 8
+#: Rows and columns of a matrix, at most.
+MOST: Final = 500
+_ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
+_MULTIPLY, _DIVIDE = (BY_NAME[name].code for name in ("multiply", "divide"))
+
+#: Coefficients by atom; the constant term is that of `_ONE`.
+Form = Mapping[int, float]
+_ONE: Final = -1
+
+
+class _Forms(NamedTuple):
+    """What operations are.
+
+    Attributes:
+        forms: of each reference.
+        levels: how many atoms each is deep: an atom is one level above the forms that it is computed from.
+        is_linear: whether each is a sum, a difference or a product with a number, of what may be written otherwise.
+    """
+
+    forms: list[Form]
+    levels: list[int]
+    is_linear: list[bool]
+
+
+class _Relation(NamedTuple):
+    """A form as a combination of others: coefficients by reference, and a constant term."""
+
+    terms: dict[int, float]
+    constant: float
+
+
+def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
+    """The same program with forms as combinations of others where that is cheaper; None if that is nowhere.
+
+    Args:
+        tape: in canonical form.
+        kept_outputs: that many of the first outputs stay as they are computed.
+    """
+    known = _forms(tape, kept_outputs)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for reference in _roots(tape, known):
+        groups[known.levels[reference]].append(reference)
+    relations: dict[int, _Relation] = {}
+    for roots in groups.values():
+        for part in _connected(roots, known.forms):
+            relations |= _related(part, known.forms)
+    if not relations:
+        return None
+    found = canonical(_rewritten(tape, known, relations), kept_outputs)
+    return found if found.operations < tape.operations else None
+
+
+def _forms(tape: Tape, kept_outputs: int) -> _Forms:
+    """The form of each reference in atoms; what is rounded as it is written is an atom, and what has too many."""
+    fixed = as_written(tape, kept_outputs)
+    forms: list[Form] = [{k: 1.0} for k in range(tape.inputs)]
+    levels, is_linear = [0] * tape.inputs, [False] * tape.inputs
+
+    def form(reference: int) -> Form:
+        return forms[reference] if reference >= 0 else {_ONE: tape.value_of(reference)}
+
+    for reference in range(tape.inputs, len(tape)):
+        arguments = tape.arguments(reference)
+        own = None if fixed[reference] else _combined(tape.codes[reference], [form(a) for a in arguments])
+        if own is not None and len(own) > MOST:
+            own = None
+        level = max((levels[a] for a in arguments if a >= 0), default=0)
+        forms.append({reference: 1.0} if own is None else own)
+        levels.append(level + (own is None))
+        is_linear.append(own is not None)
+    return _Forms(forms, levels, is_linear)
+
+
+def _combined(code: int, arguments: list[Form]) -> Form | None:
+    """The form of an operation on forms; None if it has none."""
+    if code in (_ADD, _SUBTRACT):
+        first, second = arguments
+        sign = 1.0 if code == _ADD else -1.0
+        total = dict(first)
+        for atom, coefficient in second.items():
+            total[atom] = total.get(atom, 0.0) + sign * coefficient
+        return {atom: coefficient for atom, coefficient in total.items() if coefficient}
+    if code == _NEGATIVE:
+        return {atom: -coefficient for atom, coefficient in arguments[0].items()}
+    factor = next((a[_ONE] for a in arguments if a.keys() == {_ONE}), None)
+    if code == _MULTIPLY and factor is not None:
+        other = arguments[0] if arguments[1].keys() == {_ONE} else arguments[1]
+        return {atom: factor * coefficient for atom, coefficient in other.items()}
+    if code == _DIVIDE and arguments[1].keys() == {_ONE} and arguments[1][_ONE]:
+        return {atom: coefficient / arguments[1][_ONE] for atom, coefficient in arguments[0].items()}
+    return None
+
+
+def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
+    """Linear forms of more than one atom that something else than a linear form takes."""
+    live, taken = needed(tape), set(tape.outputs)
+    for reference in range(tape.inputs, len(tape)):
+        if live[reference] and not known.is_linear[reference]:
+            taken.update(tape.arguments(reference))
+    for reference in sorted(taken):
+        if reference >= tape.inputs and known.is_linear[reference] and len(known.forms[reference].keys() - {_ONE}) > 1:
+            yield reference
+
+
+def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
+    """Roots by what they have in common: those of a part have atoms of one another, none has one of another part."""
+    parts: dict[int, tuple[list[int], set[int]]] = {}
+    of_atom: dict[int, int] = {}
+    for root in roots:
+        atoms = forms[root].keys() - {_ONE}
+        members, own = [root], set(atoms)
+        for part in {of_atom[atom] for atom in atoms if atom in of_atom}:
+            more, theirs = parts.pop(part)
+            members += more
+            own |= theirs
+        parts[root] = members, own
+        for atom in own:
+            of_atom[atom] = root
+    for members, own in parts.values():
+        if 1 < len(members) <= MOST and len(own) <= MOST:
+            yield sorted(members)
+
+
+def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
+    """Those of some forms that are combinations of others, and cheaper as that."""
+    atoms = sorted({atom for root in roots for atom in forms[root]} - {_ONE})
+    column = {atom: k for k, atom in enumerate(atoms)}
+    matrix = np.zeros((len(roots), len(atoms)))
+    for row, root in enumerate(roots):
+        for atom, coefficient in forms[root].items():
+            if atom != _ONE:
+                matrix[row, column[atom]] = coefficient
+    constants = [forms[root].get(_ONE, 0.0) for root in roots]
+    costs = [_operations(row, constant) for row, constant in zip(matrix.tolist(), constants, strict=True)]
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.square(matrix).sum(axis=1))
+    if not np.isfinite(norms).all() or not norms.all():
+        return {}
+    # of rows that are as far from those before, the one that is cheaper comes first
+    sizes = norms * costs
+    scaled = matrix / sizes[:, np.newaxis]
+    triangle, order = qr(scaled.T, mode="r", pivoting=True, check_finite=False)
+    rank = int(np.count_nonzero(np.abs(np.diag(triangle)) > NOTHING * abs(triangle[0, 0]) * len(atoms)))
+    if rank == len(roots):
+        return {}
+    combined = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:], check_finite=False)
+    basis = order[:rank]
+    relations = {}
+    for row, scaled_weights in zip(order[rank:].tolist(), combined.T, strict=True):
+        weights = np.array([_simple(w) for w in (scaled_weights * sizes[row] / sizes[basis]).tolist()])
+        if np.abs(weights @ matrix[basis] - matrix[row]).max() > NOTHING * len(atoms) * norms[row]:
+            continue
+        terms = {roots[k]: w for k, w in zip(basis.tolist(), weights.tolist(), strict=True) if w}
+        constant = constants[row] - sum(w * forms[k].get(_ONE, 0.0) for k, w in terms.items())
+        if abs(constant) <= NOTHING * abs(constants[row]):
+            constant = 0.0
+        if _operations(terms.values(), constant) < costs[row]:
+            relations[roots[row]] = _Relation(terms, constant)
+    return relations
+
+
+def _simple(weight: float) -> float:
+    """A coefficient, or the fraction that it is but for rounding."""
+    nearest = Fraction(weight).limit_denominator(LARGEST_DENOMINATOR)
+    return float(nearest) if abs(weight - nearest) <= NEAR * max(1.0, abs(weight)) else weight
+
+
+def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: float) -> int:
+    """What a combination takes, at most."""
+    taken = [abs(float(c)) for c in coefficients if c]
+    return len(taken) - 1 + sum(c != 1.0 for c in taken) + int(constant != 0.0)
+
+
+def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) -> Tape:
+    """The program with relations in the place of what made these forms, level by level."""
+    written = Tape(tape.inputs)
+    moved: dict[int, int] = {k: k for k in range(tape.inputs)}
+
+    def place(reference: int) -> int:
+        return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
+
+    def write(references: Iterable[int]) -> None:
+        for reference in references:
+            if reference not in moved:
+                moved[reference] = written.apply_code(
+                    tape.codes[reference], [place(a) for a in tape.arguments(reference)]
+                )
+
+    levels: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for reference in range(tape.inputs, len(tape)):
+        levels[known.levels[reference]][known.is_linear[reference]].append(reference)
+    for level in sorted(levels):
+        atoms, linear = levels[level]
+        write(atoms)
+        # what others are combinations of, with all that it takes; then these; then what is left
+        own = [reference for reference in linear if reference in relations]
+        basis = {term for reference in own for term in relations[reference].terms}
+        below = needed(tape, sorted(basis)) if basis else bytearray(len(tape))
+        write(reference for reference in linear if below[reference])
+        for reference in own:
+            if reference not in moved:
+                moved[reference] = _sum(written, moved, relations[reference])
+        write(linear)
+    written.outputs = [place(output) for output in tape.outputs]
+    return written
+
+
+def _sum(tape: Tape, moved: Mapping[int, int], relation: _Relation) -> int:
+    """The reference of a combination."""
+    total = tape.constant(relation.constant) if relation.constant else None
+    for reference, weight in relation.terms.items():
+        term = moved[reference]
+        if abs(weight) != 1.0:
+            term = tape.multiply(tape.constant(abs(weight)), term)
+        if total is None:
+            total = term if weight > 0.0 else tape.negative(term)
+        else:
+            total = tape.add(total, term) if weight > 0.0 else tape.subtract(total, term)
+    assert total is not None  # a row that is no combination of any is zero
+    return total
