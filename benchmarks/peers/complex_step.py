@@ -18,6 +18,7 @@ from functions import Example
 from peers.object_arrays import ObjectNamespace, Scalar, lifted, plain
 
 STEP = 1e-30
+INVERSE = ("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh")
 
 Matrix = NDArray[np.float64]
 
@@ -60,9 +61,7 @@ def perturbed(example: Example, size: float, count: int) -> Callable[[Matrix, in
     D. S. Parker, B. Pierce, P. R. Eggert, Computing in Science & Engineering 2, 2000).
     """
     names = ("sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh")
-    functions = {
-        name: lifted(getattr(np, name)) for name in (*names, "arcsin", "arccos", "arctan", "maximum", "minimum")
-    }
+    functions = {name: lifted(getattr(np, name)) for name in (*names, *INVERSE, "maximum", "minimum")}
     functions |= {"absolute": lifted(absolute), "arctan2": lifted(arctan2), "erf": lifted(erf)}
     # a scalar holds all runs and columns, which are all close to one number
     function = example.running_on(ObjectNamespace(functions, pivot=lambda scalar: np.mean(np.abs(plain(scalar)))))

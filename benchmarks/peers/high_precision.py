@@ -30,6 +30,7 @@ def value_and_jacobian(example: Example, digits: int = DIGITS) -> Callable[[NDAr
     functions = {name: getattr(mp, name) for name in ("sqrt", "cbrt", "exp", "expm1", "log", "log1p", "log10")}
     functions |= {name: getattr(mp, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
     functions |= {"arcsin": mp.asin, "arccos": mp.acos, "arctan": mp.atan, "arctan2": mp.atan2}
+    functions |= {"arcsinh": mp.asinh, "arccosh": mp.acosh, "arctanh": mp.atanh}
     functions |= {"absolute": abs, "sign": mp.sign, "maximum": max, "minimum": min, "erf": mp.erf}
     function = example.running_on(ObjectNamespace(functions, pivot=abs))
 

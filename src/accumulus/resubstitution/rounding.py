@@ -175,7 +175,8 @@ def _growth(definition: Definition, off: Reals) -> Reals:
         off: how many times as uncertain values are as they may be, (values, points).
     """
     before = off[[abs(a) for a in definition.arguments]].max(axis=0, initial=1.0)
-    growth: Reals = np.where(np.isfinite(before), off[definition.node] / before, 0.0)
+    with np.errstate(invalid="ignore"):  # infinite by infinite, which has no meaning
+        growth: Reals = np.where(np.isfinite(before), off[definition.node] / before, 0.0)
     return growth
 
 

@@ -213,7 +213,8 @@ class Values:
         real, imaginary, errors = (getattr(state, name)[told] for name in _AT_COMPLEX_POINTS)
         table_bits = max(8, (4 * len(told)).bit_length())
         inverses = np.zeros(len(told))
-        inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
+        with np.errstate(over="ignore", divide="ignore"):  # a value of that size makes no quotient that is looked up
+            inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
         pairs = PairsState(
             points=state.complex_points,
             real=real.reshape(-1),
