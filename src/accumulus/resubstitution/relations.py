@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
 
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.live import as_written, needed
@@ -154,6 +153,9 @@ def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
 
 def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
     """Those of some forms that are combinations of others, and cheaper as that."""
+    # takes a thirtieth of a second to import, and few programs are rewritten by value
+    from scipy.linalg import qr, solve_triangular
+
     atoms = sorted({atom for root in roots for atom in forms[root]} - {_ONE})
     column = {atom: k for k, atom in enumerate(atoms)}
     matrix = np.zeros((len(roots), len(atoms)))
