@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 import accumulus as acc
 from accumulus.resubstitution.optimise import optimise
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 from counting import Kind, Tally
 from functions import Example
@@ -201,10 +203,43 @@ def both(example: Example, X: NDArray[np.float64], **options: Any) -> Both:
     return Both(derivative.compile(X[0]).operations, lambda: derivative.batch(X, out=out), results)
 
 
-def values_and_jacobians(example: Example, X: NDArray[np.float64], **options: Any) -> NDArray[np.float64]:
-    """At the points X (points, inputs): (points, outputs, 1 + inputs), values first."""
-    values, jacobians = acc.value_and_jacobian(example.function, **options).batch(X)
-    return np.concatenate([values[:, :, None], jacobians], axis=2)
+def values_and_jacobians(
+    example: Example, X: NDArray[np.float64], *others: NDArray[np.float64], **options: Any
+) -> list[NDArray[np.float64]]:
+    """Of one program, made from the points X (points, inputs), there and at others: (points, outputs, 1 + inputs) each.
+
+    Values come first.
+    """
+    program = acc.value_and_jacobian(example.function, **options)
+    batches = [program.batch(points) for points in (X, *others)]
+    return [np.concatenate([values[:, :, None], jacobians], axis=2) for values, jacobians in batches]
+
+
+#: Operations whose result changes where their first two operands are equal.
+DECISIONS = {BY_NAME[name].code for name in ["minimum", "maximum", "less", "less_equal", "equal", "not_equal"]}
+
+
+def values_on_the_way(example: Example, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the plain program of value and Jacobian computes at the points X (points, inputs): (points, values).
+
+    Of comparisons, by how much their sides differ.
+    """
+    tape = _plain_tape(example)
+    # constants count down from the end
+    found = [*evaluate(tape, list(X.T)), *reversed(tape.constants)]
+    rows = [
+        found[tape.first[k]] - found[tape.second[k]] if tape.codes[k] in DECISIONS else found[k]
+        for k in range(len(tape))
+    ]
+    return np.stack([np.broadcast_to(row, len(X)) for row in rows], axis=1)
+
+
+@cache
+def _plain_tape(example: Example) -> Tape:
+    """Of value and Jacobian, with all that is computed as its results."""
+    tape = acc.value_and_jacobian(example.function, optimise=False).compile(example.point).tape.copy()
+    tape.outputs = list(range(len(tape)))
+    return tape
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def both(function, X, **options):
 
 
 def largest_factor(function, options):
-    truth = Truth.of(function, POINTS, seed=3, digits=DIGITS)
+    truth = Truth.of(function, function.sample(POINTS, 3), DIGITS)
     before = truth.errors(both(function, truth.points, **PROGRAMS["plain"]))
     after = truth.errors(both(function, truth.points, **options))
     return np.max(factors(before, after))
@@ -173,7 +173,7 @@ def test_functions_stay_as_accurate_as_the_plain_program(name, seed):
 
 def test_errors_are_in_units_of_the_condition_scaled_truth():
     function = Small(lambda x: np.array([x[0] * x[1], x[0] - x[1]]), 2, close_together)
-    truth = Truth.of(function, 5, seed=1)
+    truth = Truth.of(function, function.sample(5, 1))
     exact = truth.results.astype(float)
     assert np.max(truth.errors(exact)) <= 0.5
     product, difference = exact[:, 0, 0], exact[:, 1, 0]

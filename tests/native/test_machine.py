@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -70,19 +71,29 @@ def test_where_nothing_can_be_written_it_is_finished_each_time(empty_cache, tmp_
     assert empty_cache == [ORDER, ORDER]
 
 
-def test_a_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
+def test_one_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
     monkeypatch.setattr(machine, "_PATIENCE", 0.0)
+    machine._announce.cache_clear()
     announced = []
 
     def wait_for_the_line(subjects):
         while not announced:
             announced.extend(capsys.readouterr().err.splitlines())
-        return {"search.order": ORDER}
+        return dict.fromkeys(subjects, ORDER)
 
     monkeypatch.setattr(machine, "llvm_codes", wait_for_the_line)
     prepare("search.order")
     assert announced == [machine._NOTICE]
     anew(monkeypatch, "search.order")
+    assert capsys.readouterr().err == ""
+
+    def wait_for_the_timer(subjects):
+        while any(getattr(thread, "function", None) is machine._announce for thread in threading.enumerate()):
+            time.sleep(0.001)
+        return dict.fromkeys(subjects, ORDER)
+
+    monkeypatch.setattr(machine, "llvm_codes", wait_for_the_timer)
+    prepare("search.pairs")
     assert capsys.readouterr().err == ""
 
 

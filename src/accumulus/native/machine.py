@@ -33,7 +33,7 @@ Kernel = Callable[[int], int]
 
 #: Seconds after which a line says what takes so long.
 _PATIENCE: Final = 0.5
-_NOTICE: Final = "accumulus: finishing its search kernels for this processor; this is done once on a machine"
+_NOTICE: Final = "accumulus: finishing its kernels for this processor; this is done once on a machine"
 #: What the function that is called is named in the code.
 _SYMBOL: Final = "kernel"
 
@@ -155,10 +155,16 @@ def _address(code: bytes) -> int:
     return address
 
 
+@cache
+def _announce() -> None:
+    """Once a process: kernels are finished as they are needed."""
+    print(_NOTICE, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def _announced() -> Iterator[None]:
     """Say on the error stream what takes so long, if it does."""
-    timer = threading.Timer(_PATIENCE, lambda: print(_NOTICE, file=sys.stderr, flush=True))
+    timer = threading.Timer(_PATIENCE, _announce)
     timer.daemon = True
     timer.start()
     try:

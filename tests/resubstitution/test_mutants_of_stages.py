@@ -1,0 +1,142 @@
+"""Every stage of programs by value with one mistake: the test that is there for the stage fails.
+
+Where a later stage refuses what a mistake makes, as `test_stage_mutants` shows, it has to be blind here, too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import test_by_value
+import test_exact_choice
+import test_helpers
+import test_identities
+import test_linear_relations
+import test_proofs
+from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
+
+from accumulus.resubstitution import exact, helpers, identities, proofs, relations, residues, resubstitute
+from accumulus.resubstitution.divisors import Divisors
+from accumulus.resubstitution.extraction import Extraction
+from accumulus.resubstitution.points import Points
+from accumulus.resubstitution.rounding import Rounding
+from accumulus.rewriting.equivalence import all_choices
+
+
+class Mutant(NamedTuple):
+    """A stage with a mistake, and the test that has to fail.
+
+    Attributes:
+        changes: `(object, name, replacement)`.
+        test: what passes without them.
+        blind: stages that would refuse what the mistake makes; without these alone, the test passes.
+    """
+
+    changes: tuple
+    test: object
+    blind: tuple = ()
+
+
+def one_way(tape, most):
+    return all_choices(tape, most)[:1]
+
+
+def near_one(tape, given, rng, dtype="float64", *, few=False):
+    at = 1.0 + 0.01 * rng.normal(size=(30, tape.inputs))
+    everywhere = np.ones(len(at), bool)
+    return Points(at, everywhere, everywhere, everywhere)
+
+
+def smaller(x, y, z):
+    return x.less(y).select(x, y)
+
+
+def as_it_began(self, visits, deadline, hot=0.0):
+    pass
+
+
+MUTANTS = {
+    "points: all are near 1": Mutant(
+        ((resubstitute, "points_of", near_one),),
+        test_by_value.test_digits_are_kept_where_they_would_be_lost,
+    ),
+    "values: all arguments are small": Mutant(
+        ((resubstitute, "REACHES", (0.3,)),),
+        partial(test_by_value.test_identities_on_a_part_of_the_domain_are_not_taken, "cosine"),
+        (blind_to_excess, blind_to_digits),
+    ),
+    "values: comparisons come out in one way": Mutant(
+        ((resubstitute, "all_choices", one_way),),
+        partial(test_by_value.test_identities_on_a_part_of_the_domain_are_not_taken, "select"),
+        (blind_to_excess, blind_to_digits),
+    ),
+    "divisors: any will do": Mutant(
+        ((Divisors, "allow", lambda self, rows: np.ones(len(rows), bool)),),
+        test_by_value.test_nothing_is_divided_by_what_may_be_zero,
+        (blind_to_excess, blind_to_digits),
+    ),
+    "rounding: small numbers may lose digits": Mutant(
+        ((Rounding, "excess", no_excess), (Rounding, "is_worse", never_worse)),
+        test_by_value.test_digits_are_kept_where_they_would_be_lost,
+    ),
+    "rounding: large numbers may lose digits": Mutant(
+        ((Rounding, "excess", no_excess), (Rounding, "is_worse", never_worse)),
+        test_by_value.test_digits_of_a_conjugate_are_kept_far_from_zero,
+    ),
+    "helpers: there are none": Mutant(
+        ((helpers, "MOST", 0),),
+        partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
+    ),
+    "relations: what nearly holds does": Mutant(
+        ((relations, "NOTHING", 1e-7),),
+        partial(test_linear_relations.test_what_nearly_holds_is_not_taken, 1e-9),
+    ),
+    "relations: no coefficient is a fraction": Mutant(
+        ((relations, "NEAR", -1.0),),
+        test_linear_relations.test_conservation_laws_are_exact,
+    ),
+    "extraction: the first choice stays": Mutant(
+        ((Extraction, "anneal", as_it_began),),
+        partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
+    ),
+    "exact choice: circles are programs": Mutant(
+        ((exact._Program, "_support", lambda self, circle: None), (exact._Program, "_circles", lambda self, _: [])),
+        test_exact_choice.test_larger_circles_are_no_programs,
+    ),
+    "proofs: roots have one sign": Mutant(
+        ((proofs._Comparison, "_counted", lambda self: []),),
+        test_proofs.test_roots_of_which_a_product_is_a_square_have_all_signs,
+    ),
+    "proofs: all powers are one": Mutant(
+        ((residues.Point, "_power", lambda self, x, exponent: x), (residues.Point, "_by_chance", lambda *_: 5)),
+        partial(test_proofs.test_what_is_no_identity_is_not_proved, lambda x, *_: x**4, lambda x, *_: x**5),
+    ),
+    "proofs: comparisons come out in one way": Mutant(
+        ((proofs, "all_choices", one_way),),
+        partial(test_proofs.test_what_is_no_identity_is_not_proved, smaller, lambda x, *_: x),
+    ),
+    "identities: comparisons come out in one way": Mutant(
+        ((identities, "all_choices", lambda tape, most: [dict.fromkeys(all_choices(tape, most)[0], False)]),),
+        test_identities.test_no_branch_is_overlooked,
+    ),
+    "identities: roots are polynomials": Mutant(
+        ((identities, "_is_exact", lambda tape: True),),
+        test_identities.test_what_holds_for_positive_numbers_is_tested,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_test_of_the_stage_fails(name, monkeypatch):
+    changes, test, blind = MUTANTS[name]
+    for change in blind:
+        change(monkeypatch)
+    test()
+    for change in changes:
+        monkeypatch.setattr(*change)
+    # an identity that is said to be proved is tried at negative numbers, too
+    with pytest.raises((AssertionError, ValueError)):
+        test()
