@@ -242,6 +242,11 @@ def test_formulas_have_brackets_where_they_need_them():
         (Definition(6, ADD, (4, -4), -1), "x - y - (x - y)"),
     ]:
         assert str(formula(definition, deeper)) == text
+    # the negative of two negatives has no sign left
+    both = formula(Definition(7, ADD, (-1, -2), 1), of)
+    assert (str(both), str(both.times(-1))) == ("-x - y", "x + y")
+    inner[7] = both
+    assert str(formula(Definition(8, MULTIPLY, (7, 3), 1), deeper)) == "-(x + y)·z"
     names_of_many = [name for name, _ in zip(letters(), range(60), strict=False)]
     assert len(set(names_of_many)) == 60
     assert not {"x", "t"} & {*names_of_many}

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import test_angles
 import test_by_value
 import test_exact_choice
 import test_helpers
@@ -18,7 +19,7 @@ import test_linear_relations
 import test_proofs
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
-from accumulus.resubstitution import exact, helpers, identities, proofs, relations, residues, resubstitute
+from accumulus.resubstitution import angles, exact, helpers, identities, proofs, relations, residues, resubstitute
 from accumulus.resubstitution.divisors import Divisors
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.points import Points
@@ -97,6 +98,10 @@ MUTANTS = {
     "relations: no coefficient is a fraction": Mutant(
         ((relations, "NEAR", -1.0),),
         test_linear_relations.test_conservation_laws_are_exact,
+    ),
+    "angles: what nearly holds does": Mutant(
+        ((angles, "EQUAL", 1e-6),),
+        test_angles.test_what_is_no_function_of_a_sum,
     ),
     "extraction: the first choice stays": Mutant(
         ((Extraction, "anneal", as_it_began),),

@@ -14,6 +14,7 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
 from accumulus.programs.nonzeros import Nonzeros
+from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.relations import with_relations
 from accumulus.rewriting import optimise as rules
 from accumulus.search.find import find_plan
@@ -24,12 +25,12 @@ __all__ = ["others_for"]
 
 #: Orders whose programs have values that the best one's does not.
 _ORDERS: Final = ("markowitz", "forward", "reverse")
-#: How derivatives of a function that is written by linear relations are accumulated.
-_RELATED: Final = ("auto", "markowitz")
+#: How derivatives of a function that is written in another way are accumulated.
+_REWRITTEN: Final = ("auto", "markowitz")
 
 
 def others_for(linearization: Linearization, options: Options, deadline: Deadline) -> Iterator[Tape]:
-    """The same derivatives in other orders, and those of the function where linear relations make that shorter.
+    """The same derivatives in other orders, and those of the function where that is written in another way.
 
     Returns:
         Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
@@ -44,12 +45,13 @@ def others_for(linearization: Linearization, options: Options, deadline: Deadlin
     if not graph.wants_all:
         return
     function = _function(linearization, options.seed, deadline)
-    related = with_relations(function)
-    if related is not None:
-        # one place of each entry
-        wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
-        for method in _RELATED:
-            yield _derivatives(related, linearization, wanted, method, options, deadline)
+    # one place of each entry
+    wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
+    for rewrite in (with_relations, with_sums_of_angles):
+        rewritten = rewrite(function)
+        if rewritten is not None:
+            for method in _REWRITTEN:
+                yield _derivatives(rewritten, linearization, wanted, method, options, deadline)
 
 
 def _derivatives(

@@ -36,6 +36,8 @@ SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
 SELECT: Final = BY_NAME["select"].code
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-7
+#: Functions of angles: these are never known better than to a unit, or none could be a sum.
+_OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan"))
 #: Of two values that have lost more than this, as a part of themselves, nothing can be said.
 LOST: Final = 1e-3
 
@@ -163,7 +165,7 @@ def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[
             others = [*given[:k], moved, *given[k + 1 :]]
             slopes.append(np.abs(np.asarray(run(*others), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
-        total = total + _times(slope, error)
+        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if code in _OF_ANGLES else error)
     return v, total
 
 

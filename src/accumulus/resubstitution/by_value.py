@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.tape import Tape
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.exact import Least
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.proofs import Proof
+    from accumulus.rewriting.equivalence import Verification
 
 __all__ = ["ByValue"]
 
@@ -80,29 +82,35 @@ class ByValue:
         from accumulus.resubstitution.identities import identities
         from accumulus.resubstitution.points import points_of
         from accumulus.resubstitution.values import Values
-        from accumulus.rewriting.equivalence import Verification
 
-        choices, kept = self._choices, self._kept_outputs
-        if choices is None or not self.base.operations:
+        if self._choices is None or not self.base.operations:
             return [], 0
-        check = Verification(self.base, SEED, kept_outputs=kept, choices=choices, reaches=REACHES)
+        try:
+            check = self._verified
+        except VerificationError:  # which `tested` does not keep to itself
+            return [], 0
         points = points_of(self.base, None, np.random.default_rng(SEED))
-        values = Values(self.base, check, points, kept)
+        # where the laws of exponentials and of sums of angles have been needed, these are seen
+        values = Values(self.base, check, points, self._kept_outputs)
         made = values.read(self._tape)
         return ([], 0) if made is None else identities(values, made)
 
-    @cached_property
+    @property
     def tested(self) -> int:
         """Tests all outputs at complex points, other ones than those of the search; at how many.
 
         Raises:
             VerificationError: if one of them is wrong.
         """
+        return self._verified.points
+
+    @cached_property
+    def _verified(self) -> Verification:
         from accumulus.rewriting.equivalence import verify_by_any
 
         kept, choices = self._kept_outputs, self._choices
         at = {} if choices is None else {"choices": choices, "reaches": REACHES}
-        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at).points
+        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at)
 
     @cached_property
     def _choices(self) -> list[dict[int, bool]] | None:

@@ -20,15 +20,17 @@ class Text(NamedTuple):
         text: it.
         level: 0 for sums, 1 for products and quotients, 2 for what needs no brackets.
         parts: factors, of a product.
+        opposite: its negative, where that is written without brackets.
     """
 
     sign: int
     text: str
     level: int
     parts: tuple[str, ...] = ()
+    opposite: str = ""
 
     def __str__(self) -> str:
-        return self.text if self.sign > 0 else f"-{self.bracketed(1)}"
+        return self.text if self.sign > 0 else self.opposite or f"-{self.bracketed(1)}"
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -52,7 +54,11 @@ def formula(definition: Definition, of: Callable[[int], Text]) -> Text:
         return arguments[0].times(sign)
     if code == ADD:
         first, second = sorted((each.times(sign) for each in arguments), key=lambda each: -each.sign)
-        return Text(1, f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}", 0)
+        text = f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}"
+        if first.sign > 0:
+            return Text(1, text, 0)
+        # of two negatives, so that the negative of that has no sign left
+        return Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
     if code == MULTIPLY:
         first, second = arguments
         factors = Counter([*first.factors, *second.factors])

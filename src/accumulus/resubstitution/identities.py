@@ -25,7 +25,8 @@ from accumulus.resubstitution.formulas import Text, formula, letters
 from accumulus.resubstitution.proofs import MOST_COMPARISONS, prove
 from accumulus.resubstitution.residues import NoRootError, Point, random_prime
 from accumulus.resubstitution.values import Reading, Values
-from accumulus.rewriting.equivalence import all_choices, verify
+from accumulus.rewriting.equivalence import all_choices, verify_by_any
+from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
@@ -42,7 +43,7 @@ POINTS: Final = 4
 FAR: Final = 1e-7
 #: Of numbers that are multiples of 1 over that, sums and products are not rounded, as a rule.
 SHORT: Final = 1 << 10
-_SQRT: Final = BY_NAME["sqrt"].code
+_WITH_LAWS: Final = frozenset({BY_NAME["sqrt"].code, *EXPONENTIALS, *ANGLES})
 _BOOLEAN: Final = frozenset(row.code for row in OPERATIONS if row.result == "boolean")
 
 
@@ -274,7 +275,7 @@ class _Finder:
         if _is_exact(both) or _is_apart(both):
             return False
         try:
-            verify(*self._sides(pair, written))
+            verify_by_any(*self._sides(pair, written))
         except VerificationError:
             return False
         return True
@@ -349,9 +350,10 @@ class _Finder:
 
 
 def _is_exact(tape: Tape) -> bool:
-    """Whether formulas are equal as polynomials if they are equal at all: without rounded numbers, or roots."""
+    """Whether formulas are equal as polynomials if at all: without rounded numbers, roots, and functions with laws."""
     finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
-    return _SQRT not in tape.codes and all(number == round(number) for number in finite)
+    has_laws = bool(_WITH_LAWS.intersection(tape.codes))
+    return not has_laws and all(number == round(number) for number in finite)
 
 
 def _is_apart(tape: Tape) -> bool:

@@ -99,6 +99,7 @@ def optimise(
         return by_default()
     if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
+    from accumulus.resubstitution.angles import with_sums_of_angles
     from accumulus.resubstitution.relations import with_relations
     from accumulus.resubstitution.resubstitute import Resubstitution, cost
 
@@ -106,12 +107,11 @@ def optimise(
     start = canonical(tape, kept_outputs)
     by_value = None
     if deadline.left > ROUND * tape.operations:
-        by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype)
+        related, turned = with_relations(start, kept_outputs), with_sums_of_angles(start, kept_outputs)
+        has_sums = turned is not None
+        by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
     if by_value is not None:
-        sources = [tape]
-        related = with_relations(start, kept_outputs)
-        if related is not None and by_value.is_same(related):
-            sources.append(related)
+        sources = [tape, *(other for other in (related, turned) if other is not None and by_value.is_same(other))]
         sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
         pool = [by_rules("balanced", source, 1) for source in sources]
         # the default's program by value is where a search from it would stay

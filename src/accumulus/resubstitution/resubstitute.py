@@ -28,7 +28,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
-from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS
+from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
 from accumulus.tape.operations import INPUT
@@ -88,6 +88,7 @@ class Resubstitution:
         points: real ones.
         seed: of points.
         fewest: complex points where values are told, and where programs are verified, at least.
+        sums_of_angles: whether some values are sines and cosines of sums.
 
     Attributes:
         least: of the last round that was exact, what no choice of its definitions is cheaper than.
@@ -101,13 +102,16 @@ class Resubstitution:
         points: Points,
         seed: int,
         fewest: tuple[int, int] = (FEWEST_POINTS, FEWEST_POINTS),
+        *,
+        sums_of_angles: bool = False,
     ) -> None:
         self._base, self._kept_outputs, self._points = base, kept_outputs, points
         self.least: Least | None = None
         self._choices, self._seed = [[*choices] * -(-each // len(choices)) for each in fewest], seed
-        # laws of exponentials are not seen without these, values that overflow or lose their digits not with them
-        has_exponentials = bool(EXPONENTIALS.keys() & set(base.codes))
-        self._tables = [WITH_EXPONENTIALS, FUNCTIONS] if has_exponentials else [FUNCTIONS]
+        # laws of functions are not seen without these, values that overflow or lose their digits not with them
+        with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
+        has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
+        self._tables = [with_laws, FUNCTIONS] if has_laws else [FUNCTIONS]
         self._checks: dict[tuple[int, int], Verification] = {}
 
     def _check(self, place: int, turn: int) -> Verification:
@@ -132,6 +136,7 @@ class Resubstitution:
         told: int = FEWEST_POINTS,
         comparisons: int = MOST_COMPARISONS,
         few: bool = False,
+        sums_of_angles: bool = False,
     ) -> Resubstitution | None:
         """None if there is nothing to win, or there are too many ways for comparisons to come out.
 
@@ -139,12 +144,13 @@ class Resubstitution:
             told: complex points where values are told, at least.
             comparisons: of the program, at most.
             few: whether fewer real points will do.
+            sums_of_angles: whether some values are sines and cosines of sums.
         """
         choices = all_choices(base, comparisons)
         if choices is None or not base.operations:
             return None
         at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
-        return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS))
+        return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS), sums_of_angles=sums_of_angles)
 
     def cheapest(
         self,
@@ -161,7 +167,7 @@ class Resubstitution:
         Args:
             programs: some for the same; the more they differ, the better.
             moves: of the search.
-            seed: of the search; laws of exponentials are seen at every other one.
+            seed: of the search; laws of functions are seen at every other one.
             has_helpers: whether values that no program has are looked for, by which several are cheaper.
             is_exact: whether most of the time that is left is for choices that the search has not found, and a bound.
         """

@@ -30,7 +30,7 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_EXPONENTIALS, Function
+from accumulus.rewriting.stand_ins import ANGLES, COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_LAWS, Function
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 
@@ -67,7 +67,7 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
 
 
 def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
-    """`verify` by the laws of exponentials and logarithms, too, where these are needed; what has verified it.
+    """`verify` by the laws of exponentials, logarithms and angles, too, where these are needed; what has verified it.
 
     Args:
         tape, other, seed: as for `verify`.
@@ -77,9 +77,9 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
         found = Verification(tape, seed, **options)
         found.check(other)
     except VerificationError:
-        if not EXPONENTIALS.keys() & set(tape.codes):
+        if not (EXPONENTIALS | ANGLES).keys() & set(tape.codes):
             raise
-        found = Verification(tape, seed, functions=WITH_EXPONENTIALS, **options)
+        found = Verification(tape, seed, functions=WITH_LAWS, **options)
         found.check(other)
     return found
 

@@ -17,11 +17,13 @@ from typing import Any, Final
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
 __all__ = [
+    "ANGLES",
     "COMPARISONS",
     "EXPONENTIALS",
     "FUNCTIONS",
     "JUMPS",
     "WITH_EXPONENTIALS",
+    "WITH_LAWS",
     "Function",
     "comparison",
     "jump",
@@ -129,6 +131,13 @@ EXPONENTIALS: Final[dict[int, Function]] = {
     }.items()
 }
 WITH_EXPONENTIALS: Final = FUNCTIONS | EXPONENTIALS
+#: The same for sines and cosines of sums; these angles have to go around some of the circle.
+_TURNS: Final = 0.7318504926
+ANGLES: Final[dict[int, Function]] = {
+    BY_NAME["sin"].code: lambda z: cmath.sin(_TURNS * z),
+    BY_NAME["cos"].code: lambda z: cmath.cos(_TURNS * z),
+}
+WITH_LAWS: Final = WITH_EXPONENTIALS | ANGLES
 #: Codes of what compares two numbers, and of what else has jumps.
 COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
 JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps) - COMPARISONS

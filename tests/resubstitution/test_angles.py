@@ -1,0 +1,145 @@
+"""Sines and cosines of sums: found where they are planted, right where they are found."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exact import exact_values
+from hypothesis import given, settings
+from programs import programs
+
+import accumulus as acc
+from accumulus.resubstitution.angles import with_sums_of_angles
+from accumulus.resubstitution.optimise import optimise
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import verify_by_any
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+
+def names(tape):
+    return sorted(tape.operation(r).name for r in range(tape.inputs, len(tape)))
+
+
+def turned(tape, angle, x, y):
+    """A vector of the plane, turned."""
+    c, s = tape.apply("cos", angle), tape.apply("sin", angle)
+    return (
+        tape.subtract(tape.multiply(c, x), tape.multiply(s, y)),
+        tape.add(tape.multiply(s, x), tape.multiply(c, y)),
+    )
+
+
+def chain(links):
+    """Directions of the links of a chain, each turned against the one before."""
+    tape = Tape(links)
+    x, y = tape.apply("cos", 0), tape.apply("sin", 0)
+    tape.outputs = [x, y]
+    for joint in range(1, links):
+        x, y = turned(tape, joint, x, y)
+        tape.outputs += [x, y]
+    return canonical(tape)
+
+
+@pytest.mark.parametrize("links", [2, 3, 6])
+def test_chains_of_links(links):
+    tape = chain(links)
+    found = with_sums_of_angles(tape)
+    # the sums, and two functions of each
+    assert names(found) == sorted(["add"] * (links - 1) + ["cos", "sin"] * links)
+    verify_by_any(tape, found)
+    x = np.linspace(-2.0, 3.0, links)
+    np.testing.assert_allclose(evaluate(found, x), evaluate(tape, x), atol=1e-14)
+
+
+@pytest.mark.parametrize(("kept", "functions"), [(0, 2), (1, 5)])
+def test_values_of_either_sign(kept, functions):
+    tape = Tape(3)
+    (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
+    product, other = tape.multiply(c, t), tape.multiply(s, d)
+    tape.outputs = [tape.subtract(product, other), tape.multiply(2, tape.negative(tape.add(other, product)))]
+    tape = canonical(tape, kept)
+    found = with_sums_of_angles(tape, kept)
+    verify_by_any(tape, found, kept_outputs=kept)
+    assert sum(name in ("sin", "cos") for name in names(found)) == functions
+
+
+def test_twice_an_angle():
+    tape = Tape(1)
+    s, c = tape.apply("sin", 0), tape.apply("cos", 0)
+    tape.outputs = [tape.subtract(tape.multiply(c, c), tape.multiply(s, s))]
+    found = with_sums_of_angles(canonical(tape))
+    assert names(found) == ["add", "cos"] or names(found) == ["cos", "multiply"]
+    assert evaluate(found, [0.3])[0] == pytest.approx(math.cos(0.6), rel=1e-14)
+
+
+def test_what_is_no_function_of_a_sum():
+    tape = Tape(2)
+    (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
+    tape.outputs = [
+        tape.subtract(tape.multiply(c, d), tape.multiply(tape.constant(1.0 + 1e-7), tape.multiply(s, t))),
+        tape.add(tape.multiply(c, t), tape.multiply(c, d)),
+    ]
+    assert with_sums_of_angles(canonical(tape)) is None
+    tape = Tape(1)
+    tape.outputs = [tape.apply("exp", 0)]
+    assert with_sums_of_angles(tape) is None
+
+
+def test_what_is_rounded_as_written_stays():
+    tape = Tape(2)
+    (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
+    tape.outputs = [tape.apply("floor", tape.subtract(tape.multiply(c, d), tape.multiply(s, t)))]
+    assert with_sums_of_angles(canonical(tape)) is None
+
+
+@settings(max_examples=40)
+@given(programs(("add", "subtract", "multiply", "sin", "cos"), constants=(1.0, 2.0), exponents=(), steps=20))
+def test_programs_stay_what_they_are(program):
+    tape = canonical(program.tape())
+    found = with_sums_of_angles(tape)
+    if found is None:
+        return
+    verify_by_any(tape, found)
+    point = [0.3, -1.1, 0.7, 2.0][: tape.inputs]
+    np.testing.assert_allclose(evaluate(found, point), [float(x) for x in exact_values(tape, point)], atol=1e-9)
+
+
+def planar_arm(q):
+    """Where the tool of a planar arm of four links is, and which way it points, as a chain of frames."""
+    x, y, c, s = 0.0, 0.0, 1.0, 0.0
+    for angle, length in zip(q, (0.7, 0.5, 0.4, 0.2), strict=True):
+        c, s = c * np.cos(angle) - s * np.sin(angle), s * np.cos(angle) + c * np.sin(angle)
+        x, y = x + length * c, y + length * s
+    return np.array([x, y, c, s])
+
+
+def test_an_arm_is_as_short_as_with_sums_by_hand():
+    """Four sums but one, eight functions, the position from the tool backwards, whose parts are derivatives."""
+    point = np.array([0.3, -0.5, 0.7, 1.1])
+    derivative = acc.value_and_jacobian(planar_arm, effort="thorough", cache=False)
+    program = derivative.compile(point)
+    # 3 sums; 8 functions; 8 products and 6 sums for the positions; and as many signs at most as are wanted
+    assert program.operations <= 3 + 8 + 8 + 6 + 5
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (50, 4))
+    value, jacobian = derivative.batch(X)
+    plain = acc.value_and_jacobian(planar_arm, optimise=False, cache=False).batch(X)
+    np.testing.assert_allclose(value, plain[0], atol=1e-14)
+    np.testing.assert_allclose(jacobian, plain[1], atol=1e-14)
+    identities = {str(each) for each in program.by_value.identities}
+    assert "cos(x0)·cos(x1) - sin(x0)·sin(x1) = cos(x0 + x1)" in identities
+    assert program.by_value.unexplained == 0
+
+
+def test_sums_of_small_angles_keep_their_digits():
+    """cos(a)·sin(b) - sin(a)·cos(b) near a = b has what a - b has."""
+    tape = Tape(2)
+    (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
+    tape.outputs = [tape.subtract(tape.multiply(c, t), tape.multiply(s, d))]
+    found = optimise(tape, effort="thorough")
+    for a in (1.0, 1e-8):
+        b = a * (1.0 + 1e-9)
+        assert evaluate(found, [a, b])[0] == pytest.approx(math.sin(b - a), rel=1e-6, abs=0.0)
