@@ -44,6 +44,7 @@ from accumulus.resubstitution.compiled.reading_state import (
 )
 from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Table
 from accumulus.resubstitution.points import Points
+from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
@@ -171,6 +172,8 @@ class Values:
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
         """What a program for the same computes; None if what is rounded as written is written in another way there."""
+        if not is_base:
+            tape = with_short_constants(tape, self.base.tape.constants)
         try:
             complexes = self._check.run(tape)
         except VerificationError:  # it compares something else

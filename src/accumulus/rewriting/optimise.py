@@ -12,6 +12,7 @@ from accumulus.annealing import rounds as until_stalled
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.signs import with_few_changes
@@ -139,6 +140,7 @@ def optimise(
         search.go_on(max(tried, MOVES * search.size))
     if search.best is start:
         return start
+    search.tidy()
     try:
         search.verify()
     except VerificationError as error:
@@ -180,6 +182,12 @@ class _Search:
             return False
         self._ended += time.perf_counter() - before
         return True
+
+    def tidy(self) -> None:
+        """Let numbers that rounding has left beside short ones be these."""
+        shorter = with_short_constants(self.best, self._start.constants)
+        if shorter is not self.best:
+            self.best = min(canonical(shorter, self._kept_outputs), shorter, key=lambda tape: tape.operations)
 
     def verify(self) -> None:
         """Check that the best tape computes what the tape as it was does; `VerificationError` if not."""
