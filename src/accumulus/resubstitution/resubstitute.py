@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
-from accumulus.native.machine import kernel
-from accumulus.native.state import Integers
 from accumulus.resubstitution.bounds import Reals
-from accumulus.resubstitution.compiled.definitions_state import ARGUMENTS, NODE, ORDER, DefinitionsState
 from accumulus.resubstitution.definitions import COPY, PRICES, Definition
 from accumulus.resubstitution.divisors import Divisors
 from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.helpers import with_helpers
 from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Reading, Values
+from accumulus.resubstitution.universe import WORSE, Candidates, Universe
+from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
@@ -42,12 +38,9 @@ MOST_VALUES: Final = 4000
 #: By how much a definition may be less certain than the value was, and by how many units of rounding besides; in turn,
 #: until the program as a whole is no more than so many times as uncertain.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
-WORSE: Final = 4.0
 #: Programs that are tried for each of these, and by default, without the definitions at which those before went wrong.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
-#: By how many times as much definitions of given programs may be, if there are no others.
-MORE: Final = (4.0, 16.0, math.inf)
 #: Of the time that is left to an exact choice, what the search may take before it, and then that choice itself.
 ANNEALED: Final = 0.3
 EXACT: Final = 0.8
@@ -58,24 +51,6 @@ TOLD, VERIFIED = range(2)
 FEWEST_POINTS: Final = 8
 #: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
-
-
-class _Universe(NamedTuple):
-    """What programs compute.
-
-    Attributes:
-        values: all of it.
-        start: the cheapest of the programs.
-        known: so many of the definitions, the first ones, are those of programs.
-        candidates: numbers of all definitions that may be taken.
-        rounding: of these.
-    """
-
-    values: Values
-    start: Reading
-    known: int
-    candidates: Integers
-    rounding: Rounding
 
 
 class Resubstitution:
@@ -173,12 +148,11 @@ class Resubstitution:
         """
         costs = [cost(tape) for tape in programs]
         universe = self._universe(programs, costs, deadline, seed, has_helpers=has_helpers)
-        values, rounding, candidates = universe.values, universe.rounding, universe.candidates
         best, lowest = programs[int(np.argmin(costs))], min(costs)
-        for factor, slack in TOLERANCES:
-            excess = rounding.excess(values.definitions, candidates, slack)
+        for tolerance in TOLERANCES:
+            candidates = Candidates(universe, *tolerance)
             for _ in range(ATTEMPTS):
-                extraction = self._extraction(universe, candidates, excess, factor, seed)
+                extraction = candidates.extraction(seed)
                 extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
                 chosen = extraction.best()
                 if is_exact:
@@ -187,18 +161,13 @@ class Resubstitution:
                     is_exact = False  # choices of fewer definitions say less
                 if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
                     return best
-                found = _written(values, chosen, self._kept_outputs)
+                found = _written(universe.values, chosen, self._kept_outputs)
                 if found is None or cost(found) >= lowest:
                     return best
-                if not rounding.is_worse(found, WORSE) and _is_verified(self._check(VERIFIED, seed), found):
+                if not universe.rounding.is_worse(found, WORSE) and _is_verified(self._check(VERIFIED, seed), found):
                     return found
-                # a value's last definition is no fault
-                ways = np.bincount(values.definitions.rows[candidates[excess <= factor], NODE], minlength=len(values))
-                faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
-                if not faults or deadline.passed:
+                if not candidates.drop_faults(chosen) or deadline.passed:
                     break
-                kept = ~np.isin(candidates, [values.definitions.add(fault) for fault in faults])
-                candidates, excess = candidates[kept], excess[kept]
         return best
 
     def cheaper(
@@ -214,28 +183,22 @@ class Resubstitution:
         """
         price = cost(program)
         universe = self._universe([program], [price], deadline, seed)
-        values, rounding, candidates = universe.values, universe.rounding, universe.candidates
-        factor, slack = TOLERANCES[0]
-        excess = rounding.excess(values.definitions, candidates, slack)
+        candidates = Candidates(universe, *TOLERANCES[0])
         for _ in range(FEW_ATTEMPTS):
-            extraction = self._extraction(universe, candidates, excess, factor, seed)
+            extraction = candidates.extraction(seed)
             extraction.anneal(moves, deadline)
             chosen = extraction.best()
             if sum(PRICES[each.code] for each in chosen.values()) >= price:
                 return None
-            found = _written(values, chosen, self._kept_outputs, is_last=False)
+            found = _written(universe.values, chosen, self._kept_outputs, is_last=False)
             if found is None or deadline.passed:
                 return None
-            if not rounding.is_worse(found, WORSE):
+            if not universe.rounding.is_worse(found, WORSE):
                 finished = finish(found)
                 is_taken = cost(finished) < price and _is_verified(self._check(VERIFIED, seed), finished)
                 return finished if is_taken else None
-            ways = np.bincount(values.definitions.rows[candidates[excess <= factor], NODE], minlength=len(values))
-            faults = rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
-            if not faults:
+            if not candidates.drop_faults(chosen):
                 return None
-            kept = ~np.isin(candidates, [values.definitions.add(fault) for fault in faults])
-            candidates, excess = candidates[kept], excess[kept]
         return None
 
     def _universe(
@@ -246,7 +209,7 @@ class Resubstitution:
         seed: int,
         *,
         has_helpers: bool = False,
-    ) -> _Universe:
+    ) -> Universe:
         """What programs compute, and all that this can be made by."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
@@ -264,32 +227,7 @@ class Resubstitution:
         is_candidate = np.arange(len(rows)) < known
         is_candidate[known:] = Divisors(values, known).allow(rows[known:])
         is_candidate[list(values.fixed.values())] = False
-        return _Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
-
-    def _extraction(
-        self, universe: _Universe, candidates: Integers, excess: Reals, factor: float, seed: int
-    ) -> Extraction:
-        """The choice of definitions that are no more than so many times as uncertain as values were."""
-        values, start, known, *_ = universe
-        preferred = start.own | values.fixed
-        roots = [*map(abs, values.base.outputs), *values.fixed]
-        wanted = [root for root in roots if root in values.base.own]
-        rows = values.definitions.rows
-        allowed = np.concatenate([candidates[excess <= factor], np.fromiter(values.fixed.values(), np.int64)])
-        first = without_circles(values, allowed, preferred)
-        for more in MORE:
-            if first[wanted].all():
-                break
-            missing = (candidates < known) & (excess <= more * factor) & (first[rows[candidates, NODE]] == 0)
-            allowed = np.concatenate([allowed, candidates[missing]])
-            first = without_circles(values, allowed, preferred)
-        # what nothing makes is not there to be used
-        there = (first > 0) | values.is_given
-        there[0] = True
-        allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]
-        made = np.flatnonzero(first)
-        begun = dict(zip(made.tolist(), (first[made] - 1).tolist(), strict=True))
-        return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, UNIT, seed)
+        return Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
 
     def is_same(self, tape: Tape) -> bool:
         """Whether a program computes the same."""
@@ -302,36 +240,6 @@ def _is_verified(verification: Verification, tape: Tape) -> bool:
     except VerificationError:
         return False
     return True
-
-
-def without_circles(values: Values, allowed: Integers, preferred: Mapping[int, int]) -> Integers:
-    """A definition for each value that can be computed by some, made of values that come before it; rather some.
-
-    Args:
-        allowed: numbers of the definitions.
-        preferred: numbers, by value.
-
-    Returns:
-        Number of the definition of each value, plus one; 0 for those without, (values,).
-    """
-    count = len(values)
-    wanted = np.zeros(count, np.int64)
-    wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
-    state = DefinitionsState(
-        mode=ORDER,
-        rows=values.definitions.rows,
-        numbers=np.ascontiguousarray(allowed),
-        number_count=len(allowed),
-        is_given=values.is_given.astype(np.int64),
-        preferred=wanted,
-        chosen=np.zeros(count, np.int64),
-        missing=np.zeros(len(allowed), np.int64),
-        heads=np.zeros(count, np.int64),
-        nexts=np.zeros((len(allowed), 3), np.int64),
-        queue=np.zeros(2 * len(allowed), np.int64),
-    )
-    kernel("resubstitution.definitions")(state.address)
-    return state.chosen
 
 
 def cost(tape: Tape) -> int:
