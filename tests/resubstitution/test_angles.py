@@ -12,10 +12,12 @@ from programs import programs
 
 import accumulus as acc
 from accumulus.resubstitution.angles import with_sums_of_angles
+from accumulus.resubstitution.bounds import DOUBLE, operation
 from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.tape.evaluate import evaluate
+from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
 
@@ -143,3 +145,13 @@ def test_sums_of_small_angles_keep_their_digits():
     for a in (1.0, 1e-8):
         b = a * (1.0 + 1e-9)
         assert evaluate(found, [a, b])[0] == pytest.approx(math.sin(b - a), rel=1e-6, abs=0.0)
+
+
+def test_angles_are_exact_where_none_is_a_sum():
+    angle = np.array([0.5, 300.0])
+    (size, bound), (_, rounded) = (
+        operation(BY_NAME["sin"].code, [angle], [np.zeros(2)], span)
+        for span in (DOUBLE, DOUBLE._replace(has_rounded_angles=True))
+    )
+    np.testing.assert_allclose(bound, 2.0 * np.abs(size))
+    np.testing.assert_allclose(rounded - bound, np.abs(angle * np.cos(angle)), rtol=1e-3)

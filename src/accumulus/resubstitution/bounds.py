@@ -23,10 +23,15 @@ Reals = NDArray[np.float64]
 
 
 class Span(NamedTuple):
-    """Numbers of a type with all their digits: the `largest` and the `smallest` that is positive."""
+    """Numbers of a type with all their digits: the `largest` and the `smallest` that is positive.
+
+    Attributes:
+        has_rounded_angles: whether angles are never known better than to a unit of rounding, or none could be a sum.
+    """
 
     largest: float
     smallest: float
+    has_rounded_angles: bool = False
 
 
 #: Doubles that overflow are infinite here, too.
@@ -36,7 +41,7 @@ SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
 SELECT: Final = BY_NAME["select"].code
 #: The relative step that shows how an elementary function magnifies errors.
 STEP: Final = 1e-7
-#: Functions of angles: these are never known better than to a unit, or none could be a sum.
+#: Functions of angles.
 _OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan"))
 #: Of two values that have lost more than this, as a part of themselves, nothing can be said.
 LOST: Final = 1e-3
@@ -86,7 +91,7 @@ class Runs:
                 code, arguments = tape.codes[r], tape.arguments(r)
                 at = [values[a] for a in arguments]
                 if self._bounds:
-                    v, error = operation(code, at, [errors[a] for a in arguments])
+                    v, error = operation(code, at, [errors[a] for a in arguments], span)
                     values[r], errors[r] = within(span, v, error)
                 else:
                     v = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
@@ -128,7 +133,7 @@ def _as_given(code: int, place: int, x: Reals) -> Any:
     return x != 0 if OPERATIONS[code].arguments[place] == "boolean" else x
 
 
-def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[Reals, Reals]:
+def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE) -> tuple[Reals, Reals]:
     """What an operation makes of values at all points, and the bound of that, to first order."""
     if code == COPY:
         return at[0], errors[0]
@@ -156,6 +161,7 @@ def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[
     if row.jumps or row.result == "boolean":
         return v, np.zeros_like(v)
     total = 2 * np.abs(v)
+    is_rounded = span.has_rounded_angles and code in _OF_ANGLES
     for k, error in enumerate(errors):
         if row.arguments[k] != "real":
             continue
@@ -165,7 +171,7 @@ def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals]) -> tuple[
             others = [*given[:k], moved, *given[k + 1 :]]
             slopes.append(np.abs(np.asarray(run(*others), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
-        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if code in _OF_ANGLES else error)
+        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
     return v, total
 
 

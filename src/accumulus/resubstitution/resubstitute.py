@@ -125,6 +125,7 @@ class Resubstitution:
         if choices is None or not base.operations:
             return None
         at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
+        at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
         return cls(base, choices, kept_outputs, at, seed, (told, FEWEST_POINTS), sums_of_angles=sums_of_angles)
 
     def cheapest(

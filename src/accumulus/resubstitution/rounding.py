@@ -91,7 +91,7 @@ class Rounding:
         """The same for definitions by one operation, in NumPy."""
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
-        at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]))
+        at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]), self._span)
         at, bounds = within(self._span, at, bounds)
         at = at * rows[:, SIGN, np.newaxis]
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
@@ -142,7 +142,7 @@ class Rounding:
                 each = chosen[value]
                 nodes = [abs(a) for a in each.arguments]
                 arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
-                made, bound = operation(each.code, arguments, [bounds[n] for n in nodes])
+                made, bound = operation(each.code, arguments, [bounds[n] for n in nodes], self._span)
                 made, bounds[value] = within(self._span, made, bound)
                 at[value] = each.sign * made
             limits = self._bounds.copy()
