@@ -67,6 +67,15 @@ def test_rewritten_programs_have_them():
     assert str(made) == "t1 = multiply(0.5, x0)\nreturn t1"
 
 
+def test_no_operation_is_added():
+    """Few changes of sign stay so."""
+    tape = Tape(2)
+    tape.outputs = [tape.subtract(tape.multiply(tape.constant(-0.1 * 3.0), 0), tape.multiply(tape.constant(2.0), 1))]
+    shorter = with_short_constants(tape, [])
+    assert shorter.operations == tape.operations
+    assert -0.3 in shorter.constants
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False).filter(bool), min_size=1, max_size=4, unique_by=abs))
 def test_no_number_changes_by_more_than_a_few_units(numbers):
     shorter = with_short_constants(scaled(*numbers), [])

@@ -37,16 +37,25 @@ def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
     constants = [number if abs(number) in stay else _short(number) for number in tape.constants]
     if all(short == number or math.isnan(number) for short, number in zip(constants, tape.constants, strict=True)):
         return tape
-    shorter = Tape(tape.inputs)
+    shorter = tape.copy()
+    shorter.constants = constants
+    if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}):
+        return shorter
+    # numbers that have become equal may make operations equal
+    return min(shorter, _written_again(shorter), key=lambda each: each.operations)
+
+
+def _written_again(tape: Tape) -> Tape:
+    written = Tape(tape.inputs)
     moved = list(range(tape.inputs))
 
     def place(reference: int) -> int:
-        return moved[reference] if reference >= 0 else shorter.constant(constants[-1 - reference])
+        return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
 
     for reference in range(tape.inputs, len(tape)):
-        moved.append(shorter.apply_code(tape.codes[reference], [place(a) for a in tape.arguments(reference)]))
-    shorter.outputs = [place(output) for output in tape.outputs]
-    return shorter
+        moved.append(written.apply_code(tape.codes[reference], [place(a) for a in tape.arguments(reference)]))
+    written.outputs = [place(output) for output in tape.outputs]
+    return written
 
 
 def _short(number: float) -> float:

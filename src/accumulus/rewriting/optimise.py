@@ -185,9 +185,7 @@ class _Search:
 
     def tidy(self) -> None:
         """Let numbers that rounding has left beside short ones be these."""
-        shorter = with_short_constants(self.best, self._start.constants)
-        if shorter is not self.best:
-            self.best = min(canonical(shorter, self._kept_outputs), shorter, key=lambda tape: tape.operations)
+        self.best = with_short_constants(self.best, self._start.constants)
 
     def verify(self) -> None:
         """Check that the best tape computes what the tape as it was does; `VerificationError` if not."""
