@@ -49,7 +49,7 @@ def briefly(tape: Tape, seed: int, deadline: Deadline, points: NDArray[np.float6
         return rules.optimise(tape, seed=seed, deadline=deadline, rounds=rounds)
 
     def finish(found: Tape) -> Tape:
-        return rules.sketch(found, AFTER, seed=seed, deadline=deadline)
+        return rules.tidied(rules.sketch(found, AFTER, seed=seed, deadline=deadline), start)
 
     rough = rules.sketch(start, BEFORE, seed=seed, deadline=deadline, is_last=False)
     if start.operations <= LARGE or rough.operations <= LEFT * start.operations:

@@ -15,6 +15,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.network import Network
+from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import with_few_changes
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT
@@ -138,9 +139,9 @@ def optimise(
             search.round(start, 0, hot)
     if effort == "thorough":
         search.go_on(max(tried, MOVES * search.size))
+    search.tidy()
     if search.best is start:
         return start
-    search.tidy()
     try:
         search.verify()
     except VerificationError as error:
@@ -184,8 +185,8 @@ class _Search:
         return True
 
     def tidy(self) -> None:
-        """Let numbers that rounding has left beside short ones be these."""
-        self.best = with_short_constants(self.best, self._start.constants)
+        """Let the numbers of the best tape be where they save products, and short."""
+        self.best = tidied(self.best, self._start, self._kept_outputs)
 
     def verify(self) -> None:
         """Check that the best tape computes what the tape as it was does; `VerificationError` if not."""
@@ -245,6 +246,17 @@ def sketch(
         return found
     found = canonical(found)
     return min(found, with_few_changes(found), key=lambda tape: tape.operations)
+
+
+def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
+    """A tape with its numbers where they save products, and short ones beside which rounding has left others.
+
+    Args:
+        tape: without dead operations. It need not be verified.
+        start: what it was made from, whose numbers stay.
+        kept_outputs: that many of the first outputs stay as they are computed.
+    """
+    return with_short_constants(with_scaled_forms(tape, kept_outputs), start.constants)
 
 
 def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER, moves: int = PREVIEW) -> int:

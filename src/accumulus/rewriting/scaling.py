@@ -1,0 +1,195 @@
+"""Values that are only used times numbers, and could as well be computed times one of these.
+
+A derivative of a network's hidden unit is a product of (1 - t²) and of a form whose coefficients are numbers, and then
+goes into every output times a weight. One of the weights can be in the coefficients from the beginning: the form is as
+long as it was, and that product is saved.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from accumulus.tape.live import as_written
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import rows_of
+from accumulus.tape.tape import Tape
+
+__all__ = ["with_scaled_forms"]
+
+#: Operations, at most.
+MOST: Final = 20_000
+#: Factors are no larger than that, and no smaller than one by it: what is added up stays in the range of numbers.
+LARGEST: Final = 1e6
+_ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
+_MULTIPLY, _DIVIDE = (BY_NAME[name].code for name in ("multiply", "divide"))
+_ARITIES: Final = np.array([row.arity for row in OPERATIONS])
+_SCALED: Final = (_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE)
+
+
+def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
+    """The tape with values times the number that one of their users would multiply them by; itself if none can be.
+
+    Args:
+        tape: without dead operations.
+        kept_outputs: that many of the first outputs stay as they are computed.
+
+    >>> tape = Tape(2)
+    >>> form = tape.add(tape.multiply(tape.constant(2.0), 0), tape.multiply(tape.constant(3.0), 1))
+    >>> tape.outputs = [tape.multiply(tape.constant(5.0), form), tape.multiply(tape.constant(7.0), form)]
+    >>> print(with_scaled_forms(tape))
+    t2 = multiply(10.0, x0)
+    t3 = multiply(15.0, x1)
+    t4 = add(t2, t3)
+    t5 = multiply(1.4, t4)
+    return t4, t5
+    """
+    if not 0 < tape.operations <= MOST:
+        return tape
+    candidates = _candidates(tape, kept_outputs)
+    if not candidates:
+        return tape
+    forms = _Forms(tape, kept_outputs)
+    for reference in candidates:
+        forms.scale(reference)
+    scaled = forms.written()
+    return scaled if scaled.operations < tape.operations else tape
+
+
+def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
+    """Results of arithmetic that are only used times numbers."""
+    rows = rows_of(tape)
+    count = len(tape)
+    used = np.zeros(count, np.int64)
+    arities = np.zeros(count, np.int64)
+    arities[tape.inputs :] = _ARITIES[rows[tape.inputs :, 0]]
+    for position in range(3):
+        taken = rows[(arities > position) & (rows[:, 1 + position] >= 0), 1 + position]
+        used += np.bincount(taken, minlength=count)
+    used += np.bincount([output for output in tape.outputs if output >= 0], minlength=count)
+    scaled = np.zeros(count, np.int64)
+    is_product = rows[:, 0] == _MULTIPLY
+    for number, other in ((1, 2), (2, 1)):
+        by_number = is_product & (rows[:, number] < 0) & (rows[:, other] >= 0)
+        scaled += np.bincount(rows[by_number, other], minlength=count)
+    free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
+    is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs)
+    return np.flatnonzero(is_form & free & (used > 0) & (used == scaled)).tolist()
+
+
+class _Forms:
+    """A tape of which numbers change.
+
+    Args:
+        tape, kept_outputs: as for `with_scaled_forms`.
+    """
+
+    def __init__(self, tape: Tape, kept_outputs: int) -> None:
+        self._tape = tape
+        self._free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
+        self._arguments = [list(tape.arguments(r)) if r >= tape.inputs else [] for r in range(len(tape))]
+        #: Numbers that are arguments, by operation and position.
+        self._numbers = {
+            (r, k): tape.value_of(a) for r, taken in enumerate(self._arguments) for k, a in enumerate(taken) if a < 0
+        }
+        self._users: list[list[int]] = [[] for _ in range(len(tape))]
+        for r, taken in enumerate(self._arguments):
+            for a in taken:
+                if a >= 0:
+                    self._users[a].append(r)
+        self._is_output = set(tape.outputs)
+        #: What operations have become that are another value now.
+        self._same: dict[int, int] = {}
+
+    def scale(self, form: int) -> None:
+        """Compute a value times the number by which most of its users multiply it, if its own numbers can take that."""
+        if form in self._same or form in self._is_output:
+            return
+        places: dict[int, int] = {}
+        for user in self._users[form]:
+            place = self._place(user, form)
+            if place is None:
+                return
+            places[user] = place
+        numbers = Counter(self._numbers[user, place] for user, place in places.items())
+        factor = max(numbers, key=lambda number: numbers[number], default=0.0)
+        edits = self._times(form, factor, {}) if 1.0 / LARGEST <= abs(factor) <= LARGEST else None
+        if edits is None:
+            return
+        self._numbers.update(edits)
+        left = []
+        for user, place in places.items():
+            if self._numbers[user, place] != factor:
+                self._numbers[user, place] /= factor
+                left.append(user)
+                continue
+            self._same[user] = form
+            left += self._users[user]
+            if user in self._is_output:
+                self._is_output.add(form)
+        self._users[form] = left
+
+    def _place(self, user: int, form: int) -> int | None:
+        """Where an operation has the number by which it multiplies a value; None if it does something else."""
+        if self._tape.codes[user] != _MULTIPLY or not self._free[user]:
+            return None
+        arguments = self._arguments[user]
+        return next(
+            (k for k in (0, 1) if (user, k) in self._numbers and self._resolved(arguments[1 - k]) == form), None
+        )
+
+    def _resolved(self, reference: int) -> int:
+        while reference in self._same:
+            reference = self._same[reference]
+        return reference
+
+    def _times(
+        self, r: int, factor: float, edits: Mapping[tuple[int, int], float]
+    ) -> dict[tuple[int, int], float] | None:
+        """Numbers by which an operation comes to so many times its value, beside others; None if there are none."""
+        code = self._tape.codes[r]
+        if r < self._tape.inputs or code not in _SCALED or not self._free[r]:
+            return None
+        places = range(1) if code in (_DIVIDE, _NEGATIVE) else range(2)
+        if code in (_ADD, _SUBTRACT):
+            found: dict[tuple[int, int], float] | None = dict(edits)
+            for place in places:
+                found = None if found is None else self._argument_times(r, place, factor, found)
+            return found
+        # a number takes the factor, or else an argument that nothing else uses
+        for place in sorted(places, key=lambda place: (r, place) not in self._numbers):
+            found = self._argument_times(r, place, factor, edits)
+            if found is not None:
+                return found
+        return None
+
+    def _argument_times(
+        self, r: int, place: int, factor: float, edits: Mapping[tuple[int, int], float]
+    ) -> dict[tuple[int, int], float] | None:
+        if (r, place) in self._numbers:
+            return {**edits, (r, place): self._numbers[r, place] * factor}
+        argument = self._resolved(self._arguments[r][place])
+        if argument in self._is_output or len(self._users[argument]) != 1:
+            return None
+        return self._times(argument, factor, edits)
+
+    def written(self) -> Tape:
+        """As a tape."""
+        tape, written = self._tape, Tape(self._tape.inputs)
+        moved = list(range(tape.inputs))
+        for r in range(tape.inputs, len(tape)):
+            if r in self._same:
+                moved.append(moved[self._resolved(r)])
+                continue
+            arguments = [
+                written.constant(self._numbers[r, k]) if (r, k) in self._numbers else moved[a]
+                for k, a in enumerate(self._arguments[r])
+            ]
+            moved.append(written.apply_code(tape.codes[r], arguments))
+        written.outputs = [
+            moved[output] if output >= 0 else written.constant(tape.value_of(output)) for output in tape.outputs
+        ]
+        return written

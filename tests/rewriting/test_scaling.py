@@ -1,0 +1,129 @@
+"""Numbers where they save products: fewer operations, the same values, and nothing that is fixed."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import RATIONAL, programs
+
+import accumulus as acc
+from accumulus.rewriting import optimise
+from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import verify
+from accumulus.rewriting.scaling import with_scaled_forms
+from accumulus.tape.evaluate import evaluate
+from accumulus.tape.tape import Tape
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from functions import suite
+
+
+def form(tape, *coefficients):
+    return tape.sum([tape.multiply(tape.constant(c), k) for k, c in enumerate(coefficients)])
+
+
+def times(tape, number, reference):
+    return tape.multiply(tape.constant(number), reference)
+
+
+def test_a_form_takes_the_number_of_a_user():
+    tape = Tape(3)
+    own = form(tape, 2.0, 3.0, -7.0)
+    tape.outputs = [times(tape, number, own) for number in (5.0, -2.5, 1.5)]
+    scaled = with_scaled_forms(tape)
+    assert scaled.operations == tape.operations - 1
+    verify(tape, scaled)
+
+
+def test_the_most_frequent_number_is_taken():
+    tape = Tape(2)
+    own = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.add(times(tape, 5.0, own), k) for k in (0, 1)] + [times(tape, 7.0, own)]
+    scaled = with_scaled_forms(tape)
+    assert scaled.operations == tape.operations - 1
+    verify(tape, scaled)
+
+
+def test_products_pass_it_to_what_nothing_else_uses():
+    tape = Tape(3)
+    slope = tape.subtract(tape.constant(1.0), tape.multiply(2, 2))
+    own = tape.negative(tape.multiply(slope, form(tape, 2.0, 3.0)))
+    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own), slope]
+    tape = canonical(tape)
+    scaled = with_scaled_forms(tape)
+    assert scaled.operations == tape.operations - 1
+    verify(tape, scaled)
+
+
+def test_forms_of_forms():
+    tape = Tape(3)
+    inner = form(tape, 2.0, 3.0)
+    outer = tape.add(times(tape, 5.0, inner), times(tape, 7.0, 2))
+    tape.outputs = [times(tape, 11.0, outer), times(tape, 13.0, outer)]
+    scaled = with_scaled_forms(tape)
+    assert scaled.operations == tape.operations - 2
+    verify(tape, scaled)
+
+
+@pytest.mark.parametrize("change", ["output", "other use", "shared part", "input alone", "too large"])
+def test_what_cannot_be_scaled_stays(change):
+    tape = Tape(3)
+    part = times(tape, 3.0, 1)
+    own = tape.add(times(tape, 2.0, 0), 1 if change == "input alone" else part)
+    first = 1e12 if change == "too large" else 5.0
+    tape.outputs = [times(tape, first, own), times(tape, first + first, own)]
+    tape.outputs += {"output": [own], "other use": [tape.multiply(own, 2)], "shared part": [part]}.get(change, [])
+    assert with_scaled_forms(tape) is tape
+
+
+def test_what_is_rounded_as_written_stays():
+    tape = Tape(2)
+    own = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.apply("floor", times(tape, 5.0, own)), tape.apply("floor", times(tape, 7.0, own))]
+    assert with_scaled_forms(tape) is tape
+    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own)]
+    assert with_scaled_forms(tape, 1) is tape
+    assert with_scaled_forms(tape) is not tape
+
+
+#: Of which quotients are exact.
+POWERS = (2.0, -4.0, 0.5, 8.0)
+
+
+@settings(max_examples=150)
+@given(
+    program=st.one_of(
+        programs(("add", "subtract", "multiply", "negative"), constants=POWERS, exponents=(), inputs=2, steps=25),
+        programs(RATIONAL, constants=POWERS, exponents=(2.0,), steps=20),
+    ),
+    point=st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 4),
+)
+def test_exactly_the_same_values(program, point):
+    tape = canonical(program.tape())
+    scaled = with_scaled_forms(tape)
+    assert scaled.operations <= tape.operations
+    try:
+        expected = evaluate(tape, point[: tape.inputs], RATIONAL, Fraction)
+    except ZeroDivisionError:
+        return
+    assert evaluate(scaled, point[: tape.inputs], RATIONAL, Fraction) == expected
+
+
+def test_derivatives_of_networks(monkeypatch):
+    """Each unit of a layer goes into all outputs: one weight of it is saved for each input."""
+    (network,) = (each for each in suite() if each.name == "neural_network")
+    derivative = acc.value_and_jacobian(network.function, cache=False)
+    plain = acc.value_and_jacobian(network.function, cache=False, optimise=False)
+    for found, expected in zip(derivative(network.point), plain(network.point), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    monkeypatch.setattr(optimise, "with_scaled_forms", lambda tape, kept_outputs: tape)
+    without = acc.value_and_jacobian(network.function, cache=False)
+    saved = without.compile(network.point).operations - derivative.compile(network.point).operations
+    assert saved == network.inputs * 6
