@@ -93,6 +93,15 @@ def test_what_is_rounded_as_written_stays():
     assert with_scaled_forms(tape) is not tape
 
 
+def test_long_forms_are_left_alone():
+    tape = Tape(2)
+    own = times(tape, 1.5, 0)
+    for k in range(3000):
+        own = tape.add(own, times(tape, 2.0 + k, 1))
+    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own)]
+    assert with_scaled_forms(tape) is tape
+
+
 #: Of which quotients are exact.
 POWERS = (2.0, -4.0, 0.5, 8.0)
 

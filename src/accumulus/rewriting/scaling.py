@@ -22,6 +22,8 @@ __all__ = ["with_scaled_forms"]
 
 #: Operations, at most.
 MOST: Final = 20_000
+#: Operations behind each other that a factor passes, at most.
+DEEP: Final = 100
 #: Factors are no larger than that, and no smaller than one by it: what is added up stays in the range of numbers.
 LARGEST: Final = 1e6
 _ADD, _SUBTRACT, _NEGATIVE = (BY_NAME[name].code for name in ("add", "subtract", "negative"))
@@ -60,7 +62,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
-    """Results of arithmetic that are only used times numbers."""
+    """Results of arithmetic that are only used times numbers, and may take one."""
     rows = rows_of(tape)
     count = len(tape)
     used = np.zeros(count, np.int64)
@@ -76,8 +78,23 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         by_number = is_product & (rows[:, number] < 0) & (rows[:, other] >= 0)
         scaled += np.bincount(rows[by_number, other], minlength=count)
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
-    is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs)
-    return np.flatnonzero(is_form & free & (used > 0) & (used == scaled)).tolist()
+    is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs) & free
+    found = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
+    if not found:
+        return []
+    may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
+
+    def takes(r: int, depth: int = DEEP) -> bool:
+        """Whether its numbers, and those of what only it uses, may take a factor."""
+        code, *arguments = taken[r]
+        if not may[r] or not depth:
+            return False
+        if code in (_DIVIDE, _NEGATIVE):
+            arguments = arguments[:1]
+        which = all if code in (_ADD, _SUBTRACT) else any
+        return which(a < 0 or (once[a] and takes(a, depth - 1)) for a in arguments)
+
+    return [r for r in found if takes(r)]
 
 
 class _Forms:
@@ -147,34 +164,34 @@ class _Forms:
         return reference
 
     def _times(
-        self, r: int, factor: float, edits: Mapping[tuple[int, int], float]
+        self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
     ) -> dict[tuple[int, int], float] | None:
         """Numbers by which an operation comes to so many times its value, beside others; None if there are none."""
         code = self._tape.codes[r]
-        if r < self._tape.inputs or code not in _SCALED or not self._free[r]:
+        if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None
         places = range(1) if code in (_DIVIDE, _NEGATIVE) else range(2)
         if code in (_ADD, _SUBTRACT):
             found: dict[tuple[int, int], float] | None = dict(edits)
             for place in places:
-                found = None if found is None else self._argument_times(r, place, factor, found)
+                found = None if found is None else self._argument_times(r, place, factor, found, depth)
             return found
         # a number takes the factor, or else an argument that nothing else uses
         for place in sorted(places, key=lambda place: (r, place) not in self._numbers):
-            found = self._argument_times(r, place, factor, edits)
+            found = self._argument_times(r, place, factor, edits, depth)
             if found is not None:
                 return found
         return None
 
     def _argument_times(
-        self, r: int, place: int, factor: float, edits: Mapping[tuple[int, int], float]
+        self, r: int, place: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
     ) -> dict[tuple[int, int], float] | None:
         if (r, place) in self._numbers:
             return {**edits, (r, place): self._numbers[r, place] * factor}
         argument = self._resolved(self._arguments[r][place])
         if argument in self._is_output or len(self._users[argument]) != 1:
             return None
-        return self._times(argument, factor, edits)
+        return self._times(argument, factor, edits, depth - 1)
 
     def written(self) -> Tape:
         """As a tape."""
