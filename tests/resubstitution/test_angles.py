@@ -97,6 +97,12 @@ def test_what_is_rounded_as_written_stays():
     assert with_sums_of_angles(canonical(tape)) is None
 
 
+def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
+    tape = chain(2)
+    tape.outputs.append(tape.apply("atan2", *tape.outputs[-2:]))
+    assert with_sums_of_angles(tape) is None
+
+
 @settings(max_examples=40)
 @given(programs(("add", "subtract", "multiply", "sin", "cos"), constants=(1.0, 2.0), exponents=(), steps=20))
 def test_programs_stay_what_they_are(program):

@@ -101,6 +101,16 @@ def test_what_is_rounded_as_written_stays():
     assert with_relations(canonical(tape, 6), kept_outputs=6) is None
 
 
+def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
+    rng = np.random.default_rng(5)
+    tape = Tape(5)
+    rows = forms(tape, low_rank(rng, 6, 5, 1), range(5))
+    tape.outputs = rows
+    assert with_relations(canonical(tape)) is not None
+    tape.outputs = [*rows, tape.apply("atan2", rows[0], rows[1])]
+    assert with_relations(canonical(tape)) is None
+
+
 def test_layer_after_layer():
     rng = np.random.default_rng(6)
     sizes = (5, 7, 6, 4)

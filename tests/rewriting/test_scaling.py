@@ -93,6 +93,13 @@ def test_what_is_rounded_as_written_stays():
     assert with_scaled_forms(tape) is not tape
 
 
+def test_where_signs_of_zeros_are_seen_nothing_is_scaled():
+    tape = Tape(2)
+    own = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.apply("atan2", times(tape, -5.0, own), times(tape, 7.0, own))]
+    assert with_scaled_forms(tape) is tape
+
+
 def test_long_forms_are_left_alone():
     tape = Tape(2)
     own = times(tape, 1.5, 0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.rewriting.constants import UNITS, with_short_constants
 from accumulus.rewriting.optimise import optimise
+from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 
 
@@ -74,6 +75,15 @@ def test_no_operation_is_added():
     shorter = with_short_constants(tape, [])
     assert shorter.operations == tape.operations
     assert -0.3 in shorter.constants
+
+
+def test_signs_of_zeros_stay_where_they_are_seen():
+    tape = Tape(1, signed_zeros=True)
+    halves = [tape.multiply(tape.constant(number), 0) for number in (0.5, math.sqrt(0.5) * math.sqrt(0.5))]
+    tape.outputs = [tape.apply("atan2", tape.add(0, tape.constant(0.0)), half) for half in halves]
+    shorter = with_short_constants(tape, [0.5])
+    assert shorter.operations == tape.operations
+    assert evaluate(shorter, [-0.0])[0] == evaluate(tape, [-0.0])[0]
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False).filter(bool), min_size=1, max_size=4, unique_by=abs))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.live import as_written
+from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -76,7 +76,8 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     """
     codes = np.array(tape.codes)
     own = np.flatnonzero((codes == _SINE) | (codes == _COSINE))
-    if not len(own):
+    # what is written anew may have other signs of zeros
+    if not len(own) or len(seeing_zero_signs(tape)):
         return None
     values = _run(tape)
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool)

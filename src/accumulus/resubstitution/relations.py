@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.live import as_written, needed
+from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -66,6 +66,8 @@ def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
         tape: in canonical form.
         kept_outputs: that many of the first outputs stay as they are computed.
     """
+    if len(seeing_zero_signs(tape)):
+        return None  # what is written anew may have other signs of zeros
     known = _forms(tape, kept_outputs)
     groups: dict[int, list[int]] = defaultdict(list)
     for reference in _roots(tape, known):

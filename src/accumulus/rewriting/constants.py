@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.tape import Tape
 
 __all__ = ["with_short_constants"]
@@ -39,7 +40,7 @@ def with_short_constants(tape: Tape, given: Iterable[float]) -> Tape:
         return tape
     shorter = tape.copy()
     shorter.constants = constants
-    if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}):
+    if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}) or len(seeing_zero_signs(tape)):
         return shorter
     # numbers that have become equal may make operations equal
     return min(shorter, _written_again(shorter), key=lambda each: each.operations)

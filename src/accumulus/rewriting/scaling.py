@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.tape.live import as_written
+from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
@@ -49,7 +49,8 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
     t5 = multiply(1.4, t4)
     return t4, t5
     """
-    if not 0 < tape.operations <= MOST:
+    # a sum that is zero has no sign to be turned by a negative number
+    if not 0 < tape.operations <= MOST or len(seeing_zero_signs(tape)):
         return tape
     candidates = _candidates(tape, kept_outputs)
     if not candidates:
