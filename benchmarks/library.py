@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 import accumulus as acc
-from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution import optimise as resubstitution
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
@@ -161,7 +163,8 @@ def function_operations(example: Example) -> Tally:
 
 def function_tape(example: Example) -> Tape:
     """The function alone, optimised thoroughly."""
-    return optimise(acc.trace(example.function, example.point).tape, effort="thorough", time_limit=PATIENCE)
+    tape = acc.trace(example.function, example.point).tape
+    return resubstitution.optimise(tape, effort="thorough", time_limit=PATIENCE)
 
 
 def tally(tape: Tape) -> Tally:
@@ -201,6 +204,13 @@ def both(example: Example, X: NDArray[np.float64], **options: Any) -> Both:
         return out
 
     return Both(derivative.compile(X[0]).operations, lambda: derivative.batch(X, out=out), results)
+
+
+@contextmanager
+def by_rules_alone() -> Iterator[None]:
+    """Within it, no program is rewritten by value, whatever the effort."""
+    with patch.multiple(resubstitution, MOST_OPERATIONS=0, BRIEF=(1, 0)):
+        yield
 
 
 def values_and_jacobians(

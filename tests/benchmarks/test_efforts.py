@@ -1,4 +1,4 @@
-"""The table of both efforts: ratios of turns side by side, its goals, and results that differ are not timed."""
+"""The table of times by rules and by value: ratios of turns side by side, its goals, and what differs is not timed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from functions import suite
 from groups import Settings, efforts
 
+from accumulus.resubstitution import optimise as resubstitution
+
 SETTINGS = Settings((), tuple(suite())[:2], points=4, turns=3)
-#: Seconds of the default and of the thorough program, by function and turn: ratios 0.5, 0.5, 0.4 and 2, 2, 1.
+#: Seconds of the programs by rules and by value, by function and turn: ratios 0.5, 0.5, 0.4 and 2, 2, 1.
 TURNS = (((1.0, 4.0, 10.0), (0.5, 2.0, 4.0)), ((1.0, 1.0, 3.0), (2.0, 2.0, 3.0)))
 
 
 def stub(monkeypatch, wrong=0.0):
-    def both(example, X, **options):
-        result = np.ones((len(X), 3)) + (wrong if options else 0.0)
-        return SimpleNamespace(results=lambda: (result,), operations=7 if options else 9, run=None)
+    def both(example, X, *, effort, time_limit, cache=True):
+        by_rules = resubstitution.MOST_OPERATIONS == 0
+        assert by_rules is not cache, "what is not as ever is not kept"
+        result = np.ones((len(X), 3)) + (0.0 if by_rules else wrong)
+        return SimpleNamespace(results=lambda: (result,), operations=9 if by_rules else 7, run=None)
 
     turns = iter(TURNS)
 
     def measure(runs, count):
         return {
             name: SimpleNamespace(seconds=seconds, median=float(np.median(seconds)), minimum=min(seconds))
-            for name, seconds in zip(("default", "thorough"), next(turns), strict=True)
+            for name, seconds in zip(("rules", "values"), next(turns), strict=True)
         }
 
     monkeypatch.setattr(efforts.library, "both", both)
@@ -43,11 +47,22 @@ def test_goals_are_medians_of_ratios_within_turns(monkeypatch):
     assert [row.goal.met for row in (first, second, mean, worst)] == [True, False, False, False]
     assert mean.goal.reached == pytest.approx(1.0)
     assert (mean.goal.reach, worst.goal.reach, worst.goal.reached) == (0.9, 1.0, 2.0)
-    assert first.cells["operations"] == 9
-    assert first.cells["thorough"] == 7
+    assert first.cells["by rules"] == 9
+    assert first.cells["by value"] == 7
 
 
 def test_programs_that_differ_are_not_timed(monkeypatch):
     stub(monkeypatch, wrong=1e-6)
-    with pytest.raises(AssertionError, match="differs from the default"):
+    with pytest.raises(AssertionError, match="differs from that by rules"):
         efforts.table(SETTINGS)
+
+
+def test_rules_alone_are_rules_alone():
+    from accumulus.tape.tape import Tape
+
+    tape = Tape(2)
+    sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
+    tape.outputs = [tape.multiply(1, tape.add(tape.multiply(sine, sine), tape.multiply(cosine, cosine)))]
+    with efforts.library.by_rules_alone():
+        assert not resubstitution.is_by_value(tape, "thorough")
+    assert resubstitution.is_by_value(tape, "thorough")
