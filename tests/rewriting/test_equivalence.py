@@ -244,6 +244,31 @@ def test_what_cannot_be_compared_has_to_be_the_same_expression():
     assert str(optimise(written(f"{lost} + {lost} * b"))) == str(canonical(written(f"{lost} + {lost} * b")))
 
 
+def test_only_what_cannot_be_compared_is_left_as_it_was(recwarn):
+    lost = "a * b / (c - c) + a * d / (c - c)"
+    tape = written(f"{lost}, sin({lost}), b * c + b * d")
+    found = optimise(tape)
+    assert not recwarn.list
+    assert found.operations == canonical(tape).operations - 1
+    wanted = canonical(written(f"{lost}, sin({lost}), b * (c + d)"))
+    assert str(canonical(found)) == str(wanted)
+
+
+def test_a_difference_is_seen_beside_what_cannot_be_compared():
+    lost = "a * b / (c - c)"
+    with pytest.raises(VerificationError, match=r"output 1 .* which rounding does not explain"):
+        verify(written(f"{lost}, a + b"), written("b * a * (1 / (c - c)), a - b"))
+
+
+def test_products_of_hidden_zeros_may_be_zeros_of_another_kind():
+    # each factor is 0, but for rounding, and so the product is far smaller than rounding would leave one of them
+    product = "(1 / a - 1 / a * (a * (1 / a))) * (0.001 * b * (c / d) - b * c * 0.001 / d)"
+    for seed in range(20):
+        verify(written(product), written("(0.001 * b * (c / d) - b * (c * 0.001 / d)) / a"), seed)
+        with pytest.raises(VerificationError, match="rounding"):
+            verify(written(product), written("100000 * (0.001 * b * (c / d) - b * (c * 0.001 / d)) / a"), seed)
+
+
 def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
     """What grows as products of products do: beyond all numbers, but near zero."""
     tape = Tape(2)

@@ -13,13 +13,13 @@ are folded, so of these it is the functions' own value that counts.
 
 A mistake passes where the bound of an output is as large as its value, at all points: where the tape's numbers have
 lost all their digits. Where an output is infinite, NaN or without a bound at all of them, points nearer to zero are
-tried; one that is so there, too, has to be the very same expression.
+tried; one that is so there, too, has to be the very same expression. `with_expressions_of` makes it that.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +34,16 @@ from accumulus.rewriting.stand_ins import ANGLES, COMPARISONS, EXPONENTIALS, FUN
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 
-__all__ = ["SLACK", "UNIT", "Verification", "all_choices", "verify", "verify_by_any"]
+__all__ = [
+    "SLACK",
+    "UNIT",
+    "IncomparableError",
+    "Verification",
+    "all_choices",
+    "verify",
+    "verify_by_any",
+    "with_expressions_of",
+]
 
 #: Points at which tapes are compared; one if they are large.
 POINTS: Final = 2
@@ -50,6 +59,21 @@ NEARER_ZERO: Final = (0.3, 0.1, 0.03)
 FAR: Final = 1e3
 #: Operations at points together, after which is asked for the time.
 TOGETHER: Final = 200_000
+
+
+class IncomparableError(VerificationError):
+    """Some outputs of a tape could not be compared with what they were, and are not written alike; no other differs.
+
+    Attributes:
+        outputs: which.
+    """
+
+    def __init__(self, outputs: Sequence[int]) -> None:
+        super().__init__(
+            f"output {outputs[0]} of the optimised tape cannot be compared with what it was: at every point tried, "
+            "that is infinite, NaN, or has no digit left after rounding"
+        )
+        self.outputs = tuple(outputs)
 
 
 def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
@@ -182,6 +206,7 @@ class Verification:
 
         Raises:
             VerificationError: naming the first output that differs.
+            IncomparableError: if none does, but some could not be compared.
         """
         tape = self._tape
         if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
@@ -253,10 +278,12 @@ def _seen(before: tuple[Complexes, Reals], after: tuple[Complexes, Reals], kept:
         changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
         changed[:, kept:] = False
         seen = _are_bounded(a, errors)
+        sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
         # what is 0 whatever the point is; a product of such has a bound that is too good
         told = seen & ~((a == 0) & (b == 0))
-        sizes = np.hypot(a.real, a.imag)
-        unbounded = told & ~(np.isfinite(np.hypot(b.real, b.imag)) & (other_errors <= FAR * (errors + sizes)))
+        are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
+        most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
+        unbounded = told & ~(np.isfinite(other_sizes) & (other_errors <= most))
         off = np.hypot((a - b).real, (a - b).imag)
         different = told & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
     wrong = changed | unbounded | different
@@ -285,8 +312,25 @@ def _difference(k: int, a: complex, b: complex, how: str) -> VerificationError:
     )
 
 
+def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
+    """Another tape for the same, in which some outputs are computed as the first tape does; both with all they need."""
+    both, moved = _side_by_side(tape, other)
+    both.outputs = moved
+    for k in outputs:
+        both.outputs[k] = tape.outputs[k]
+    return both
+
+
 def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:
     """Refuse outputs that could not be compared at any point, unless they are written alike."""
+    _, moved = _side_by_side(tape, other)
+    differ = [k for k in sorted(outputs) if moved[k] != tape.outputs[k]]
+    if differ:
+        raise IncomparableError(differ)
+
+
+def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
+    """A tape with another beside it, what both have once, and where the outputs of the other are on it."""
     both = tape.copy()
     marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))
@@ -295,11 +339,4 @@ def _check_same_expression(tape: Tape, other: Tape, outputs: set[int]) -> None:
             new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
             both.signed_zeros = bool(signed[r])
             moved[r] = both.apply_code(other.codes[r], new)
-    for k in sorted(outputs):
-        output = other.outputs[k]
-        reference = moved[output] if output >= 0 else both.constant(other.value_of(output))
-        if reference != tape.outputs[k]:
-            raise VerificationError(
-                f"output {k} of the optimised tape cannot be compared with what it was: at every point tried, that is "
-                "infinite, NaN, or has no digit left after rounding"
-            )
+    return both, [moved[o] if o >= 0 else both.constant(other.value_of(o)) for o in other.outputs]

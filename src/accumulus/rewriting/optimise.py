@@ -13,7 +13,7 @@ from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError, unknown_name
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.constants import with_short_constants
-from accumulus.rewriting.equivalence import Verification
+from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import with_few_changes
@@ -143,11 +143,10 @@ def optimise(
     if search.best is start:
         return start
     try:
-        search.verify()
+        return search.verified()
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
-    return search.best
 
 
 class _Search:
@@ -188,9 +187,17 @@ class _Search:
         """Let the numbers of the best tape be where they save products, and short."""
         self.best = tidied(self.best, self._start, self._kept_outputs)
 
-    def verify(self) -> None:
-        """Check that the best tape computes what the tape as it was does; `VerificationError` if not."""
-        self._verification.check(self.best)
+    def verified(self) -> Tape:
+        """The best tape, if it computes what the tape as it was does; `VerificationError` if not.
+
+        Outputs that cannot be compared are computed as they were.
+        """
+        try:
+            self._verification.check(self.best)
+        except IncomparableError as error:
+            kept = canonical(with_expressions_of(self._start, self.best, error.outputs), self._kept_outputs)
+            return min(self._start, kept, key=lambda tape: tape.operations)
+        return self.best
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
