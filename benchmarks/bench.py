@@ -76,6 +76,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "sympy": against_sympy.table,
     "held-out": held_out.table,
     "held-out-weighted": held_out.weighted,
+    "held-out-rounding": held_out.rounding,
     "function": function_alone.table,
     "hand": hand.table,
     "optimised": optimised.table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functions import held_out
-from groups import Settings, operations
+from groups import Settings, accuracy, operations
 from tables import Table
 
 
@@ -19,6 +19,12 @@ def weighted(settings: Settings) -> Table:
     """As `weighted`, of these functions."""
     found = operations.weighted(_with(settings))
     return replace(found, name="held-out-weighted", title="The same, weighted by what operations take")
+
+
+def rounding(settings: Settings) -> Table:
+    """As `accuracy.rounding`, of these functions."""
+    found = accuracy.rounding(_with(settings))
+    return replace(found, name="held-out-rounding", title=f"{found.title}; functions that were held out")
 
 
 def _with(settings: Settings) -> Settings:
