@@ -242,9 +242,9 @@ def test_tables_are_stored_with_the_code(folder, compilations):
 
 def test_code_is_bytes_and_back():
     tables = {"a": np.arange(6, dtype=np.int32).reshape(3, 2), "b": np.array([0.5, np.nan]), "c": np.empty(0)}
-    code = library.Code(b"\n\0image", ("sin", "x"), tables)
+    code = library.Code(((b"a\n", ("part0", "part1")), (b"\n\0image", ())), ("sin", "x"), tables)
     again = library.Code.from_bytes(code.to_bytes())
-    assert (again.image, again.imports) == (code.image, code.imports)
+    assert (again.images, again.imports) == (code.images, code.imports)
     for name, table in tables.items():
         assert_same(again.tables[name], table)
         assert again.tables[name].flags.aligned

@@ -17,7 +17,7 @@ import accumulus as acc
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import llvm_kernel, module
+from accumulus.targets.llvm import host, library, llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.tuning import tune
 from accumulus.targets.llvm.variant import Variant
@@ -192,6 +192,33 @@ def test_a_program_of_many_parts():
     kernel = LLVMKernel(tape, whole(2), "float64", variant=base("float64", contract=False))
     assert kernel.source.count("define internal void @part") > 20
     assert_same(kernel.batch(X)[0], expected(tape, whole(2), X)[0], ulps=2)
+
+
+@pytest.mark.parametrize("is_supported", [True, False])
+def test_llvm_is_given_long_programs_some_parts_at_a_time(is_supported, monkeypatch, tmp_path):
+    """It cannot be interrupted; modules are bounded, and change no bit."""
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
+    tape = chain(20_000)
+    X = np.random.default_rng(0).uniform(-1, 1, (21, 3))
+    whole_kernel = compile_tape(tape, whole(2))
+    monkeypatch.setattr(module, "LINES", 3_000)
+    monkeypatch.setattr(library, "is_supported", lambda: is_supported)
+    lines = []
+
+    def compile_ir(text, plain=host.compile_ir, **options):
+        lines.append(text.count("\n"))
+        return plain(text, **options)
+
+    monkeypatch.setattr(host, "compile_ir", compile_ir)
+    for again in range(2):
+        kernel = compile_tape(tape, whole(2), cache=True)
+        assert_same(kernel(X[0])[0], whole_kernel(X[0])[0])
+        assert_same(kernel.batch(X)[0], whole_kernel.batch(X)[0])
+        transposed = np.ascontiguousarray(X.T)
+        assert_same(kernel.batch(transposed, transposed=True)[0], whole_kernel.batch(transposed, transposed=True)[0])
+        assert (not lines) if again else len(lines) > 3 * 7
+        assert max(lines, default=0) < 3_000 + 3_000  # and what modules share
+        lines.clear()
 
 
 def test_scratch_memory_of_any_size():
@@ -377,7 +404,7 @@ def test_code_for_one_point_is_compiled_quickly_and_has_the_bits_of_batches(dtyp
     kernel = compile_tape(tape, whole(60), dtype=dtype)
     emitted = module.module(tape, kernel.arguments, kernel.segments, Variant(1, dtype, single=True))
     assert emitted.is_short
-    assert "contract" in emitted.text
+    assert "contract" in str(emitted.text)
     X = rng.uniform(-1.2, 1.2, (2 * lanes(dtype) + 1, 6)).astype(dtype)
     together = kernel.batch(X)[0]
     assert np.isfinite(together).mean() > 0.9

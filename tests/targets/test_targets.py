@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import time
 from inspect import signature
 from types import SimpleNamespace
 
@@ -120,6 +122,43 @@ def test_threads_share_a_batch(target, data):
                 kernel.batch(given_points, threads=threads, transposed=transposed), alone, strict=True
             ):
                 assert_same(found, result, ulps=0 if target == "llvm" else 64)
+
+
+@quick_target
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_are_computed_some_points_at_a_time_and_end_with_ctrl_c(target, threads, monkeypatch):
+    monkeypatch.setattr("accumulus.targets.kernel.SLICE", 1e-12)
+    monkeypatch.setattr("accumulus.targets.kernel.MINIMUM_WORK", 1e-12)
+    kernel = compile_tape(*product(), target)
+    X = np.random.default_rng(0).normal(size=(3_000, kernel.arguments[0][0]))
+    ranges = []
+
+    def run(X, out, first, last, *others, plain=kernel.run):
+        ranges.append((first, last))
+        plain(X, out, first, last, *others)
+
+    whole = kernel.batch(X)[0]
+    monkeypatch.setattr(kernel, "run", run)
+    out = np.zeros_like(whole)
+    kernel.batch(X, out=(out,), threads=threads)
+    assert_same(out, whole)
+    assert sorted(first for first, _ in ranges) == list(range(0, 3_000, 64))
+    assert max(last - first for first, last in ranges) <= kernel.most_points == 64
+
+    def interrupted(X, out, first, last, *others, plain=kernel.run):
+        plain(X, out, first, last, *others)
+        if first == 64:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(kernel, "run", interrupted)
+    ranges.clear()
+    with pytest.raises(KeyboardInterrupt):
+        kernel.batch(X, threads=threads)
+    done = len(ranges)
+    assert threads > 1 or done == 2
+    time.sleep(0.01)
+    assert len(ranges) == done
+    assert_same(kernel.batch(X[:5])[0], whole[:5])
 
 
 @quick_target

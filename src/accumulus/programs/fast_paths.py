@@ -131,6 +131,7 @@ def many_points(
     if compute is None:
         return no_fast_path
     expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
+    most = kernel.most_points  # compiled code is not interrupted
     if settle is not None:
         compute = _settled(compute, settle, shared, transposed, kernel.dtype)
         kernel = GuardedKernel(kernel, settle)
@@ -141,7 +142,7 @@ def many_points(
         if type(points) is not np.ndarray or not points.ndim:
             return -1
         count: int = points.shape[axis]
-        return -1 if threads > 1 and kernel.threads_for(count, threads) > 1 else count
+        return -1 if count > most or (threads > 1 and kernel.threads_for(count, threads) > 1) else count
 
     def several(arguments: Sequence[Any], out: Any, threads: int) -> Any:
         count = points_of(arguments, threads)
@@ -165,7 +166,7 @@ def many_points(
             out = aligned((*shape, count) if transposed else (count, *shape), dtype)
         elif threads > 1 or type(out) is not np.ndarray or len(arguments) != expected:
             return several(arguments, out, threads)
-        elif out.shape[at_one_point] != shape:
+        elif out.shape[at_one_point] != shape or out.shape[axis] > most:
             return NotImplemented
         # `compute` checks that all arrays have the same number of points
         if compute(*arguments, out) is not None:

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.deadline import Deadline
+from accumulus.interrupts import interruptible
 from accumulus.resubstitution.definitions import Definition
 
 __all__ = ["MOST_DEFINITIONS", "Least", "cheaper"]
@@ -206,7 +207,8 @@ class _Program:
         needed = np.zeros(count)
         needed[[self._columns[root] for root in self._roots]] = 1.0
         whole = (np.arange(count) < len(self._choosable)).astype(np.int64)
-        return milp(
+        return interruptible(
+            milp,
             prices,
             integrality=whole,
             bounds=Bounds(needed, np.ones(count)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -120,6 +121,11 @@ class BlockKernel(Kernel):
         self.segments, self.arguments = tuple(segments), tuple(map(tuple, arguments))
         self.dtype = np.dtype(float)
         self.seconds = {"emit": 0.0, "compile": seconds}
+
+    @property
+    def most_points(self) -> int:
+        """All: points are computed one by one."""
+        return sys.maxsize
 
     def threads_for(self, count: int, threads: int) -> int:
         """One thread for each point, as far as there are any: points are large."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -37,6 +38,8 @@ FEWEST_POINTS: Final = 64
 MINIMUM_WORK: Final = 2e-4
 #: Seconds to load or store an entry of an argument or a result, roughly.
 MOVING: Final = 1e-10
+#: Seconds that a thread computes points without a look at whether it was interrupted, roughly.
+SLICE: Final = 0.1
 #: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
 ALIGNMENT: Final = 64
 #: For fewer entries that costs more time than it saves.
@@ -129,6 +132,11 @@ class Kernel(ABC):
         """How long a point of a batch takes, by typical times of operations and entries; right within a few times."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
         return SECONDS * time_of(self._tape) + MOVING * entries
+
+    @cached_property
+    def most_points(self) -> int:
+        """How many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines of them."""
+        return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:
         """How many threads a batch of so many points is worth, of those that there are."""
@@ -287,20 +295,27 @@ class Kernel(ABC):
     ) -> None:
         """Compute all points of a batch, divided among threads."""
 
+        most = self.most_points
+        interrupted = threading.Event()
+
         def run(first: int, last: int) -> None:
-            self.run(X, out, first, last, transposed, zeroed, shared)
+            for start in range(first, last, most):
+                if not interrupted.is_set():
+                    self.run(X, out, start, min(start + most, last), transposed, zeroed, shared)
 
         parts = self.threads_for(count, threads)
-        if parts == 1:
-            run(0, count)
-            return
         # whole cache lines of points each, so that two threads never write to the same one
         step = -(-count // parts)
         step += -step % FEWEST_POINTS
         waiting = [pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
-        run(0, min(step, count))
-        for future in waiting:
-            future.result()
+        try:
+            run(0, min(step, count))
+            for future in waiting:
+                future.result()
+        except BaseException:  # nothing is written to the arrays any more when the call is over
+            interrupted.set()
+            wait(waiting)
+            raise
 
 
 def _check(array: Any, dtype: np.dtype[Any], what: str, *, writable: bool) -> None:

@@ -6,10 +6,12 @@ import ctypes
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,13 +54,30 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
     source.write_text(text, encoding="utf-8")
     shared = ("-dynamiclib",) if sys.platform == "darwin" else ("-shared",)
     command = [*compiler(), *FLAGS, *LANGUAGE, *more, "-fPIC", *shared, str(source), "-o", str(path), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
-        said = "\n".join(done.stderr.splitlines()[:_LINES])
+    # a session of its own, so that Ctrl-C ends the compiler itself, too, which the command is only the driver of
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            _, errors = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode:
+        said = "\n".join(errors.decode(errors="replace").splitlines()[:_LINES])
         raise CompileError(
-            f"{shlex.join(command[:-4])} ended with {done.returncode}; set CC to another compiler, or use "
+            f"{shlex.join(command[:-4])} ended with {process.returncode}; set CC to another compiler, or use "
             f"target='llvm'. It said:\n{said}"
         )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a compiler with all that it has started."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Loaded:

@@ -280,7 +280,7 @@ def _library(lanes: int, dtype: str, special: bool, cached: bool) -> Library:
     code = load(key) if cached else None
     if code is None:
         lines, functions = _text(lanes, dtype, special)
-        code = Code(compile_ir(in_module(lines)), tuple(sorted(functions.imported)), {})
+        code = Code(((compile_ir(in_module(lines)), ()),), tuple(sorted(functions.imported)), {})
         if cached:
             store(key, code)
     return Library(code, ["run"], objects(np.dtype(dtype)))

@@ -104,4 +104,4 @@ def callback(
         kind.failed,
         "}",
     ]
-    return Library(Code(compile_ir(in_module(lines)), (), {}), ("callback",), {})
+    return Library(Code(((compile_ir(in_module(lines)), ()),), (), {}), ("callback",), {})

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 
-__all__ = ["Host", "LinkedByLLVM", "compile_ir", "host", "vector_symbol"]
+__all__ = ["Host", "LinkedByLLVM", "compile_ir", "compile_modules", "host", "vector_symbol"]
 
 _LOCK: Final = Lock()
 _NAMES: Final = count()
@@ -165,6 +165,13 @@ class LinkedByLLVM:
         except RuntimeError as error:
             raise CompileError(f"LLVM cannot link the program, which is a bug: {error}") from error
         self.addresses = {name: self._tracker[name] for name in exports}
+
+
+def compile_modules(
+    modules: Iterable[tuple[str, tuple[str, ...]]], *, quick: bool = False
+) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """Object files of modules, one after the other, so that Ctrl-C is heard in between; arguments as `compile_ir`."""
+    return tuple((compile_ir(text, quick=quick), names) for text, names in modules)
 
 
 def compile_ir(text: str, *, quick: bool = False) -> bytes:

@@ -26,7 +26,11 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import code_version, processor
 
-__all__ = ["Code", "Library", "key_of", "load", "store", "version"]
+__all__ = ["Code", "Image", "Library", "key_of", "load", "store", "version"]
+
+
+#: An object file, and names of functions in it that other code calls.
+Image = tuple[bytes, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,13 @@ class Code:
     """Compiled code that is not linked yet.
 
     Attributes:
-        image: an object file.
+        images: object files, each with the names of functions that are exported or called by the last.
         imports: names of the functions and variables that it needs from outside.
         tables: arrays that it reads, by name.
         exports: names of functions that other code calls.
     """
 
-    image: bytes
+    images: tuple[Image, ...]
     imports: tuple[str, ...]
     tables: Mapping[str, NDArray[Any]]
     exports: tuple[str, ...] = ()
@@ -49,22 +53,26 @@ class Code:
         """All of it, for the cache."""
         tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
         names = {"imports": self.imports, "exports": self.exports}
-        head = json.dumps({**names, "tables": tables, "image": len(self.image)}).encode()
-        return b"".join([head, b"\n", self.image, *(table.tobytes() for table in self.tables.values())])
+        images = [(len(image), names) for image, names in self.images]
+        head = json.dumps({**names, "tables": tables, "images": images}).encode()
+        contents = (image for image, _ in self.images)
+        return b"".join([head, b"\n", *contents, *(table.tobytes() for table in self.tables.values())])
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Code:
         """The code that `to_bytes` was called on."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
-        image, at = rest[: head["image"]], head["image"]
-        tables = {}
+        images, tables, at = [], {}, 0
+        for size, names in head["images"]:
+            images.append((rest[at : at + size], tuple(names)))
+            at += size
         for name, kind, shape in head["tables"]:
             count = int(np.prod(shape, dtype=np.int64))
             # copied, so that entries lie where processors like them
             tables[name] = np.frombuffer(rest, kind, count, at).reshape(shape).copy()
             at += tables[name].nbytes
-        return cls(image, tuple(head["imports"]), tables, tuple(head["exports"]))
+        return cls(tuple(images), tuple(head["imports"]), tables, tuple(head["exports"]))
 
 
 class Library:
@@ -88,15 +96,23 @@ class Library:
         imports = {name: objects[name] for name in code.imports if name in objects}
         imports |= {name: table.ctypes.data for name, table in code.tables.items()}
         self._tables = code.tables  # as long as code may read them
-        self._linked: Any = None
-        if is_supported():
-            with suppress(UnknownObjectError):
-                self._linked = Linked(code.image, exports, imports)
-        if self._linked is None:
-            from accumulus.targets.llvm.host import LinkedByLLVM
+        apart = {name for _, names in code.images[:-1] for name in names}
+        found: dict[str, int] = {}
+        self._linked: list[Any] = []
+        for image, names in (*code.images[:-1], (code.images[-1][0], [name for name in exports if name not in apart])):
+            self._linked.append(_linked(image, names, imports | found, code.imports))
+            found |= self._linked[-1].addresses
+        self.addresses: dict[str, int] = found
 
-            self._linked = LinkedByLLVM(code.image, exports, imports, code.imports)
-        self.addresses: dict[str, int] = self._linked.addresses
+
+def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], names: Sequence[str]) -> Any:
+    """An object file in memory, linked by this package, or where it cannot by LLVM."""
+    if is_supported():
+        with suppress(UnknownObjectError):
+            return Linked(image, exports, imports)
+    from accumulus.targets.llvm.host import LinkedByLLVM
+
+    return LinkedByLLVM(image, exports, imports, names)
 
 
 def key_of(

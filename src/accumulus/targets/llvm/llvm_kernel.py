@@ -119,7 +119,7 @@ class LLVMKernel(Kernel):
         """The LLVM IR of the code for batches in C order."""
         from accumulus.targets.llvm.module import module
 
-        return module(self._tape, self.arguments, self.segments, self._variant).text
+        return str(module(self._tape, self.arguments, self.segments, self._variant).text)
 
     @property
     def lanes(self) -> int:  # type: ignore[override]
@@ -199,12 +199,15 @@ class LLVMKernel(Kernel):
         return super().batch(*X, shared=shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
 
     def _have_shapes(self, out: Sequence[NDArray[Any]], transposed: bool) -> bool:
-        """Whether there is an array of rows, or columns, of the right length for each segment."""
+        """Whether there is an array of rows, or columns, of the right length for each segment; not of too many."""
         if len(out) != len(self._lengths):
             return False
-        axis = 0 if transposed else 1
+        axis, most = 0 if transposed else 1, self.most_points
         return all(
-            type(array) is np.ndarray and array.ndim == 2 and array.shape[axis] == length
+            type(array) is np.ndarray
+            and array.ndim == 2
+            and array.shape[axis] == length
+            and array.shape[1 - axis] <= most
             for array, length in zip(out, self._lengths, strict=True)
         )
 
@@ -271,7 +274,7 @@ class LLVMKernel(Kernel):
 
     def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
         """Code that is compiled now, for the cache, too."""
-        from accumulus.targets.llvm.host import compile_ir
+        from accumulus.targets.llvm.host import compile_modules
         from accumulus.targets.llvm.module import module
 
         start = time.perf_counter()
@@ -281,7 +284,8 @@ class LLVMKernel(Kernel):
             suited = self._variant_transposed if changes.get("transposed") else self._variant
         emitted = module(self._tape, self.arguments, self.segments, replace(suited, **changes))
         middle = time.perf_counter()
-        code = Code(compile_ir(emitted.text, quick=emitted.is_short), emitted.imports, emitted.tables)
+        images = compile_modules(emitted.text.modules(), quick=emitted.is_short)
+        code = Code(images, emitted.imports, emitted.tables)
         library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle

@@ -44,7 +44,7 @@ def source(
 
     del name
     suited = tune(tape, segments, dtype)
-    return module(tape, arguments, segments, replace(suited, exact=suited.exact | exact)).text
+    return str(module(tape, arguments, segments, replace(suited, exact=suited.exact | exact)).text)
 
 
 def _loops(

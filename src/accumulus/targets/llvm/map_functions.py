@@ -17,10 +17,10 @@ from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.llvm.callees import Functions
-from accumulus.targets.llvm.host import compile_ir
+from accumulus.targets.llvm.host import compile_modules
 from accumulus.targets.llvm.instructions import Instructions
 from accumulus.targets.llvm.library import Code, Library, load, store, version
-from accumulus.targets.llvm.module import in_module
+from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.python_abi import objects
 from accumulus.targets.llvm.vectors import POISON, Vectors
 
@@ -276,19 +276,14 @@ def compiled(bodies: Sequence[Body], lanes: int, cache: bool) -> Library:
     exports = [*(body.name for body in bodies), *SUMS, DRIVER]
     if code is None:
         functions = Functions(lanes, "float64")
-        text = [line for body in bodies for line in _loop(body, functions)]
+        loops = {body.name: _loop(body, functions) for body in bodies}
         vector = f"<{lanes} x double>"
         gather = f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0(<{lanes} x ptr>, i32, <{lanes} x i1>, {vector})"
-        lines = [
-            *functions.text(),
-            f"declare {gather}",
-            f"declare double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})",
-            *text,
-            *_sums(SUMS[0], lanes, table=False),
-            *_sums(SUMS[1], lanes, table=True),
-            *_driver(),
-        ]
-        code = Code(compile_ir(in_module(lines)), tuple(sorted(functions.imported)), {})
+        reduce = f"double @llvm.vector.reduce.fadd.v{lanes}f64(double, {vector})"
+        shared = [*functions.text(), f"declare {gather}", f"declare {reduce}"]
+        others = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True), *_driver()]
+        images = compile_modules(Text(shared, loops, others).modules())
+        code = Code(images, tuple(sorted(functions.imported)), {})
         if cache:
             store(key, code)
     return Library(code, exports, objects(np.dtype(float)))

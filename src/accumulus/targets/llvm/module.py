@@ -6,12 +6,13 @@
           part0 …   a stretch of the tape; a program of one part is in the loop itself
 
 LLVM takes more than linear time for functions of more than some thousand instructions. So a larger program is cut into
-parts that pass values through memory, and emitting and compiling take time linear in the number of operations.
+parts that pass values through memory, and emitting and compiling take time linear in the number of operations. LLVM
+cannot be interrupted, so long parts are compiled some at a time, as modules of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,7 +37,10 @@ from accumulus.targets.runs import Runs, width
 from accumulus.targets.runs import runs as sorted_into_runs
 from accumulus.targets.schedule import Group, groups, order
 
-__all__ = ["Module", "in_module", "module"]
+__all__ = ["Module", "Text", "in_module", "module"]
+
+#: Lines of LLVM IR that are compiled at a time, about: in a third of a second.
+LINES: Final = 12_000
 
 #: A program of more operations is a loop for each kind of them, if runs of equal ones are that long on average.
 LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
@@ -53,8 +57,44 @@ LINE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """LLVM IR of a program, as one module or as several that are compiled one after the other.
+
+    Attributes:
+        shared: declarations, and definitions that no other module sees.
+        parts: functions that can be compiled apart, line by line, by name.
+        rest: all else, which calls them.
+    """
+
+    shared: Sequence[str]
+    parts: Mapping[str, Sequence[str]]
+    rest: Sequence[str]
+
+    def __str__(self) -> str:
+        return in_module([*self.shared, *(line for lines in self.parts.values() for line in lines), *self.rest])
+
+    def modules(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Modules of about `LINES` lines, each with the names of the parts in it; the last has the rest, too."""
+        left = len(self.rest) + sum(map(len, self.parts.values()))
+        declared: list[str] = []
+        chunk: dict[str, Sequence[str]] = {}
+        for name, part in self.parts.items():
+            chunk[name] = part
+            size = sum(map(len, chunk.values()))
+            if left > LINES and size > LINES:
+                heads = [head for head, *_ in chunk.values()]
+                # others are called by their addresses
+                declared += [f"declare{head[15:].rstrip('{ ')}" for head in heads if head.startswith("define internal")]
+                lines = [line.replace("define internal", "define", 1) for own in chunk.values() for line in own]
+                yield in_module([*self.shared, *lines]), tuple(chunk)
+                left, chunk = left - size, {}
+        kept = (line for lines in chunk.values() for line in lines)
+        yield in_module([*self.shared, *declared, *kept, *self.rest]), ()
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
-    """A module ready to be compiled.
+    """An LLVM module.
 
     Attributes:
         text: LLVM IR.
@@ -63,7 +103,7 @@ class Module:
         is_short: whether it is one block of code for one point, which need not be compiled as carefully as loops.
     """
 
-    text: str
+    text: Text
     imports: tuple[str, ...]
     tables: Mapping[str, NDArray[Any]]
     is_short: bool = False
@@ -96,9 +136,10 @@ def module(tape: Tape, arguments: Sequence[Shape], segments: Sequence[Segment], 
         entries, names = point_entry(signature)
     else:
         entries, names = entry_points(signature, variant.transposed, lanes, variant.offsets)
-    whole = in_module([*functions.text(), *text, *entries])
+    whole = Text(functions.text(), block.parts, [*text, *entries])
     # functions of the C library are known only once the text has asked for them
-    return Module(whole, (*sorted(functions.imported), *names), block.tables, variant.single and not block.functions)
+    is_short = variant.single and not block.functions and not block.parts
+    return Module(whole, (*sorted(functions.imported), *names), block.tables, is_short)
 
 
 def in_module(lines: Iterable[str]) -> str:
@@ -114,6 +155,7 @@ class _Block:
 
     Attributes:
         functions: LLVM IR of functions that it calls.
+        parts: of the stretches of the tape, by name.
         body: its instructions; %x0, …, %o0, … and %frame point to its memory.
         slots: vectors that the frame holds.
         tables: arrays that it reads, by name.
@@ -121,6 +163,7 @@ class _Block:
     """
 
     functions: list[str]
+    parts: dict[str, list[str]]
     body: list[str]
     slots: int
     tables: Mapping[str, NDArray[Any]]
@@ -147,18 +190,19 @@ def _straight_line(
         scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
     bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
 
-    text: list[str] = []
+    text: dict[str, list[str]] = {}
     names = [*signature.names, "frame"]
     if len(bodies) > 1:
         line = ["i64 %line"] if variant.transposed else []
         parameters = ", ".join([*(f"ptr noalias %{name}" for name in names), *line])
         for k, body in enumerate(bodies):
-            text += [f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{", *body, "ret void", "}"]
+            head = f"define internal void @part{k}({parameters}) {ATTRIBUTES} {{"
+            text[f"part{k}"] = [head, *body, "ret void", "}"]
         bodies = [[_call(f"part{k}", names, *line) for k in range(len(bodies))]]
     if scattered is None:
-        return _Block(text, [*fill, *bodies[0]], slots, {}, direct=True)
+        return _Block([], text, [*fill, *bodies[0]], slots, {}, direct=True)
     body = [*fill, *bodies[0], _call("scatter", [*signature.results, "frame"])]
-    return _Block([*text, *scattered.text], body, slots, scattered.tables)
+    return _Block(scattered.text, text, body, slots, scattered.tables)
 
 
 def _in_loops(
@@ -180,7 +224,7 @@ def _in_loops(
         _call("operations", ["frame"]),
         _call("scatter", [*signature.results, "frame"]),
     ]
-    return _Block([*made.text, *scattered.text], body, runs.slots + 1, {**made.tables, **scattered.tables})
+    return _Block([*made.text, *scattered.text], {}, body, runs.slots + 1, {**made.tables, **scattered.tables})
 
 
 def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | None:

@@ -72,4 +72,4 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
     text = functions.text(visible=True)
     lines, names = unpacking(dtype.itemsize)
     image = compile_ir(in_module([*text, *lines]))
-    return Code(image, (*sorted(functions.imported), *names), {}, tuple(exports))
+    return Code(((image, ()),), (*sorted(functions.imported), *names), {}, tuple(exports))

@@ -67,7 +67,7 @@ def handler(arguments: int, results: int, counted: int) -> int:
     from accumulus.targets.llvm.module import in_module
 
     image = compile_ir(in_module([_POINTS, *_handler(arguments, results, counted)]))
-    library = Library(Code(image, (), {}), ("handler",), {})
+    library = Library(Code(((image, ()),), (), {}), ("handler",), {})
     _KEPT.append(library)
     return library.addresses["handler"]
 
