@@ -11,11 +11,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from accumulus.errors import CompileError
+from accumulus.interrupts import interruptible
 
 __all__ = ["FLAGS", "LANGUAGE", "Loaded", "compiler", "shared_library"]
 
@@ -54,30 +57,44 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
     source.write_text(text, encoding="utf-8")
     shared = ("-dynamiclib",) if sys.platform == "darwin" else ("-shared",)
     command = [*compiler(), *FLAGS, *LANGUAGE, *more, "-fPIC", *shared, str(source), "-o", str(path), "-lm"]
-    # a session of its own, so that Ctrl-C ends the compiler itself, too, which the command is only the driver of
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    ) as process:
-        try:
-            _, errors = process.communicate()
-        except BaseException:
-            _end(process)
-            raise
-    if process.returncode:
+    returned, errors = _run(command)
+    if returned:
         said = "\n".join(errors.decode(errors="replace").splitlines()[:_LINES])
         raise CompileError(
-            f"{shlex.join(command[:-4])} ended with {process.returncode}; set CC to another compiler, or use "
+            f"{shlex.join(command[:-4])} ended with {returned}; set CC to another compiler, or use "
             f"target='llvm'. It said:\n{said}"
         )
 
 
+def _run(command: Sequence[str]) -> tuple[int, bytes]:
+    """What a command returns and says; Ctrl-C ends it, and all that it has started: it is only the compiler's driver."""
+    started: list[subprocess.Popen[bytes]] = []
+    interrupted = threading.Event()
+
+    def run() -> tuple[int, bytes]:
+        quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+        with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=pipe, start_new_session=True) as process:
+            started.append(process)
+            if interrupted.is_set():
+                _end(process)
+            _, errors = process.communicate()
+            return process.returncode, errors
+
+    try:
+        return interruptible(run)
+    except BaseException:
+        interrupted.set()
+        for process in started:
+            _end(process)
+        raise
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a compiler with all that it has started."""
     if sys.platform == "win32":
         process.kill()
-        return
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    elif process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class Loaded:

@@ -1,0 +1,203 @@
+"""Ctrl-C at any moment of a preparation ends it soon, and leaves nothing behind that later calls stumble over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import accumulus as acc
+from accumulus import forks
+from accumulus.interrupts import interruptible
+from accumulus.targets.c import c_compiler
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals as on Unix")
+
+#: Seconds of the main thread's processor between two instructions of Python, at most: what others do does not count.
+MOST: float = 1.0
+TICK: float = 0.002
+#: Moments at which each preparation is interrupted.
+MOMENTS: int = 6
+
+
+def chain(x):
+    y = x
+    for k in range(12):
+        y = np.array([y[1] * np.sin(y[0]), y[0] - 0.1 * y[2] * y[1], np.exp(-y[0] * y[0]) + x[k % 3]])
+    return y
+
+
+def decides(x):
+    return np.where(x > 0.5, np.sin(x), x * x[0]) if x[0] < 1.0 else x * x[1]
+
+
+def long_arrays(x):
+    y = np.sin(np.roll(x, 1) * x)
+    return y * np.exp(-np.roll(y, 2)) + np.sum(x)
+
+
+CHAIN, LONG = np.array([0.3, 0.7, 0.2]), np.linspace(0.1, 0.9, 500)
+#: Name → function, point, what is asked for, and options.
+CASES = {
+    "fast": (chain, CHAIN, acc.jacobian, {"effort": "fast"}),
+    "balanced": (chain, CHAIN, acc.jacobian, {"effort": "balanced"}),
+    "thorough": (chain, CHAIN, acc.jacobian, {"effort": "thorough", "time_limit": 0.5}),
+    "no time": (chain, CHAIN, acc.jacobian, {"time_limit": 0}),
+    "exact": (chain, CHAIN, acc.jacobian, {"method": "exact-vertex", "time_limit": 0.5}),
+    "numpy": (chain, CHAIN, acc.jacobian, {"target": "numpy"}),
+    "c": (chain, CHAIN, acc.jacobian, {"target": "c"}),
+    "hessian": (lambda x: np.sum(chain(x)), CHAIN, acc.hessian, {}),
+    "decisions": (decides, CHAIN, acc.jacobian, {}),
+    "long arrays": (long_arrays, LONG, acc.jacobian, {"sparse": "csr"}),
+    "function": (chain, CHAIN, acc.compile, {}),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
+    function, point, asks, options = CASES[request.param]
+    return lambda: asks(function, **options), point
+
+
+def numbers(result):
+    return result.toarray() if hasattr(result, "toarray") else result
+
+
+def test_preparations_look_up_often_enough(case):
+    make, point = case
+    longest, last = 0.0, time.thread_time()
+
+    def look(*_):
+        nonlocal longest, last
+        longest, last = max(longest, time.thread_time() - last), time.thread_time()
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+    try:
+        make()(point)
+        look()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert longest < MOST
+
+
+def test_interrupted_preparations_leave_nothing_behind(case, tmp_path):
+    make, point = case
+    wanted = numbers(make()(point))
+    calls = counted(lambda: make()(point), sys.maxsize)
+    locks = list(forks._LOCKS)
+    heard = 0
+    for moment in range(MOMENTS):
+        derivative = make()
+        for path in tmp_path.rglob("*"):  # nothing is taken from the cache
+            if path.is_file():
+                path.unlink()
+        try:
+            counted(lambda asked=derivative: asked(point), int((moment + 0.5) / MOMENTS * calls))
+        except KeyboardInterrupt:
+            heard += 1
+        assert all(is_free(lock._lock) for lock in locks)
+        assert not [path for path in tmp_path.rglob("*") if ".tmp" in path.name]
+        np.testing.assert_allclose(numbers(derivative(point)), wanted, rtol=1e-9)
+    assert heard >= MOMENTS // 2  # a search takes as many steps as there is time for
+
+
+def is_free(lock):
+    """Whether another thread gets it."""
+    return interruptible_in_thread(lambda: lock.acquire(blocking=False) and (lock.release() or True))
+
+
+def interruptible_in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def counted(run, interrupts_at):
+    """Calls of functions that a run makes, in this thread; Ctrl-C comes with one of them."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += 1
+        if calls == interrupts_at:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_calls_that_run_no_python_are_left_at_once():
+    goes_on, done = threading.Event(), threading.Event()
+
+    def waits():
+        signal.raise_signal(signal.SIGINT)  # in whichever thread: the main one hears it
+        goes_on.wait()
+        done.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(waits)
+    assert not done.is_set()
+    goes_on.set()
+    assert done.wait(60)
+
+
+def test_calls_return_what_they_return_and_raise_what_they_raise():
+    assert interruptible(divmod, 7, 2) == (3, 1)
+    assert interruptible(lambda: threading.current_thread()) is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        interruptible(divmod, 7, 0)
+    assert interruptible_in_thread(lambda: interruptible(threading.get_ident) == threading.get_ident())
+
+
+def test_the_integer_program_is_left_at_once(monkeypatch):
+    from scipy import optimize
+
+    goes_on = threading.Event()
+
+    def milp(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+        goes_on.wait()
+
+    monkeypatch.setattr(optimize, "milp", milp)
+    derivative = acc.jacobian(chain, effort="thorough", time_limit=1.0, cache=False)
+    with pytest.raises(KeyboardInterrupt):
+        derivative(CHAIN)
+    goes_on.set()
+
+
+def test_the_c_compiler_is_ended_with_what_it_has_started(tmp_path, monkeypatch):
+    pid, command = tmp_path / "pid", tmp_path / "cc"
+    command.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\nkill -INT {os.getpid()}\nwait\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("CC", str(command))
+    with pytest.raises(KeyboardInterrupt):
+        c_compiler.shared_library("int x;", tmp_path / "x.so")
+    started = int(pid.read_text())
+    for _ in range(1000):
+        if is_over(started):
+            break
+        time.sleep(0.01)
+    assert is_over(started)
+
+
+def is_over(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
