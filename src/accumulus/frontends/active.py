@@ -6,6 +6,7 @@ thread. Recordings nest: a function may itself record another one.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,8 @@ class _Active(threading.local):
     decisions: Any = None
     #: Branches that are recorded beside others: in one, no decision can be kept.
     merging: int = 0
+    #: Where Python printed when the recording began: what is printed elsewhere may be read again.
+    console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
     trying: int = 0
 
@@ -93,7 +96,7 @@ def recording_on(
     if not nested:
         vars(ACTIVE).update(unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body)
     if not (in_body or nested):
-        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0)
+        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout)
     try:
         yield
     finally:
@@ -141,7 +144,7 @@ def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
 
 
 def swallowed(error: Exception) -> TraceError | None:
-    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, if there is one."""
+    """The refusal that NumPy swallowed before it raised `error` of its own on the same line, or below it."""
     module = type(error).__module__
     if ACTIVE.refusal is None or not (
         isinstance(error, TypeError | ValueError | IndexError)
@@ -151,4 +154,4 @@ def swallowed(error: Exception) -> TraceError | None:
         return None
     refusal, line = ACTIVE.refusal
     places = [(entry.tb_frame.f_code.co_filename, entry.tb_lineno) for entry in user_entries(error.__traceback__)]
-    return refusal if places and places[-1] == line else None
+    return refusal if line in places else None

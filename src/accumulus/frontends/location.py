@@ -36,8 +36,10 @@ __all__ = [
     "in_library",
     "is_foreign",
     "is_library_code",
+    "is_raised_by_user",
     "name_of",
     "numbered",
+    "place_of_error",
     "user_entries",
     "user_line",
     "user_place",
@@ -53,6 +55,8 @@ LIBRARIES: Final = frozenset(
 )
 #: The same and the standard library: what belongs to these holds nothing of the user's.
 _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
+#: The function that runs what is recorded: what called it is not recorded.
+RECORDED: Final = "_recorded"
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -168,7 +172,34 @@ def user_place() -> Place | None:
     while frame is not None and in_library(frame):
         library = str(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
-    return None if frame is None else _place(frame, "" if library.startswith("accumulus") else library)
+    found = frame
+    while found is not None and _is_between(found):  # the standard library's own lines say nothing to a user
+        found = None if found.f_code.co_name == RECORDED and in_library(found) else found.f_back
+    found = found or frame
+    return None if found is None else _place(found, "" if library.startswith("accumulus") else library)
+
+
+def place_of_error(traceback: TracebackType | None) -> Place | None:
+    """Return the place of the user's code in which an error was raised, or what it called raised it."""
+    entries = [entry for entry in user_entries(traceback) if not _is_between(entry.tb_frame)]
+    return _place(entries[-1].tb_frame, "") if entries else None
+
+
+def is_raised_by_user(traceback: TracebackType | None) -> bool:
+    """Return True if an error comes from a statement ``raise`` of the user's code."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return (
+        traceback is not None
+        and not _is_between(traceback.tb_frame)
+        and opcode.opname[traceback.tb_frame.f_code.co_code[traceback.tb_lasti]].startswith(("RAISE", "RERAISE"))
+    )
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Return True if a frame is of a library, or of the standard library."""
+    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return in_library(frame) or (module in sys.stdlib_module_names and module != "__main__")
 
 
 def user_line() -> frozenset[tuple[str, int]]:

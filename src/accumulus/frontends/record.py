@@ -22,14 +22,24 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, EndlessRecordingError, SizeError, TraceError
+from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
-from accumulus.frontends.agreement import verify
+from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.choices import decided
 from accumulus.frontends.decisions import Decisions, Guard, as_number
 from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.location import argument_name, described, name_of, user_entries, user_line, user_traceback
+from accumulus.frontends.location import (
+    argument_name,
+    described,
+    is_foreign,
+    is_raised_by_user,
+    name_of,
+    place_of_error,
+    user_entries,
+    user_line,
+    user_traceback,
+)
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recorder, References, holder_of, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
@@ -254,6 +264,13 @@ def _recorded(
                     f"traced through NumPy, and nothing says that {described(function)} is one of JAX. Pass jax.jit(f) "
                     "in its place, or call acc.compile(jax.jit(g)) for the part of it that is written in JAX."
                 ) from error
+            if refusal is None and _is_of_tracing(error, function, arguments):
+                raise TraceError(
+                    f"{place_of_error(error.__traceback__) or ''}{type(error).__name__}: {error}. It is raised for a "
+                    "traced value, and not for the number that it stands for: what is called here takes plain numbers "
+                    "alone, or asks for their type. Write it with operators and NumPy's functions, or make the "
+                    "argument static (static_argnums)."
+                ) from error
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:
@@ -281,6 +298,19 @@ def _recorded(
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
     found = Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled, guards=tuple(guards.values()))
     return found, caught
+
+
+def _is_of_tracing(error: Exception, function: Any, arguments: Sequence[object]) -> bool:
+    """Return True for an error of Python's or a library's that the function does not raise on numbers."""
+    if isinstance(error, AccumulusError | OSError | MemoryError) or not is_foreign(type(error).__module__):
+        return False
+    if is_raised_by_user(error.__traceback__):
+        return False
+    try:
+        run(function, arguments)
+    except Exception:
+        return False
+    return True
 
 
 def _check_not_abandoned(tape: Tape | BlockTape) -> None:

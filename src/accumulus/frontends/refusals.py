@@ -74,7 +74,8 @@ ADVICE: Final = {
     "index": "An index or the bound of a loop must be a constant: make the argument static (static_argnums), or write "
     "the number.",
     "complex": "complex() makes a plain number: write x + 1j * y, which is recorded.",
-    "format": "Only its shape and name can be printed while the function is recorded: leave the format away.",
+    "format": 'Here it has no value that could be written, since decisions are refused (guards="error"), or the code '
+    "is recorded once for many points: leave the format away, which prints its name.",
     "hash": "It cannot be a key of a dict or set, or the argument of a cached function.",
 }
 

@@ -31,6 +31,7 @@ from accumulus.frontends.numpy.operands import (
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
@@ -171,7 +172,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         names = np.array([self.tape.name(r) for r in self.references.ravel().tolist()], object)
-        return f"TracedArray({names.reshape(self.shape).tolist()})".replace("'", "")
+        return in_full(self, f"TracedArray({names.reshape(self.shape).tolist()})".replace("'", ""))
 
     __str__ = __repr__
 

@@ -19,8 +19,9 @@ import numpy as np
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import truth, whole
 from accumulus.frontends.inner import InnerTape
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, of_kind, references_of
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, of_kind
 from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.numpy.texts import formatted, in_full, printed_number
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.tape import Tape
 
@@ -59,9 +60,13 @@ class Traced(Operand):
         return np
 
     def __float__(self) -> float:
-        return float(self._number("float"))
+        printed = printed_number(self)
+        return float(self._number("float")) if printed is None else printed
 
     def __int__(self) -> int:
+        printed = printed_number(self)
+        if printed is not None:
+            return int(printed)
         return whole(self.tape, self._one_entry("int")) if depends(self) else int(self._number("int"))
 
     def __index__(self) -> int:
@@ -81,12 +86,7 @@ class Traced(Operand):
         return bool(np.asarray(concrete(self)))
 
     def __format__(self, specification: str) -> str:
-        if not specification:
-            return str(self)
-        decisions = ACTIVE.decisions
-        if decisions is not None and decisions.tape is self.tape and depends(self):
-            return format(decisions.values(references_of(self.tape, self)).item(), specification)
-        return format(self._number("format"), specification)
+        return formatted(self, specification) if specification else str(self)
 
     def __hash__(self) -> int:
         raise no_number("hash")
@@ -168,10 +168,10 @@ class _Scalar(Traced):
         return self
 
     def __str__(self) -> str:
-        return self.tape.name(self.reference)
+        return in_full(self, self.tape.name(self.reference))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
+        return in_full(self, f"{type(self).__name__}({self.tape.name(self.reference)})", repr)
 
 
 class TracedBoolean(_Scalar):
@@ -190,6 +190,10 @@ class TracedScalar(_Scalar):
 
     def __neg__(self) -> TracedScalar:
         return TracedScalar(self.tape, self.tape.negative(self.reference))
+
+    def is_integer(self) -> Any:
+        """Whether it has no fraction."""
+        return self - np.floor(self) == 0.0
 
     def __floor__(self) -> Any:
         return np.floor(self)

@@ -360,7 +360,12 @@ def _as_type(value: Any) -> Any:
     return value.dtype if isinstance(value, TracedArray) or hasattr(value, "entries") else value
 
 
-@implements(np.array_str, np.array_repr, np.array2string, constants=True)
-def text(tape: Tape, a: Any, *arguments: Any, **keywords: Any) -> str:
-    """The names of the entries."""
-    return str(a)
+def _text_by(function: Callable[..., str]) -> Callable[..., str]:
+    def text(tape: Tape, a: Any, *arguments: Any, **keywords: Any) -> str:
+        return str(a) if depends(a) else function(concrete(a), *arguments, **keywords)
+
+    return text
+
+
+for _writes in (np.array_str, np.array_repr, np.array2string):
+    implements(_writes, constants=True)(_text_by(_writes))

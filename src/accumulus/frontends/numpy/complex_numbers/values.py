@@ -19,6 +19,7 @@ from accumulus.frontends.numpy.arrays import METHODS, Flat, TracedArray, as_arra
 from accumulus.frontends.numpy.operands import Operand, References, concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.refusals import no_number
 from accumulus.tape.tape import Tape
 
@@ -77,7 +78,8 @@ class _Complex(Traced, NDArrayOperatorsMixin):
     conjugate = conj
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.re}, {self.im})"
+        shown = [[self.tape.name(r) for r in part.ravel().tolist()] for part in self.entries]
+        return in_full(self, f"{type(self).__name__}({', '.join(map(str, shown))})".replace("'", ""))
 
     __str__ = __repr__
 

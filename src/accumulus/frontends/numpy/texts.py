@@ -1,0 +1,298 @@
+"""Text of traced values: shown as it is, guarded where it is rounded, refused where it holds all digits.
+
+Text decides: code compares it, looks it up in a dict, or reads a number from it. So it is a decision unless it can only
+be shown: if `logging` or another such module makes it, or it is made directly within a call of ``print``, of a logger
+or of ``warnings.warn``, or within ``raise`` or ``assert`` where nothing catches errors. The source at the running
+instruction tells; without source, a statement that does nothing but print.
+
+Formatting is monotonic, so the numbers with the same rounded text are an interval, and that is the guard.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import linecache
+import struct
+import sys
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from types import FrameType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE, refuse
+from accumulus.frontends.decisions import keep, point_at, truth, values_of
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.location import in_library
+from accumulus.frontends.numpy.operands import Operand, concrete, depends
+from accumulus.frontends.refusals import no_number
+
+__all__ = ["formatted", "in_full", "printed_number", "same_text"]
+
+#: Modules that show what they are given, and do nothing else with it.
+_SHOWING: Final = frozenset(
+    (
+        *("IPython", "_pytest", "bdb", "cmd", "code", "debugpy", "doctest", "ipykernel", "logging", "loguru", "pdb"),
+        *("pydevd", "rich", "structlog", "tqdm", "traceback", "unittest", "warnings"),
+    )
+)
+#: Methods by which objects write themselves: their text is that of whoever asks.
+_WRITING: Final = frozenset(("__format__", "__repr__", "__str__"))
+#: Functions that make text, and methods of text that make text of it.
+_MAKERS: Final = (str, repr, format, ascii)
+_METHODS: Final = frozenset(("center", "format", "format_map", "join", "ljust", "lower", "rjust", "strip", "upper"))
+#: Functions and methods of `logging` that log.
+_LOGGING: Final = frozenset(("critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"))
+#: What is around text and hands it on, beside calls.
+_CARRIERS: Final = (
+    *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
+    *(ast.GeneratorExp, ast.ListComp, ast.IfExp),
+)
+INFINITY_BITS: Final = 0x7FF0000000000000
+
+ALL_DIGITS: Final = (
+    "Text with all digits of a value that depends on the function's arguments is made here. Other arguments give other "
+    'text, so what is done with it cannot be recorded. Round it, as f"{x:.3f}" does: the recording then holds as long '
+    "as the text is the same. Within print(…), the call of a logger, or raise, any text may be made, since it decides "
+    "nothing there; or make the argument static (static_argnums)."
+)
+
+
+def formatted(value: Operand, specification: str) -> str:
+    """Return `format` of a value at the given point, kept as a guard where it may decide.
+
+    Raises:
+        TraceError: if there is no such point.
+        ValueError, TypeError: for what Python's floats do not take.
+    """
+    reference = value.entries
+    if not depends(value):
+        return format(np.asarray(concrete(value)).item(), specification)
+    if not isinstance(reference, int):
+        raise TypeError(f"unsupported format string passed to {type(value).__name__}.__format__: {specification!r}")
+    point = point_at(value.tape, np.array(reference))
+    if point is None:
+        raise no_number("format")
+    shown = is_shown()
+    if value.boolean:
+        return format(bool(point) if shown else truth(value.tape, reference), specification)
+    text = format(point.item(), specification)
+    if not shown:
+        _guard(value.tape, reference, lambda number: format(number, specification))
+    return text
+
+
+def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
+    """Return the name of a value where it can only be shown.
+
+    Raises:
+        TraceError: where it may decide.
+    """
+    if ACTIVE.tape is None or is_shown():
+        return name
+    if not depends(value):
+        return how(concrete(value))
+    if value.boolean and how is str and isinstance(value.entries, int):
+        return str(truth(value.tape, value.entries))
+    error = refuse(ALL_DIGITS)
+    if ACTIVE.decisions is not None and not isinstance(ACTIVE.tape, InnerTape):
+        # code that catches the error, as `reprlib` does, goes another way: the recording holds for these numbers alone
+        references = np.ravel(value.entries)
+        pairs = zip(references, values_of(value.tape, references), strict=True)
+        keep(value.tape, np.array([value.tape.apply("equal", r, value.tape.constant(x)) for r, x in pairs]), "text")
+    raise error
+
+
+def printed_number(value: Operand) -> float | None:
+    """Return the number at the given point if ``%`` asks for it in text that can only be shown, else None."""
+    if ACTIVE.decisions is None or not isinstance(value.entries, int) or not is_shown(by_percent=True):
+        return None
+    point = point_at(value.tape, np.array(value.entries))
+    return None if point is None else float(point)
+
+
+def _guard(tape: Any, reference: int, text: Callable[[float], str]) -> None:
+    """Keep that the text of a number stays the same."""
+    number = float(values_of(tape, np.array(reference)))
+    zero = tape.constant(0.0)
+    if number == 0.0:  # zeros of both signs are equal, and written differently
+        sign = tape.apply("divide", tape.constant(1.0), reference)
+        sides = (sign, zero) if np.signbit(number) else (zero, sign)
+        conditions = [tape.apply("less", *sides), tape.apply("equal", reference, zero)]
+    elif np.isnan(number):
+        conditions = [tape.apply("not_equal", reference, reference)]
+    else:
+        lower, upper = map(tape.constant, same_text(number, text))
+        conditions = [tape.apply("less_equal", lower, reference), tape.apply("less_equal", reference, upper)]
+    keep(tape, np.array(conditions), repr(text(number)))
+
+
+def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float]:
+    """Return the least and the largest number with the same text as a number that is not zero, and with its sign.
+
+    >>> same_text(1.26, lambda number: f"{number:.1f}")
+    (1.2500000000000002, 1.3499999999999999)
+    """
+    sign, wanted, ends = -1.0 if number < 0 else 1.0, text(number), []
+
+    def at(bits: int) -> float:
+        return sign * float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+    for outside in (0, INFINITY_BITS + 1):  # positive floats are ordered as their bits
+        (inside,), beyond = struct.unpack("<q", struct.pack("<d", abs(number))), outside
+        while abs(beyond - inside) > 1:
+            middle = (inside + beyond) // 2
+            inside, beyond = (middle, beyond) if text(at(middle)) == wanted else (inside, middle)
+        ends.append(at(inside))
+    return min(ends), max(ends)
+
+
+def is_shown(by_percent: bool = False) -> bool:
+    """Return True if the text that is made now can only be shown; `by_percent`: and the operator ``%`` makes it."""
+    frame: FrameType | None = sys._getframe(1)
+    returned = ""
+    while frame is not None:
+        code, module = frame.f_code, str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if module in _SHOWING or (in_library(frame) and dis.opname[code.co_code[frame.f_lasti]].startswith("FORMAT")):
+            return True  # the latter is the message of an error
+        if not (in_library(frame) or module in sys.stdlib_module_names or code.co_name in _WRITING):
+            verdict = _fate(frame, returned, by_percent)
+            if verdict is not None:
+                return verdict
+            returned, by_percent = code.co_name, False
+        frame = frame.f_back
+    return not by_percent
+
+
+def _fate(frame: FrameType, returned: str, by_percent: bool) -> bool | None:
+    """Return whether the text at the running instruction can only be shown; None if it is returned to the caller.
+
+    Args:
+        returned: name of the function that returns the text to this instruction, if one does.
+    """
+    path = _path(frame)
+    if path is None:
+        return not by_percent and _only_prints(frame)
+    node = path.pop()
+    if by_percent and not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)):
+        return False
+    if isinstance(node, ast.Call):
+        if _shows(node, frame):
+            return True
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if not (_makes(node, frame) or name == returned):
+            return False
+    elif not isinstance(node, _CARRIERS):
+        return False
+    while path:
+        child, node = node, path.pop()
+        match node:
+            case ast.Return():
+                return None
+            case ast.Raise() | ast.Assert():
+                return not ACTIVE.trying and child is not getattr(node, "test", None)
+            case ast.Call():
+                if _shows(node, frame):
+                    return True
+                if not (_makes(node, frame) or isinstance(path[-1], ast.Raise)):
+                    return False
+            case ast.Attribute() if node.attr in _METHODS:
+                pass
+            case ast.IfExp() if child is node.test:
+                return False
+            case ast.GeneratorExp() | ast.ListComp() if child is not node.elt:
+                return False
+            case _ if not isinstance(node, _CARRIERS):
+                return False
+    return False
+
+
+def _shows(call: ast.Call, frame: FrameType) -> bool:
+    """Return True if a call shows its arguments, and does nothing else with them."""
+    callee = _looked_up(call.func, frame)
+    if callee is print:
+        files = [each.value for each in call.keywords if each.arg not in ("sep", "end", "flush")]
+        return sys.stdout is ACTIVE.console and all(ast.unparse(f) in ("sys.stderr", "sys.stdout") for f in files)
+    name = getattr(callee, "__name__", "")
+    return callee is warnings.warn or (getattr(callee, "__module__", "") == "logging" and name in _LOGGING)
+
+
+def _makes(call: ast.Call, frame: FrameType) -> bool:
+    """Return True if a call makes text of its arguments."""
+    if not isinstance(call.func, ast.Attribute):
+        return _looked_up(call.func, frame) in _MAKERS
+    text = call.func.value
+    known = isinstance(text, ast.JoinedStr) or isinstance(
+        text.value if isinstance(text, ast.Constant) else _looked_up(text, frame), str
+    )
+    return known and call.func.attr in _METHODS
+
+
+def _looked_up(node: ast.expr, frame: FrameType) -> object:
+    """Return what a name or an attribute stands for, without running the user's code; None if unknown."""
+    if isinstance(node, ast.Name):
+        scopes = (frame.f_locals, frame.f_globals, vars(builtins))
+        return next((scope[node.id] for scope in scopes if node.id in scope), None)
+    owner = _looked_up(node.value, frame) if isinstance(node, ast.Attribute) else None
+    if owner is None or not isinstance(node, ast.Attribute):
+        return None
+    look_up: Any = getattr if type(owner) is ModuleType else inspect.getattr_static
+    return look_up(owner, node.attr, None)
+
+
+def _path(frame: FrameType) -> list[ast.AST] | None:
+    """Return the nodes around the running instruction, outermost first; None if there is no source."""
+    code = frame.f_code
+    place = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    lines = linecache.getlines(code.co_filename, frame.f_globals)
+    if not lines or None in place:
+        return None
+    try:
+        path: list[Any] = [_tree("".join(lines))]
+    except (SyntaxError, RecursionError, ValueError):
+        return None
+    first, last, start, end = place
+    while inner := [n for n in _children(path[-1]) if (n.lineno, n.col_offset) <= (first, start)]:
+        inner = [n for n in inner if (last, end) <= (n.end_lineno, n.end_col_offset)]
+        if not inner:
+            break
+        path.append(inner[0])
+    while isinstance(path[-1], ast.Constant):  # Python 3.11 gives all parts of an f-string its place
+        path.pop()
+    return path
+
+
+@lru_cache(maxsize=16)
+def _tree(source: str) -> ast.AST:
+    return ast.parse(source)
+
+
+def _children(node: ast.AST) -> list[Any]:
+    """Return the nodes in a node that have a place."""
+    parts = ast.iter_child_nodes(node)
+    return [child for part in parts for child in ([part] if hasattr(part, "lineno") else _children(part))]
+
+
+def _only_prints(frame: FrameType) -> bool:
+    """Return True if the running instruction is in a statement that calls ``print`` and nothing else."""
+    statement: list[dis.Instruction] = []
+    reached, depth = False, 0
+    for each in dis.get_instructions(frame.f_code):
+        statement.append(each)
+        reached |= each.offset == frame.f_lasti
+        depth += dis.stack_effect(each.opcode, each.arg if each.opcode >= dis.HAVE_ARGUMENT else None, jump=False)
+        if depth <= 0 or each.opname.startswith(("JUMP", "POP_JUMP", "RETURN", "STORE")):
+            if reached:
+                break
+            statement, depth = [], 0
+    names = [each.opname for each in statement]
+    loads = [each.argval for each in statement if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    calls = [name for name in names if name.startswith(("CALL", "LOAD_METHOD", "KW_NAMES", "STORE", "SEND"))]
+    is_print = frame.f_globals.get("print", print) is print and sys.stdout is ACTIVE.console
+    return is_print and names[-1:] == ["POP_TOP"] and loads[:1] == ["print"] and calls == ["CALL"]
