@@ -219,11 +219,11 @@ def test_without_source_the_line_is_named():
 
 def test_values_of_another_recording_are_refused():
     record(lambda x: KEPT.append(x) or x, [np.ones(2)])
-    with pytest.raises(TraceError, match="another recording"):
+    with pytest.raises(TraceError, match="recording has ended"):
         record(lambda x: x + KEPT[0], [np.ones(2)])
-    with pytest.raises(TraceError, match="another recording"):
+    with pytest.raises(TraceError, match="recording has ended"):
         record(lambda x: x * KEPT[0][0], [2.0])
-    with pytest.raises(TraceError, match="another recording"):
+    with pytest.raises(TraceError, match="recording has ended"):
         record(lambda x: KEPT[0], [2.0])
     KEPT.clear()
 

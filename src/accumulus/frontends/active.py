@@ -63,6 +63,8 @@ class _Active(threading.local):
     decisions: Any = None
     #: Branches that are recorded beside others: in one, no decision can be kept.
     merging: int = 0
+    #: The last tapes of bodies and of nested functions that this recording has made.
+    inner: Any = None
     #: Where Python printed when the recording began: what is printed elsewhere may be read again.
     console: Any = None
     #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
@@ -95,6 +97,8 @@ def recording_on(
     vars(ACTIVE).update(tape=tape, place=place, refusal=None)
     if not nested:
         vars(ACTIVE).update(unrolls=unrolls, unrolled=0, too_long=False, in_body=in_body)
+    if (in_body or nested) and ACTIVE.inner is not None:
+        ACTIVE.inner.append(tape)
     if not (in_body or nested):
         vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout)
     try:

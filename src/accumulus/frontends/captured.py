@@ -30,6 +30,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
 
 __all__ = ["Captured", "is_changeable"]
@@ -185,7 +186,7 @@ class Captured:
         if len(self._variables) < MOST:
             if not isinstance(value, ModuleType) and not _is_library_code(value):
                 self._variables.append(Variable.of(read, name, label))
-                if isinstance(value, np.ndarray) and value.nbytes > LARGEST:
+                if type(value) is np.ndarray and value.nbytes > LARGEST:
                     size = f"{value.nbytes:,} bytes"
                     self.unwatched.append(f"{label}, an array of {size}: of some entries changes are seen")
             self._visit(value, label)
@@ -198,7 +199,7 @@ class Captured:
             self._watch(namespace.__getitem__, name, f"{owner}.{name}" if owner else name)
 
     def _visit(self, value: Any, label: str) -> None:
-        if isinstance(value, _UNCHANGING) or type(value) is np.ndarray or id(value) in self._seen:
+        if isinstance(value, (*_UNCHANGING, StandIn)) or type(value) is np.ndarray or id(value) in self._seen:
             return
         self._seen[id(value)] = value
         if type(value) in dispatchers():
@@ -309,6 +310,8 @@ def _slots_of(kind: type) -> Iterator[str]:
 
 def _look_of(value: Any) -> Callable[[Any], object] | None:
     """What sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
+    if isinstance(value, StandIn):  # of another recording: an error wherever it is used
+        return None
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return None

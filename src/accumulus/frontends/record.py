@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.choices import decided
 from accumulus.frontends.decisions import Decisions, Guard, as_number
+from accumulus.frontends.ended import ending
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import (
     argument_name,
@@ -174,7 +176,7 @@ def record(
         count += size
     refused = None
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
-    recorded = partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point)
+    recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
     try:
         if at_once:
             raise TooLongError
@@ -257,20 +259,18 @@ def _recorded(
                     f"memory ran out while {described(function)} was recorded with {_examples(arguments, shapes)}: "
                     f"{error}. Recorded arrays take 8 bytes an entry; expected smaller ones"
                 ) from error
-            if refusal is None and isinstance(error, TypeError) and "JAX" in str(error) and "Traced" in str(error):
-                *_, at = user_entries(error.__traceback__)
-                raise TraceError(
-                    f"{at.tb_frame.f_code.co_filename}, line {at.tb_lineno}: a function of JAX takes no value that is "
-                    f"traced through NumPy, and nothing says that {described(function)} is one of JAX. Pass jax.jit(f) "
-                    "in its place, or call acc.compile(jax.jit(g)) for the part of it that is written in JAX."
-                ) from error
-            if refusal is None and _is_of_tracing(error, function, arguments):
-                raise TraceError(
-                    f"{place_of_error(error.__traceback__) or ''}{type(error).__name__}: {error}. It is raised for a "
-                    "traced value, and not for the number that it stands for: what is called here takes plain numbers "
-                    "alone, or asks for their type. Write it with operators and NumPy's functions, or make the "
-                    "argument static (static_argnums)."
-                ) from error
+            if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
+                own = _raised_on_numbers(function, arguments, error)
+                if own is None:
+                    place = place_of_error(error.__traceback__) or ""
+                    raise TraceError(
+                        f"{place}{type(error).__name__}: {error}. It is raised for a traced value, and not for the "
+                        "number that it stands for: what is called here takes plain numbers alone, or asks for their "
+                        "type. Write it with operators and NumPy's functions, or make the argument static "
+                        "(static_argnums)."
+                    ) from error
+                if not isinstance(error, type(own)):
+                    raise own from None
             if refusal is None:
                 error.add_note(f"{name_of(function)} was being recorded with {_examples(arguments, shapes)}.")
                 if ACTIVE.refusal is not None:
@@ -296,21 +296,20 @@ def _recorded(
         tape.outputs = np.concatenate([references.reshape(-1) for references in outputs])
     else:
         tape.outputs = [reference for references in outputs for reference in references.ravel().tolist()]
-    found = Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled, guards=tuple(guards.values()))
-    return found, caught
+    kept = tuple(guards.values())
+    tape = copy(tape)  # traced values that the function has kept hold the other one, which ends
+    return Recording(tape, shapes, slices, result_shapes, structure, unrolled=unrolled, guards=kept), caught
 
 
-def _is_of_tracing(error: Exception, function: Any, arguments: Sequence[object]) -> bool:
-    """Return True for an error of Python's or a library's that the function does not raise on numbers."""
-    if isinstance(error, AccumulusError | OSError | MemoryError) or not is_foreign(type(error).__module__):
-        return False
-    if is_raised_by_user(error.__traceback__):
-        return False
+def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:
+    """Return the error that the function raises on numbers; the given one if that says nothing about the function."""
+    if isinstance(error, AccumulusError | OSError | MemoryError):
+        return error
     try:
         run(function, arguments)
-    except Exception:
-        return False
-    return True
+    except Exception as own:
+        return own
+    return None
 
 
 def _check_not_abandoned(tape: Tape | BlockTape) -> None:

@@ -59,6 +59,14 @@ class Traced(Operand):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return np
 
+    @property
+    def __jax_array__(self) -> Any:
+        raise refuse(
+            "A function of JAX takes no value that is traced through NumPy, and nothing says that the function that is "
+            "recorded is one of JAX. Pass jax.jit(f) in its place, or call acc.compile(jax.jit(g)) for the part of it "
+            "that is written in JAX."
+        )
+
     def __float__(self) -> float:
         printed = printed_number(self)
         return float(self._number("float")) if printed is None else printed

@@ -1,0 +1,215 @@
+"""Programs of `make fuzz` that failed once, as text: a seed draws another program when the drawing changes.
+
+Each is held against NumPy's values, and against differences where these tell anything, at its points and in a batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent))
+
+import arrays
+import checking
+import with_jax
+from rolling import rolling
+from scalars import Scalars
+
+import accumulus as acc
+
+PROGRAMS = {
+    # JAX's exp2(7) is 127.99999999999997, of which it takes the ceiling; NumPy's is 128
+    "a whole number that JAX rounds": (
+        """
+def f(t, y):
+    t31 = np.exp2(y[1])
+    t32 = np.logaddexp(t31, t31)
+    t33 = np.arccosh(y[0])
+    items = np.zeros(2); items[1] = t33
+    t33 = items[1]
+    t34 = y[0] - -1.0
+    t36 = np.arctan(t33)
+    t37 = -t31
+    t38 = np.ceil(t37)
+    t39 = np.sin(t)
+    t40 = np.fmod(0.1, y[0])
+    return np.array([t32, t34, t36, t38, t39, t40, y[0], t37])
+""",
+        {"target": "llvm", "optimise": False, "sparse": "coo", "seed": 64},
+        [[172.0, np.array([0.0, 7.0])], [4.0, np.array([49.0, -377.0])]],
+    ),
+    "a constant without a value": (
+        """
+def f(x):
+    t31 = np.cbrt(x[2])
+    t32 = 49.0 != x[0]
+    t33 = 49.0 // x[1]
+    t35 = x[2] * x[1]
+    t36 = np.where(t32, 3.0, 0.5)
+    t37 = np.sinh(t36)
+    t38 = -0.25 - t35
+    t39 = np.arccos(t37)
+    return np.array([t31, t33, 49.0 + x[1], t38, t39])
+""",
+        {"target": "llvm", "effort": "balanced", "sparse": "coo", "seed": 88},
+        [[np.array([2.01748981, 1.95423827, 1.57595002])], [np.array([0.17008289, -1.13675435, 0.3])]],
+    ),
+    "the sign of a zero, divided by": (
+        """
+def f(s):
+    t29 = s / -2.0
+    t30 = np.rint(t29)
+    t31 = np.cbrt(s)
+    t32 = np.ceil(t30)
+    t33 = t31 + t29
+    t34 = np.reciprocal(t30)
+    t35 = np.exp2(t34)
+    t36 = np.cosh(t33)
+    t37 = t31 % t36
+    t38 = np.square(t34)
+    t39 = special.expit(t36)
+    t41 = -(t39 + t38)
+    return np.array([t32, t35, t37, t41, t30])
+""",
+        {"target": "numpy", "sparse": "csc", "seed": 90},
+        [[19.0], [0.3]],
+    ),
+    "the sign of a zero that is a product": (
+        "\ndef f(x):\n    t = 0.0 * x\n    return np.array([np.exp2(1 / (t * -0.5)), np.exp2(np.reciprocal(t))])\n",
+        {"target": "numpy"},
+        [[1.5], [-1.5]],
+    ),
+    "a quotient of itself without a value": (
+        """
+def f(x, p, s):
+    t33 = np.arccos(p[1])
+    t34 = 0.001 + p[1]
+    t35 = t33 * 10.0
+    t36 = 3.0 / x[0]
+    t37 = t35 / t33
+    t38 = -1.0 + p[0]
+    t39 = t36 / t36
+    return {'a': t34, 'b': t37, 'c': t38, 'd': t39, 'e': x[1], 'f': t39}
+""",
+        {"target": "numpy", "method": "momr-edge", "seed": 58},
+        [
+            [np.array([0.4714522, 1.31055128]), np.array([-2.65704718, -1.9118617]), -0.29432637755717606],
+            [np.array([0.26524808, 2.19886619]), np.array([-0.94464085, 0.83819991]), 2.6181544746770484],
+        ],
+    ),
+    "a divisor that is zero": (
+        """
+def f(m):
+    t32 = m[1, 0] / 0.0
+    t33 = np.ceil(t32)
+    t34 = np.log(m[1, 1])
+    t35 = t32 * t33
+    t36 = np.arctanh(t33)
+    t37 = t36 * t34
+    t38 = np.minimum(1.0, m[0, 0])
+    t39 = t38 * t36
+    t40 = np.abs(m[0, 0])
+    t41 = t38 * t39
+    t42 = t38 * t41
+    t44 = t41 + t42
+    return np.array([t35, t38 - t40, t44, np.tanh(t41), np.fmax(m[1, 0], t38), 0.0 % t37])
+""",
+        {"target": "llvm", "effort": "balanced", "optimise": True, "dtype": "float32", "seed": 82},
+        [[np.array([[1.65500903, -0.69796282], [-1.23458779, -0.02960688]])]],
+    ),
+    "functions without a value beside others": (
+        """
+def f(m):
+    t32 = np.ceil(m[1, 0])
+    t33 = np.sin(m[0, 1])
+    t34 = np.log1p(m[0, 0])
+    t35 = 0.001 * t33
+    t36 = np.expm1(t35)
+    t37 = np.arctan2(t33, t35)
+    t39 = np.arccosh(t35)
+    t40 = np.fmax(t37, t36)
+    t41 = 2.0 + t36
+    t42 = t37 / t37
+    t43 = np.arctan2(t39, t39)
+    return np.array([t32, t40, t41, t42, t43, np.abs(t36), t37, m[1, 0]])
+""",
+        {"target": "numpy", "optimise": True, "seed": 7},
+        [
+            [np.array([[-1.46473112, 0.12677126], [2.13570567, 2.24426151]])],
+            [np.array([[-2.31068212, 3.0], [2.46581556, -2.5992546]])],
+        ],
+    ),
+    "a function outside of its domain at one point": (
+        """
+def f(x):
+    t32 = np.arccos(x[1])
+    t33 = t32 * 0.001
+    t34 = np.floor(x[2])
+    t35 = np.exp(t32)
+    t36 = np.expm1(x[3])
+    return np.array([t33, t34, t35, t36, t34, t35])
+""",
+        {"target": "numpy", "seed": 42},
+        [
+            [np.array([0.11371195, -2.31906032, -2.89944507, -0.30490305])],
+            [np.array([2.09664252, 0.9998921, -2.03079857, -2.17300817])],
+        ],
+    ),
+}
+
+
+#: Results of programs that are either of two numbers by the sign of a zero, which does not matter (docs/numerics.md).
+BY_SIGNS = {"the sign of a zero, divided by": (1,), "the sign of a zero that is a product": (0, 1)}
+
+
+@pytest.mark.parametrize("rolled", [False, True], ids=["", "rolled"])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_programs_that_failed_once(name, rolled):
+    source, options, points = PROGRAMS[name]
+    scope = dict(arrays.scope())
+    exec(source, scope)
+    f, everything = scope["f"], tuple(range(len(points[0])))
+    given = {"cache": False, "time_limit": 0.0, "check_finite": False, "effort": "fast", **options, "sparse": None}
+    rtol = 1e-4 if given.get("dtype") == "float32" else 1e-9
+    numbers = [[np.copy(a)[()] for a in point] for point in points]
+    with rolling() if rolled else checking.nullcontext():
+        derivative = acc.value_and_jacobian(f, everything, **given)
+        alone = [derivative(*point) for point in numbers]
+        together, _ = derivative.batch(*(np.stack(column) for column in zip(*numbers, strict=True)))
+    for k, (point, (value, slopes)) in enumerate(zip(numbers, alone, strict=True)):
+        expected, own = arrays.flat(f(*point)), arrays.flat(value)
+        for entry in BY_SIGNS.get(name, ()):
+            if expected[entry] in (0.0, np.inf):
+                assert own[entry] in (0.0, np.inf)
+                expected[entry] = own[entry]
+        np.testing.assert_allclose(own, expected, rtol=rtol)
+        several = np.concatenate([np.reshape(leaf, (len(points), -1)) for leaf in arrays.leaves(together)], axis=1)
+        np.testing.assert_allclose(several[k], expected, rtol=rtol)
+        directions = [np.random.default_rng(k).normal(size=np.shape(a)) for a in point]
+        best, error = arrays.along(f, point, directions)
+        blocks = list(slopes.values()) if isinstance(slopes, dict) else [slopes]
+        found = [
+            sum(
+                np.sum(np.asarray(s) * d, axis=tuple(range(-np.ndim(d), 0))) if np.ndim(d) else s * d
+                for s, d in zip(block, directions, strict=True)
+            )
+            for block in blocks
+        ]
+        found = np.concatenate([np.ravel(each) for each in found])
+        told = np.isfinite(best) & np.isfinite(error) & np.isfinite(expected)
+        assert np.all(np.abs(found - best)[told] <= (100 * error + max(1e-6, rtol) * (1 + np.abs(best)))[told])
+
+
+def test_jax_decides_nothing_by_functions_that_it_rounds():
+    pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
+    program = Scalars(("x",), ((1,),), ["x[0]"])
+    first = 1 + len(program.constants)
+    program.steps = [("exp2", (0,)), ("negative", (first,)), ("ceil", (first + 1,))]
+    program.outputs = [first + 2]
+    _, spread = with_jax.jacobian(program, [np.array([7.0])], checking.JAX_SAMPLES, 0)
+    assert spread[0, 0] >= 1.0
