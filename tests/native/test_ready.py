@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from accumulus.errors import CompileError
 from accumulus.native import ready, sources
+from accumulus.tape import operations
 
 pytest.importorskip("numba")
 
@@ -69,15 +72,52 @@ def test_no_process_can_be_started(monkeypatch):
 def test_digests_know_all_sources_of_a_kernel(monkeypatch):
     """Those that a kernel imports, near and far."""
     read = []
-    original = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or original(path))
+    original = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda path, *given, **keywords: read.append(path) or original(path, "utf-8")
+    )
     sources._module.cache_clear()
     sources.digest.__wrapped__("theory.subsets")
     names = {path.relative_to(sources.PACKAGE).as_posix() for path in read}
     compiled = "search/compiled/"
     assert {f"{compiled}order_kernel.py", f"{compiled}order_state.py", "theory/compiled/subsets_kernel.py"} <= names
     assert {"native/words.py", "native/compile.py"} <= names
-    read.clear()
+
+
+def fresh(subject):
     sources._module.cache_clear()
-    sources.digest.__wrapped__("rewriting.rewrite")
-    assert sources.PACKAGE / "tape" / "operations.py" in read
+    return sources.digest.__wrapped__(subject)
+
+
+def with_table(monkeypatch, change):
+    """The table with its rows as `change` makes them of the list."""
+    rows = change(list(operations.OPERATIONS))
+    rows = [replace(row, code=code) for code, row in enumerate(rows)]
+    monkeypatch.setattr(operations, "BY_NAME", {row.name: row for row in rows})
+
+
+@pytest.mark.parametrize("subject", sources.subjects())
+def test_rows_that_are_added_make_no_kernel_stale(subject, monkeypatch):
+    before = fresh(subject)
+    added = replace(operations.BY_NAME["erf"], name="another")
+    with_table(monkeypatch, lambda rows: [*rows, added])
+    assert fresh(subject) == before
+
+
+def test_kernels_are_stale_whose_codes_change(monkeypatch):
+    users = {subject: fresh(subject) for subject in ("rewriting.rewrite", "tape.passes", "repetition.cones")}
+    added = replace(operations.BY_NAME["erf"], name="another")
+    with_table(monkeypatch, lambda rows: [rows[0], added, *rows[1:]])
+    assert all(fresh(subject) != before for subject, before in users.items())
+
+
+def test_kernels_take_constants_and_codes_alone():
+    """What a kernel takes of a module that is not compiled is in its digest: nothing is looked up another way."""
+    for path in sources.PACKAGE.glob("*/compiled/*.py"):
+        module = f"accumulus.{path.parts[-3]}.compiled.{path.stem}"
+        text, _ = sources._module(module)
+        taken = text.decode().removeprefix(path.read_text(encoding="utf-8"))
+        for line in taken.splitlines():
+            if line:
+                _, _, value = line.split(" ", 2)
+                assert isinstance(ast.literal_eval(value), int | float | str | tuple | list), line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,8 @@ def subjects() -> list[str]:
 def digest(subject: str) -> str:
     """A hash of all sources that the code of a kernel is made from, 64 hexadecimal digits.
 
-    Those are the kernel's module and what it imports from this library; what these import in turn counts only where it
-    is compiled, too. A table of operations that a kernel takes a number from counts as it stands.
+    Those are the kernel's module and what it imports from this library that is compiled, too. Of other modules the
+    values count that a kernel takes: constants, and codes of the table of operations, to which rows can be added.
     """
     package, name = subject.split(".")
     waiting = [f"accumulus.{package}.compiled.{name}_kernel", *_MAKERS]
@@ -50,15 +51,27 @@ def digest(subject: str) -> str:
 
 @cache
 def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
-    """The source of a module, None if there is no such file; and what it may import, if it is compiled."""
+    """The source of a module with the values that it takes from others, None if there is none; and what it imports."""
     try:
-        text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_bytes()
+        text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     except OSError:
         return None, ()
-    if ".compiled." not in module and ".native." not in module:
-        return text, ()
-    imports = []
-    for found, names in _IMPORT.findall(text.decode()):
-        # "from package import module" names the module last
-        imports += [found, *(f"{found}.{each.strip()}" for each in names.split(",") if each.strip())]
-    return text, tuple(imports)
+    imports, values = [], ""
+    for found, listed in _IMPORT.findall(text):
+        names = [each.strip() for each in listed.split(",") if each.strip()]
+        if ".compiled" in found or ".native" in found:
+            # "from package import module" names the module last
+            imports += [found, *(f"{found}.{each}" for each in names)]
+        else:
+            values += "".join(f"{found}.{name} {_taken(found, name, text)}\n" for name in names)
+    return (text + values).encode(), tuple(imports)
+
+
+def _taken(module: str, name: str, text: str) -> str:
+    """What a kernel takes of a value of another module: codes of rows of a table, a constant, or its module."""
+    value = getattr(import_module(module), name)
+    rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
+    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # and the import
+        return repr([(row, value[row].code) for row in sorted(set(rows))])
+    constant = isinstance(value, int | float | str | tuple)
+    return repr(value) if constant else PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text("utf-8")

@@ -8,6 +8,7 @@ are turns of a loop over the array of its results; others are computed instance 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from functools import cache
@@ -29,8 +30,10 @@ __all__ = ["BodyWriter", "Loops", "loop_lines", "module"]
 
 #: Pieces of arrays, at most, that are joined; of more, entries are found in a table.
 MOST_PIECES: Final = 16
-#: Of SciPy's special functions, those that JAX does not have, and one that it calls otherwise.
-_MISSING = ("erfcinv", "j0", "j1", "y0", "y1", "jv", "yv", "iv", "ive", "k0", "k1", "k0e", "k1e")
+#: Of SciPy's special functions in the table, those that JAX has, and one that it calls otherwise.
+_HAS = frozenset(
+    ("erf", "erfc", "erfcx", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "log_ndtr", "psi", "zeta")
+)
 _OTHERWISE = ("special.psi(", "special.digamma(")
 
 
@@ -38,7 +41,7 @@ _OTHERWISE = ("special.psi(", "special.digamma(")
 def _template(code: int) -> str | None:
     """How an operation is spelled for JAX; None if it does not have it."""
     text = OPERATIONS[code].numpy
-    if any(f"special.{each}(" in text for each in _MISSING):
+    if not _HAS.issuperset(re.findall(r"special\.(\w+)", text)):
         return None
     return text.replace("np.", "jnp.").replace(*_OTHERWISE)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
@@ -43,6 +43,15 @@ _TEMPLATES: Final = {
     "attach": "{0}",
     "select": "{0} ? {1} : {2}",
 }
+#: Functions of C99's math.h of the kinds that the table has.
+_C99: Final = frozenset(
+    (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf"),
+        *("erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "log"),
+        *("log10", "log1p", "log2", "logb", "nearbyint", "nextafter", "pow", "remainder", "rint", "round", "sin"),
+        *("sinh", "sqrt", "tan", "tanh", "trunc"),
+    )
+)
 # fmt: off
 _KEYWORDS: Final = frozenset((
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
@@ -167,6 +176,11 @@ class Expressions:
         if row.llvm in ("llvm.minimum", "llvm.maximum"):
             return self._extremum(reference, "<" if row.llvm == "llvm.minimum" else ">")
         function = row.llvm.removeprefix("@").removeprefix("llvm.")
+        if function not in _C99 and not row.special:
+            raise CompileError(
+                f"C99 has no function {function}, by which the operation {row.name} is computed; expected one of "
+                "math.h, or of targets/llvm/special_functions.py"
+            )
         if function in OF_ORDER:
             arguments[0] = f"(int){arguments[0]}"
         return f"{self._function(function)}({', '.join(arguments)})"
