@@ -1,0 +1,53 @@
+"""Compute the reference numbers of the tables of functions: value and partial derivatives of orders 1 to 4 by mpmath.
+
+    python tests/functions/reference_numbers.py               cases that have none, or that of other points
+    python tests/functions/reference_numbers.py NAME…         these cases
+    python tests/functions/reference_numbers.py --all         all of them, anew
+
+Derivatives are differences of values with so many digits that 50 remain, which two steps have to confirm.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parent))
+from derivative_cases import DATA, all_cases, computed
+
+
+def main(names: list[str]) -> int:
+    """Write what is missing, and return how many cases failed."""
+    failures = 0
+    DATA.mkdir(exist_ok=True)
+    known = {case.name for cases in all_cases().values() for case in cases}
+    if unknown := set(names) - known - {"--all"}:
+        sys.exit(f"no case is named {', '.join(sorted(unknown))}")
+    for table, cases in all_cases().items():
+        path = DATA / f"{table}.npz"
+        before = dict(np.load(path)) if path.exists() else {}
+        after = {}
+        for case in cases:
+            stored, wanted = before.get(case.name), np.array(case.regular).reshape(-1, case.arity)
+            fresh = stored is not None and np.array_equal(stored[:, : case.arity], wanted)
+            if fresh and case.name not in names and "--all" not in names:
+                after[case.name] = stored
+                continue
+            start = time.perf_counter()
+            try:
+                after[case.name] = computed(case)
+            except (ArithmeticError, ValueError, TypeError) as error:
+                failures += 1
+                print(f"{case.name}: {error!r}")
+                continue
+            print(f"{case.name}: {len(wanted)} points, {time.perf_counter() - start:.1f} s", flush=True)
+        if after.keys() != before.keys() or any(after[name] is not before[name] for name in after):
+            np.savez_compressed(path, **after)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
