@@ -9,6 +9,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
+from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
 __all__ = ["second_partial", "written"]
@@ -43,4 +44,6 @@ def written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
 
     for k in range(template.inputs, len(template)):
         values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
+        if values[-1] >= 0:
+            check_orders(tape, values[-1])
     return reference(template.outputs[0])

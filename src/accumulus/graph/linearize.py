@@ -20,7 +20,7 @@ from accumulus.graph.chosen import sorted_places
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.partials import partial
+from accumulus.tape.partials import check_orders, partial
 from accumulus.tape.passes import Integers, commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
@@ -156,6 +156,7 @@ def local_partials(tape: Tape, columns: Integers) -> tuple[Tape, Edges]:
         operations, positions = np.nonzero(counting)
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
         result, edges = _recorded(tape, rows, smooth & active[arguments])
+        check_orders(result, len(tape))
         zero = _are_zero(result, edges.labels)
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])

@@ -92,7 +92,7 @@ def derived(
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
-        tape = canonical(tape) if joined is None else joined
+        tape = canonical(tape, differentiated=True) if joined is None else joined
     return replace(
         recording,
         tape=tape,

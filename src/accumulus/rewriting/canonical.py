@@ -39,20 +39,22 @@ _DIVIDE: Final = BY_NAME["divide"].code
 LARGEST_CHAIN: Final = 64
 
 
-def canonical(tape: Tape, kept_outputs: int = 0) -> Tape:
+def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False) -> Tape:
     """An equivalent tape without dead operations; see the module for what is rewritten.
 
     Args:
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
+        differentiated: whether derivatives are taken of it: powers that are not whole stay, since the roots that they
+            would become have no derivative at 0.
     """
     while True:
-        tape, rewritten = _pass(tape, kept_outputs)
+        tape, rewritten = _pass(tape, kept_outputs, differentiated)
         # a rewritten power or quotient may need a reciprocal, or a lower power, that others can share
         if not rewritten and all(needed(tape)[tape.inputs :]):
             return tape
 
 
-def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
+def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bool]:
     """What the outputs need, rewritten once, and whether anything became another operation."""
     inputs = tape.inputs
     live = np.flatnonzero(np.frombuffer(needed(tape), bool)[inputs:]) + inputs
@@ -62,6 +64,8 @@ def _pass(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
     attached = codes == _ATTACH
     quotients = free & (codes == _DIVIDE)
     powers = np.flatnonzero(free & (codes == _POWER) & (second < 0))
+    if differentiated:
+        powers = powers[np.array(tape.constants)[-1 - second[powers]] % 1.0 == 0.0]
 
     base = tape.emptied()
     # of values; those of constants are constants

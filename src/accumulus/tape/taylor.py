@@ -13,6 +13,7 @@ functions whose derivatives are further special functions take some for each of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -150,7 +151,11 @@ class _Arithmetic:
         if exponent is not None:
             grown = tape.multiply(tape.constant(exponent), self._convolved(x, value, range(1, k + 1), k, weighted=True))
             known = self._convolved(value, x, range(1, k), k, weighted=True)
-            return tape.divide(tape.multiply(share, tape.subtract(grown, known)), x)
+            found = tape.divide(tape.multiply(share, tape.subtract(grown, known)), x)
+            # the recurrence is 0/0 for the power of 0
+            leading = math.prod(exponent - j for j in range(k))
+            at_zero = tape.constant(0.0 if k < exponent else math.copysign(math.inf, leading))
+            return tape.select(tape.apply("equal", x, self._zero), at_zero, found)
         quotient = self._quotient(value)
         if quotient is not None:
             c, q = quotient

@@ -25,6 +25,7 @@ from accumulus.frontends.numpy.operands import entries_of, map_references, of_ki
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScalar
 from accumulus.frontends.numpy.table import load_rows
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
+from accumulus.tape.removable import SERIES, removable
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "apply",
     "composed",
     "logaddexp",
+    "near_zero",
     "operation",
     "row_of",
 ]
@@ -126,6 +128,22 @@ _abs, _floor, _ceil, _fmod, _exp, _exp2, _log, _log1p, _maximum, _minimum, _sele
     ],
 )
 _and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
+
+
+def near_zero(
+    series: str, x: Any, closed: Callable[[Any], Any], radius: float, *, even: bool = True, factor: Any = None
+) -> Any:
+    """A function of a scalar by its power series for |x| < radius, elsewhere by its closed form.
+
+    `closed` is given the truth value of that; see `accumulus.tape.removable`.
+    """
+    tape = x.tape
+
+    def written(near: int) -> int:
+        return int(closed(TracedBoolean(tape, near)).reference)
+
+    times = None if factor is None else factor.reference
+    return TracedScalar(tape, removable(tape, x.reference, SERIES[series], written, radius, even=even, factor=times))
 
 
 def _is_nan(x: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
+from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
@@ -21,14 +22,12 @@ from accumulus.frontends.numpy.operands import (
 )
 from accumulus.frontends.numpy.ordering import interpolated, nonzero
 from accumulus.frontends.numpy.refusals import check_dtype
+from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.tape import Tape
 
 __all__ = ["sine_by_argument", "where"]
 
-#: Where sin(y)/y is its series, and of how many terms, so that its first derivatives are as accurate.
-_NEAR: Final = 0.5
-_TERMS: Final = 9
 #: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4
@@ -96,13 +95,20 @@ def sinc(tape: Tape, x: Any) -> Any:
 
 
 def sine_by_argument(y: Any) -> Any:
-    """sin(y) / y, by its series near 0, where derivatives of the quotient cancel."""
-    near = np.abs(y) < _NEAR
-    square, safe = np.where(near, y * y, 0.0), np.where(near, 1.0, y)
-    series: Any = 1.0
-    for k in range(2 * _TERMS, 0, -2):
-        series = 1.0 - series * square / (k * (k + 1.0))
-    return np.where(near, series, np.sin(safe) / safe)
+    """sin(y) / y."""
+    return apply(y.tape, _SINE_BY_ARGUMENT, [y]) if isinstance(y, Traced) else np.sinc(np.divide(y, np.pi))
+
+
+def _sine_by_argument(y: Any) -> Any:
+    def closed(near: Any) -> Any:
+        safe = _select(near, 1.0, y)
+        return _sin(safe) / safe
+
+    return near_zero("sin(x)/x", y, closed, 2.0)
+
+
+_sin, _select = operation("sin"), operation("select")
+_SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf),))
 
 
 @implements(np.i0)

@@ -8,17 +8,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
 from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
 from accumulus.tape.tape import Tape
 
-__all__ = ["log_softmax", "logsumexp", "polygamma", "softmax", "spherical_jn", "zeta"]
+__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax", "spherical_jn", "zeta"]
 
 
 @borrows("scipy.special", "logsumexp")
@@ -84,28 +85,46 @@ def polygamma(tape: Tape, n: Any, x: Any) -> Any:
 
 @borrows("scipy.special", "spherical_jn")
 def spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
-    """Spherical Bessel functions of orders 0, 1 and 2, by their series near 0."""
+    """Spherical Bessel functions of orders 0, 1 and 2."""
     if depends(n) or concrete(n) not in (0, 1, 2) or derivative:
         raise refuse(
             "scipy.special.spherical_jn is recorded for the constant orders 0, 1 and 2, without derivative=True."
         )
-    order, z = int(concrete(n)), as_array(tape, z)
-    near = abs(z) < 1.0
-    small, large = np.where(near, z, 0.0), np.where(near, 1.0, z)
-    square = small * small
-    series: Any = 1.0
-    for k in range(9, 0, -1):
-        series = 1.0 - square / (2.0 * k * (2 * k + 2 * order + 1)) * series
-    series = series * small**order / (1.0, 3.0, 15.0)[order]
-    sine, cosine, inverse = np.sin(large), np.cos(large), 1.0 / large
-    closed = (
-        sine * inverse
-        if order == 0
-        else (sine * inverse - cosine) * inverse
-        if order == 1
-        else ((3.0 * inverse * inverse - 1.0) * sine - 3.0 * inverse * cosine) * inverse
-    )
-    return np.where(near, series, closed)
+    return apply(tape, _SPHERICAL[int(concrete(n))], [z])
+
+
+def _spherical(order: int, z: Any) -> Any:
+    def closed(near: Any) -> Any:
+        safe = _select(near, 1.0, z)
+        sine, cosine = _sin(safe), _cos(safe)
+        if order == 0:
+            return sine / safe
+        first = (sine / safe - cosine) / safe
+        return first if order == 1 else (3.0 * first - sine) / safe
+
+    name = ("sin(x)/x", "spherical_jn(1, x)/x", "spherical_jn(2, x)/x²")[order]
+    return near_zero(name, z, closed, 2.0 + order, factor=(None, z, z * z)[order])
+
+
+_sin, _cos, _select = map(operation, ["sin", "cos", "select"])
+_SPHERICAL: Final = [
+    composed(f"spherical_jn({order})", functools.partial(_spherical, order), ((-np.inf, np.inf),)) for order in range(3)
+]
+
+
+@borrows("scipy.special", "multigammaln")
+def multigammaln(tape: Tape, a: Any, d: Any) -> Any:
+    """The logarithm of the multivariate gamma function of a constant dimension d, for a > (d - 1)/2."""
+    if depends(d):
+        raise refuse("scipy.special.multigammaln: the dimension has to be a constant.")
+    dimension = int(concrete(d))
+    if dimension != concrete(d) or dimension < 1:
+        raise ValueError(f"multigammaln: the dimension is a whole number from 1 on, {d!r} was given")
+    a = as_array(tape, a)
+    total: Any = 0.25 * dimension * (dimension - 1) * math.log(math.pi)
+    for j in range(dimension):
+        total = total + make(tape, map_references(tape, _applied("gammaln"), [entries_of(tape, a - 0.5 * j)[0]]))
+    return np.where(a > 0.5 * (dimension - 1), total, np.nan)
 
 
 def _zeta(tape: Tape, s: Any, q: Any) -> Any:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, logaddexp, operation
+from accumulus.frontends.numpy.elementwise import OF_ORDER, SPECIAL, composed, logaddexp, near_zero, operation
 from accumulus.tape.operations import INFINITY
 
 __all__: list[str] = []
@@ -24,12 +24,10 @@ _ORDINARY: Final[Interval] = (0.1, 20.0)
 #: Of modified Bessel functions; the second derivative needs two more.
 _LARGEST_ORDER: Final = 20
 
-_abs, _erfc, _exp, _expm1, _log, _log1p, _sin, _select, _and, _or = map(
-    operation, ["abs", "erfc", "exp", "expm1", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
+_abs, _erfc, _exp, _expm1, _hypot, _log, _log1p, _sin, _select, _and, _or = map(
+    operation, ["abs", "erfc", "exp", "expm1", "hypot", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
 )
-_gamma, _gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(
-    operation, ["gamma", "gammaln", "erfcinv", "k0", "k1", "k0e", "k1e"]
-)
+_gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(operation, ["gammaln", "erfcinv", "k0", "k1", "k0e", "k1e"])
 
 
 def _is_nan(x: Any) -> Any:
@@ -50,16 +48,34 @@ def _xlogy(x: Any, y: Any, log: Callable[[Any], Any] = _log) -> Any:
     return x * log(_select(zero, 0.0 if log is _log1p else 1.0, y))
 
 
-def _beta(a: Any, b: Any) -> Any:
-    """Γ(a) Γ(b) / Γ(a + b) as long as that does not overflow, then by logarithms."""
-    near = a + b < 170.0
-    safe_a, safe_b = _select(near, a, 1.0), _select(near, b, 1.0)
-    quotient = _gamma(safe_a) / _gamma(safe_a + safe_b) * _gamma(safe_b)
-    return _select(near, quotient, _exp(_select(near, 0.0, _betaln(a, b))))
+def _stirling(z: Any) -> Any:
+    """log Γ(z) - (z - ½) log z + z - ½ log 2π for z ≥ 10."""
+    inverse = 1.0 / z
+    square = inverse * inverse
+    series: Any = 0.0
+    for coefficient in reversed(_STIRLING):
+        series = coefficient + series * square
+    return series * inverse
+
+
+#: B₂ⱼ / (2j (2j - 1)), for j from 1 on.
+_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    return _gammaln(a) + _gammaln(b) - _gammaln(a + b)
+    """log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without what cancels, by Stirling's series."""
+    ordered = a < b
+    small, large = _select(ordered, a, b), _select(ordered, b, a)
+    near = large < 10.0
+    far, some = _select(near, 10.0, large), _select(near, large, 1.0)
+    difference = _stirling(far) - _stirling(far + small) - (far + small - 0.5) * _log1p(small / far)
+    return _gammaln(small) + _select(
+        near, _gammaln(some) - _gammaln(some + small), difference - small * (_log(far) - 1.0)
+    )
+
+
+def _beta(a: Any, b: Any) -> Any:
+    return _exp(_betaln(a, b))
 
 
 def _order(n: Any, name: str) -> int:
@@ -100,13 +116,13 @@ def _modified(n: Any, x: Any, name: str) -> Any:
 
 
 def _exprel(x: Any) -> Any:
-    """(exp x - 1) / x, by its series near 0, where the derivative of the quotient cancels."""
-    near = _abs(x) < 0.5
-    series: Any = 1.0
-    for k in range(16, 1, -1):
-        series = 1.0 + series * _select(near, x, 0.0) / float(k)
-    safe = _select(near, 1.0, x)
-    return _select(near, series, _select(x == math.inf, x, _expm1(safe) / safe))
+    """(exp x - 1) / x."""
+
+    def closed(near: Any) -> Any:
+        safe = _select(near, 1.0, x)
+        return _select(x == math.inf, x, _expm1(safe) / safe)
+
+    return near_zero("expm1(x)/x", x, closed, 2.0, even=False)
 
 
 def _boxcox(x: Any, power: Any, log: Callable[[Any], Any]) -> Any:
@@ -115,9 +131,15 @@ def _boxcox(x: Any, power: Any, log: Callable[[Any], Any]) -> Any:
 
 
 def _inv_boxcox(y: Any, power: Any) -> Any:
-    """(λ y + 1)^(1/λ), in the limit exp y."""
-    zero = _abs(power * y) < 1e-154
-    return _exp(_select(zero, y, _log1p(power * y) / _select(zero, 1.0, power)))
+    """(λ y + 1)^(1/λ), by log1p(u)/u = 2/(2 + u) · atanh(w)/w with u = λ y and w = u/(2 + u)."""
+    u = power * y
+    half = 2.0 / (2.0 + u)
+
+    def closed(near: Any) -> Any:
+        safe = _select(near, 1.0, u)
+        return _log1p(safe) / safe
+
+    return _exp(y * near_zero("atanh(x)/x", 0.5 * u * half, closed, 1.0 / 3.0, factor=half))
 
 
 def _rel_entr(x: Any, y: Any) -> Any:
@@ -146,11 +168,8 @@ def _huber(delta: Any, r: Any) -> Any:
 
 def _pseudo_huber(delta: Any, r: Any) -> Any:
     """δ² (√(1 + (r/δ)²) - 1), without its cancellation."""
-    nothing = _or(delta == 0, r == 0)
-    ratio = r / _select(delta == 0, 1.0, delta)
-    square = ratio * ratio
-    value = delta * delta * square / (1.0 + (1.0 + square) ** 0.5)
-    return _select(delta < 0, math.inf, _select(nothing, 0.0 * value, value))
+    size = _select(_and(delta == 0, r == 0), 1.0, _hypot(delta, r) + delta)
+    return _select(delta < 0, math.inf, delta * r * (r / size))
 
 
 def _polynomial(name: str, n: Any, x: Any) -> Any:
@@ -177,7 +196,7 @@ _POLYNOMIALS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[int, Any, An
 #: Formulas and the domains of their arguments.
 _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "expit": (_expit, (REAL,)),
-    "logit": (lambda x: _log(x / (1.0 - x)), (_UNIT,)),
+    "logit": (lambda x: _log(x) - _log1p(-x), (_UNIT,)),
     "log_expit": (lambda x: -logaddexp(x * 0.0, -x, _exp, 1.0), (REAL,)),
     "ndtr": (lambda x: 0.5 * _erfc(x * -math.sqrt(0.5)), (REAL,)),
     "exp10": (lambda x: 10.0**x, (REAL,)),
@@ -188,7 +207,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "ndtri": (lambda x: -math.sqrt(2.0) * _erfcinv(2.0 * x), (_UNIT,)),
     "beta": (_beta, (_ORDINARY, _ORDINARY)),
     "betaln": (_betaln, (_ORDINARY, _ORDINARY)),
-    "binom": (lambda n, k: 1.0 / ((n + 1.0) * _beta(n - k + 1.0, k + 1.0)), ((10.0, 20.0), (1.0, 9.0))),
+    "binom": (lambda n, k: _exp(-_betaln(n - k + 1.0, k + 1.0) - _log1p(n)), ((10.0, 20.0), (1.0, 9.0))),
     "exprel": (_exprel, (REAL,)),
     "cosm1": (lambda x: -2.0 * _sin(0.5 * x) * _sin(0.5 * x), (REAL,)),
     "boxcox": (lambda x, power: _boxcox(x, power, _log), (_ORDINARY, _UNIT)),

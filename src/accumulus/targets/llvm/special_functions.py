@@ -15,6 +15,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
+from accumulus.tape.operations import BY_NAME
 from accumulus.targets.llvm import special_coefficients as fits
 from accumulus.targets.llvm.mathematics import Writer
 from accumulus.targets.llvm.terms import Term, fused, polynomial, where
@@ -30,7 +31,7 @@ _BERNOULLI: Final = ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6"
 _EULER_MACLAURIN: Final = [float(Fraction(b) / math.factorial(2 * j)) for j, b in enumerate(_BERNOULLI, 1)]
 _TERMS_OF_ZETA: Final = 8
 #: Orders of Iₙ for which the recurrence upwards from 400 on loses little, and where the fraction begins below.
-LARGEST_ORDER: Final = 24
+LARGEST_ORDER: Final = int(BY_NAME["iv"].largest_order)
 _FIRST_OF_FRACTION: Final = 128
 
 
