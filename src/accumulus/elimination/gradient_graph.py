@@ -24,8 +24,8 @@ from accumulus.elimination.second_partials import second_partial, written
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Edges, Linearization, local_partials
-from accumulus.tape.live import unattached
-from accumulus.tape.passes import moved
+from accumulus.tape.live import of_all_orders, unattached
+from accumulus.tape.passes import Integers, moved
 from accumulus.tape.tape import Tape
 
 __all__ = ["is_mirrored", "linearize_gradient"]
@@ -61,6 +61,7 @@ def linearize_gradient(
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     if not tape.outputs:
         raise ArgumentError("the tape has no output; expected one to differentiate")
+    tape = of_all_orders(tape)
     solutions = fixed_solutions(tape)
     if solutions is None:
         raise ArgumentError(
@@ -70,7 +71,7 @@ def linearize_gradient(
     # where a solution is held constant its own derivative is none, but it counts in second ones
     needed = tape.copy()
     needed.outputs = [*tape.outputs, *solutions.values()]
-    recorded, edges = local_partials(needed, np.array([*columns, *solutions], np.int64))
+    recorded, edges = local_partials(needed, np.array([*columns, *solutions], np.int64), keeping=True)
     pairs = zip(edges.operations.tolist(), edges.arguments.tolist(), strict=True)
     labels = dict(zip(pairs, edges.labels.tolist(), strict=True))
     adjoints = _adjoints(recorded, edges, tape.outputs[0])
@@ -79,6 +80,12 @@ def linearize_gradient(
         reached = set(columns)
         reached.update(k for k, i in labels if i in reached)
         labels = {(k, i): label for (k, i), label in labels.items() if i in reached}
+
+    zero = recorded.constant(0.0)
+    recorded.outputs = [*tape.outputs, *(closed(recorded, adjoints.get(k, zero)) for k in columns)]
+    kept = len(tape.outputs)
+    recorded, places = unattached(recorded)
+    labels, cross = (_nonzeros(recorded, each, places) for each in (labels, cross))
 
     # what no path from the gradient to an input goes through is left out, with its mirror
     live = {v for pair in cross for v in pair}
@@ -99,13 +106,9 @@ def linearize_gradient(
     crossing += [(adjoint(w), number[u], label) for (u, w), label in cross.items() if u != w]
     sources, targets, references = np.array(sorted([*forward, *mirrored, *crossing]), np.int64).reshape(-1, 3).T
 
-    zero = recorded.constant(0.0)
-    recorded.outputs = [*tape.outputs, *(closed(recorded, adjoints.get(k, zero)) for k in columns)]
-    kept = len(tape.outputs)
-    recorded, places = unattached(recorded)
     graph = DifferentiationGraph.from_tape(
         recorded,
-        moved(references, places),
+        references,
         [f"{kind[v >= tape.inputs]}{v}" for kind in ("xv", "ga") for v in order],
         [adjoint(k) for k in columns],
         range(len(columns)),
@@ -118,15 +121,23 @@ def linearize_gradient(
     return Linearization(graph, (*(-1,) * kept, *range(len(columns))), columns)
 
 
+def _nonzeros(tape: Tape, labels: _Labels, places: Integers) -> _Labels:
+    """Labels moved to their places on a tape, without those that are 0 there."""
+    found = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
+    return {pair: label for pair, label in found if not _is_zero(tape, label)}
+
+
 def is_mirrored(tape: Tape) -> bool:
     """Whether the second derivatives of what the tape's outputs need follow from what is on it.
 
     They do not where a value is attached to a derivative that is right to first order only (`attach`), unless that is a
     Newton step (`accumulus.elimination.implicit`).
     """
-    return fixed_solutions(tape) is not None
+    return fixed_solutions(of_all_orders(tape)) is not None
 
 
+#: Labels of edges, by pairs of values.
+_Labels = dict[tuple[int, int], int]
 #: What each value's adjoint is, by its reference on the tape.
 _Adjoints = dict[int, int | Guarded]
 
@@ -146,10 +157,10 @@ def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
 def _cross_labels(
     recorded: Tape,
     tape: Tape,
-    labels: dict[tuple[int, int], int],
+    labels: _Labels,
     adjoints: _Adjoints,
     solutions: Mapping[int, int],
-) -> dict[tuple[int, int], int]:
+) -> _Labels:
     """Labels that are not 0 of the edges between adjoints and values, by pairs of values, the earlier one first."""
     found: dict[tuple[int, int], int | Guarded] = {}
     for k in dict.fromkeys(k for k, _ in labels):

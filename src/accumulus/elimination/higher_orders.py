@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accumulus.tape.live import needed
+from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -61,8 +61,10 @@ class _Writer:
 
     def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
         self._tape, self._steps, self.result = tape, steps, tape.copy()
-        attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == BY_NAME["attach"].code]
-        self._markers = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
+        attached, kept = BY_NAME["attach"].code, lasting(tape)
+        self._markers = {
+            k for k in range(tape.inputs, len(tape)) if tape.codes[k] == attached and not kept[k] and tape.second[k] < 0
+        }
         self._solutions = set(steps.values())
         self._uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in self._solutions}
         #: Whether values depend on a marker; what does not is written as it is.

@@ -28,7 +28,7 @@ from accumulus.elimination.second_partials import second_partial
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.live import needed
+from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -68,7 +68,7 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
     """Fixed solutions with what they are of, and fixed weights: what is attached to values, by its form alone."""
-    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH]
+    attached = _attached(tape)
     if not attached:
         return {}, []
     constant = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
@@ -89,12 +89,19 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
     return found, [k for k in fixed if k not in found]
 
 
+def _attached(tape: Tape) -> list[int]:
+    """Values with attached derivatives, but for those that last, which are operations as others are."""
+    kept = lasting(tape)
+    return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not kept[k]]
+
+
 def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
     """Whether operations that are not linear take fixed solutions themselves, and nothing else that depends on them."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
+    attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
         arguments = tape.arguments(k)
-        if tape.codes[k] == _ATTACH:
+        if k in attached:
             depends[k], varies[k] = k in found, k not in weights
             continue
         depends[k] = any(a >= 0 and depends[a] for a in arguments)
@@ -176,7 +183,7 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
     """
     given = {k: tape.inputs + place for place, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(given))
-    values, own = list(range(tape.inputs)), set(solutions) if within else set()
+    values, own, attached = list(range(tape.inputs)), set(solutions) if within else set(), set(_attached(tape))
 
     def reference(k: int) -> int:
         return steps.constant(tape.value_of(k)) if k < 0 else values[k]
@@ -186,7 +193,7 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
             values.append(steps.apply("attach", given[k], reference(tape.second[k])))
         elif k in given:
             values.append(given[k])
-        elif tape.codes[k] == _ATTACH:  # nobody needs it
+        elif k in attached:  # nobody needs it
             values.append(reference(tape.first[k]))
         else:
             values.append(steps.apply_code(tape.codes[k], [reference(a) for a in tape.arguments(k)]))

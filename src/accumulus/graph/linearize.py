@@ -57,6 +57,8 @@ def linearize(
     inputs: Sequence[int] | None = None,
     name: str = "",
     wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
+    *,
+    keeping: bool = False,
 ) -> Linearization:
     """Differentiation graph of the outputs of `tape` with respect to `inputs` (by default all).
 
@@ -64,6 +66,8 @@ def linearize(
         wanted: positions (in ``tape.outputs``, in `inputs`) of the derivatives that are wanted, if not all: outputs of
             which none is have no root, and plans of the graph make no product that only others need. Equal outputs
             share what is wanted of them.
+        keeping: whether attached derivatives that last (`accumulus.tape.live.lasting`) stay on the tape, which is to be
+            differentiated once more.
 
     Raises:
         ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `wanted` names an
@@ -81,7 +85,7 @@ def linearize(
         # what nobody wants the derivatives of is as good as constant
         outputs[~np.isin(np.arange(len(outputs)), wanted[:, 0])] = _NONE
     differentiated = np.array(columns, np.int64)
-    recorded, edges = local_partials(tape, differentiated)
+    recorded, edges = local_partials(tape, differentiated, keeping=keeping)
 
     # columns are the first vertices, then come operations between them and an output, in the order of the tape
     active = np.zeros(len(tape), bool)
@@ -115,7 +119,7 @@ def linearize(
     roots[shared] = own
     names = [f"x{k}" for k in columns] + [f"v{k}" for k in inner.tolist()] + [f"y{k}" for k in shared.tolist()]
 
-    recorded, references = unattached(recorded)
+    recorded, references = unattached(recorded, keeping=keeping)
     root_by_output = root_of[rows]
     if wanted is not None:
         wanted = np.stack([root_by_output[wanted[:, 0]], wanted[:, 1]], axis=1)
@@ -142,8 +146,12 @@ class Edges(NamedTuple):
     labels: Integers
 
 
-def local_partials(tape: Tape, columns: Integers) -> tuple[Tape, Edges]:
-    """The tape with the partial derivatives of all operations that depend on the columns; those that are not 0."""
+def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> tuple[Tape, Edges]:
+    """The tape with the partial derivatives of all operations that depend on the columns; those that are not 0.
+
+    Args:
+        keeping: whether zeros that have a derivative are no zeros.
+    """
     rows = rows_of(tape, tape.inputs)
     arguments = rows[:, 1:]
     smooth = _SMOOTH[rows[:, 0]] & (arguments >= 0)
@@ -157,13 +165,18 @@ def local_partials(tape: Tape, columns: Integers) -> tuple[Tape, Edges]:
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
         result, edges = _recorded(tape, rows, smooth & active[arguments])
         check_orders(result, len(tape))
-        zero = _are_zero(result, edges.labels)
+        zero = _are_zero(*((result, edges.labels) if keeping else _plain(result, edges.labels)))
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, Edges(*(column[~zero] for column in edges))
         # what depends on a column through such an argument only does not depend on it
-        counting[operations] &= ~cancelled
+        np.logical_and.at(counting, operations, ~cancelled)  # an operation may come twice
+
+
+def _plain(tape: Tape, labels: Integers) -> tuple[Tape, Integers]:
+    found, references = unattached(tape)
+    return found, moved(labels, references)
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.evaluate import evaluate
-from accumulus.tape.live import needed, unattached
+from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -68,12 +68,14 @@ def derived(
     else:
         check_number(recording, kind, name)
     with preparation.stage("linearize"):
+        recording = replace(recording, tape=of_all_orders(recording.scalars))
         steps = newton_steps(recording.scalars, points)
+        keeping = steps is not None and bool(lasting(recording.scalars).any())
         if kind.derivatives and steps is None:
             steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
         given = recording.scalars.copy()
         given.outputs = [*given.outputs, *(steps or {})]
-        linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False)
+        linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False, keeping=keeping)
     with preparation.stage("plan"):
         plan = plan_of(linearization, options, preparation.deadline)
     with preparation.stage("emit"):
@@ -92,7 +94,7 @@ def derived(
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
-        tape = canonical(tape, differentiated=True) if joined is None else joined
+        tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
     return replace(
         recording,
         tape=tape,

@@ -17,7 +17,7 @@ from accumulus.programs.derived import checked_attached, derived
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
-from accumulus.tape.live import unattached
+from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -39,7 +39,9 @@ def expanded(
     values, order = recording.results, selection.seed_count
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("linearize"):
+        recording = replace(recording, tape=of_all_orders(recording.scalars))
         steps = newton_steps(recording.scalars, points)
+        keeping = steps is not None
         if steps is None:
             steps = checked_attached(recording, inputs, preparation.name, points)
     paths = dict(zip(inputs.tolist(), entries_of_seeds(recording, selection).T.tolist(), strict=True))
@@ -47,11 +49,16 @@ def expanded(
         tape, coefficients = _by_derivatives(recording, paths, order, preparation, points)
     else:
         with preparation.stage("linearize"):
-            tape = unattached(recording.scalars)[0].copy()
+            # what lasts has series of its own: that of the derivative, behind the value
+            tape = unattached(recording.scalars, keeping=keeping)[0].copy()
             results, guards = tape.outputs[:values], tape.outputs[values:]
             tape.outputs = results
             coefficients = taylor_coefficients(tape, paths, order)
-            tape.outputs = [*results, *guards]
+            tape.outputs = [*results, *guards, *(entry for row in coefficients for entry in row)]
+            tape = unattached(tape)[0]
+            entries = iter(tape.outputs[values + len(guards) :])
+            coefficients = [[next(entries) for _ in row] for row in coefficients]
+            tape.outputs = tape.outputs[: values + len(guards)]
     outputs, first, shapes = tape.outputs[:values], 0, list(recording.result_shapes)
     for shape in recording.result_shapes:
         entries = coefficients[first : first + math.prod(shape)]

@@ -24,11 +24,11 @@ __all__ = ["entries_of_seeds", "in_directions", "inputs_of", "linearize_argument
 
 
 def linearized(
-    recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True
+    recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True, keeping: bool = False
 ) -> Linearization:
-    """The graph of a kind of derivative by the selected arguments; `joined` as for `linearize_arguments`."""
+    """The graph of a kind of derivative by the selected arguments; the rest is as for `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
-    found = linearize_arguments(recording, selection, name, skipped, joined=joined)
+    found = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
     if kind.seeds is Seeds.TANGENTS:
         return in_directions(recording, selection, found)
     if kind.seeds is Seeds.COTANGENTS:
@@ -37,7 +37,13 @@ def linearized(
 
 
 def linearize_arguments(
-    recording: Recording, selection: Selection, name: str, skipped: int = 0, *, joined: bool = True
+    recording: Recording,
+    selection: Selection,
+    name: str,
+    skipped: int = 0,
+    *,
+    joined: bool = True,
+    keeping: bool = False,
 ) -> Linearization:
     """Graph of the recorded function with respect to the selected arguments, of what is wanted of its Jacobian.
 
@@ -46,6 +52,7 @@ def linearize_arguments(
     Args:
         skipped: entries of the results, the first, whose derivatives are not wanted.
         joined: if not, there is an output for each guard.
+        keeping: as for `linearize`.
     """
     columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
     rows = np.arange(skipped, recording.results)
@@ -56,7 +63,7 @@ def linearize_arguments(
                 [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
             )
     if not recording.guards and len(rows) == recording.results:
-        return linearize(recording.scalars, columns.tolist(), name=name, wanted=wanted)
+        return linearize(recording.scalars, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
     tape, results = recording.scalars.copy(), recording.results
     guards = tape.outputs[results:]
     if guards and joined:
@@ -69,7 +76,7 @@ def linearize_arguments(
         for r, root in zip(tape.outputs[:results], is_root.tolist(), strict=True)
     ]
     tape.outputs = [*values, *guards]
-    found = linearize(tape, columns.tolist(), name=name, wanted=wanted)
+    found = linearize(tape, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
     return replace(found, rows=found.rows[:results])
 
 

@@ -18,7 +18,17 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import Integers, extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
-__all__ = ["as_written", "needed", "seeing_zero_signs", "settled", "signed_rows", "signed_zeros", "unattached"]
+__all__ = [
+    "as_written",
+    "lasting",
+    "needed",
+    "of_all_orders",
+    "seeing_zero_signs",
+    "settled",
+    "signed_rows",
+    "signed_zeros",
+    "unattached",
+]
 
 _SEES_ZERO_SIGNS: Final = np.array([operation.zero_signs == "seen" for operation in OPERATIONS])
 _JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS
@@ -126,12 +136,63 @@ def settled(tape: Tape) -> Tape:
     return result
 
 
-def unattached(tape: Tape) -> tuple[Tape, Integers]:
-    """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one."""
+def lasting(tape: Tape) -> NDArray[np.bool_]:
+    """Whether operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
+
+    These are ``attach(x, 1)``, which is held constant for good; ``attach(0, d)``, a zero that has a derivative; and an
+    x attached to a polynomial, say, of such: to what depends on inputs through them alone. That has the derivatives of
+    x of all orders, not the first alone.
+    """
+    marks = np.zeros(len(tape), bool)
+    for k in np.flatnonzero(np.frombuffer(tape.codes, np.uint8)[tape.inputs :] == _ATTACH) + tape.inputs:
+        x, d = tape.first[k], tape.second[k]
+        marks[k] = tape.value_of(d) != 0.0 if d < 0 else x < 0 and tape.value_of(x) == 0.0
+    if not marks.any():
+        return marks
+    free = bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
+    for k in range(tape.inputs, len(tape)):
+        if tape.codes[k] != _ATTACH:
+            smooth = tape.operation(k).partials
+            free[k] = any(a >= 0 and free[a] for a, slope in zip(tape.arguments(k), smooth, strict=True) if slope)
+        elif not marks[k]:
+            x, d = tape.first[k], tape.second[k]
+            free[k] = x >= 0 and free[x] if d < 0 else free[d]
+            marks[k] = d >= 0 and not free[k]
+    return marks
+
+
+def of_all_orders(tape: Tape) -> Tape:
+    """The tape without first derivatives in other words: ``attach(x, d)`` being x where that has `lasting` ones."""
+    kept = lasting(tape)
+    again = [
+        k
+        for k in range(tape.inputs, len(tape))
+        if tape.codes[k] == _ATTACH
+        and tape.second[k] >= 0
+        and not kept[k]
+        and tape.first[k] >= 0
+        and kept[tape.first[k]]
+    ]
+    if not again:
+        return tape
+    rows = signed_rows(tape, tape.inputs)
+    rows[np.array(again) - tape.inputs, 0] = TAKE
+    result, values = extended(tape.emptied(), rows)
+    result.outputs = moved(tape.outputs, values).tolist()
+    return result
+
+
+def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
+    """The tape after differentiation, ``attach(x, d)`` being x; and the new reference of each old one.
+
+    Args:
+        keeping: whether `lasting` ones stay, for further derivatives.
+    """
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))
     rows = signed_rows(tape, tape.inputs)
-    rows[rows[:, 0] & (SIGNED - 1) == _ATTACH, 0] = TAKE
+    taken = rows[:, 0] & (SIGNED - 1) == _ATTACH
+    rows[taken & ~lasting(tape)[tape.inputs :] if keeping else taken, 0] = TAKE
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(tape.outputs, values).tolist()
     return result, values

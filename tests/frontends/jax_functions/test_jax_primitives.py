@@ -193,3 +193,16 @@ def test_narrower_floats_are_not_rounded_to():
     value, slope = jac(X)
     np.testing.assert_allclose(value, 2.0 * np.sin(X), rtol=1e-14)
     np.testing.assert_allclose(slope, np.diag(2.0 * np.cos(X)), rtol=1e-14)
+
+
+def test_stopped_gradients_are_stopped_at_every_order():
+    def f(x):
+        return jnp.sum(x**2 * lax.stop_gradient(jnp.sin(x)) + lax.stop_gradient(x) ** 3)
+
+    x = np.array([0.7, -1.2])
+    s = np.sin(x)
+    np.testing.assert_allclose(acc.hessian(f)(x), np.diag(2 * s))
+    np.testing.assert_allclose(acc.jacobian(acc.gradient(f))(x), np.diag(2 * s))
+    assert not acc.jacobian(acc.jacobian(acc.gradient(f)))(x).any()
+    series = np.stack([np.ones(2), np.zeros(2), np.zeros(2)])
+    np.testing.assert_allclose(acc.taylor(f)((x,), (series,))[1], [np.sum(2 * x * s), np.sum(s), 0.0], atol=1e-15)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from agreement import assert_agrees
@@ -120,3 +122,87 @@ def test_solutions_inside_of_other_solutions_and_branches():
         return np.where(x > 0.6, np.linalg.solve(matrix + np.diag(inner), np.cos(inner)), x**2) * inner
 
     assert_agrees(f, [np.linspace(0.3, 0.9, 5)], rtol=1e-9)
+
+
+def _exact_determinant(rows):
+    """The determinant of a matrix of fractions."""
+    rows, product = [list(map(Fraction, row)) for row in rows], Fraction(1)
+    for k in range(len(rows)):
+        place = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if place is None:
+            return Fraction(0)
+        if place != k:
+            rows[k], rows[place], product = rows[place], rows[k], -product
+        product *= rows[k][k]
+        for i in range(k + 1, len(rows)):
+            factor = rows[i][k] / rows[k][k]
+            rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+    return product
+
+
+def _along(A, V):
+    """The coefficients of the polynomial det(A + t·V) of whole numbers, exactly."""
+    n = len(A)
+    values = [_exact_determinant((A + t * V).astype(int).tolist()) for t in range(n + 1)]
+    powers = [[Fraction(t) ** k for k in range(n + 1)] for t in range(n + 1)]
+    whole = _exact_determinant(powers)
+    columns = [
+        [[v if j == k else p for j, p in enumerate(row)] for row, v in zip(powers, values, strict=True)]
+        for k in range(5)
+    ]
+    return np.array([float(_exact_determinant(each) / whole) for each in columns])
+
+
+def _of_rank(n, rank, kind):
+    """A matrix of whole numbers; in some its first columns are dependent, so that early pivots are zero."""
+    generator = np.random.default_rng([n, rank])
+    if kind == "diagonal":
+        return np.diag([0.0] * (n - rank) + [float(k + 1) for k in range(rank)])
+    found = generator.integers(-3, 4, (n, rank)) @ generator.integers(-3, 4, (rank, n))
+    if kind == "first columns":
+        found[:, : n - rank] = 0
+    return found.astype(float)
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal", "first columns"])
+@pytest.mark.parametrize("n", [4, 5, 6, 8])
+def test_derivatives_of_determinants_of_singular_matrices(n, kind):
+    expand = accumulus.taylor(np.linalg.det, effort="fast", time_limit=0.0)
+    gradient = accumulus.gradient(np.linalg.det, effort="fast", time_limit=0.0)
+    product = accumulus.hvp(np.linalg.det, effort="fast", time_limit=0.0)
+    for rank in range(n - 4, n + 1):
+        A = _of_rank(n, rank, kind)
+        for V in (np.ones((n, n)), np.random.default_rng(rank).integers(-2, 3, (n, n)).astype(float)):
+            series = np.stack([V] + [np.zeros((n, n))] * 3)
+            value, coefficients = expand((A,), (series,))
+            expected = _along(A, V)
+            close = {"rtol": 1e-10, "atol": 1e-12 * np.linalg.norm(A) ** (n - 2)}
+            np.testing.assert_allclose([value, *coefficients], expected, **close)
+            np.testing.assert_allclose(np.sum(gradient(A) * V), expected[1], **close)
+            np.testing.assert_allclose(np.sum(product((A,), (V,))[0] * V), 2 * expected[2], **close)
+
+
+@pytest.mark.parametrize("n", [9, 11])
+def test_gradients_of_determinants_of_larger_singular_matrices(n):
+    A = _of_rank(n, n - 1, "first columns")
+    V = np.ones((n, n))
+    value, gradient = accumulus.value_and_gradient(np.linalg.det, effort="fast", time_limit=0.0)(A)
+    assert value == 0.0
+    np.testing.assert_allclose(np.sum(gradient * V), _along(A, V)[1], rtol=1e-10)
+
+
+def test_nested_derivatives_of_determinants_with_solutions():
+    """What holds at every order goes together with solutions, which are found by Newton steps."""
+
+    def f(x):
+        matrix = np.reshape(x, (4, 4)) * np.sin(x[0]) + np.eye(4)
+        return np.linalg.det(matrix) * np.sum(np.linalg.solve(matrix + 3.0 * np.eye(4), x[:4]))
+
+    x = np.random.default_rng(2).normal(size=16)
+    mirrored = accumulus.hessian(f, effort="fast", time_limit=0.0)(x)
+    nested = accumulus.jacobian(accumulus.gradient(f), effort="fast", time_limit=0.0)(x)
+    gradient = accumulus.gradient(f, effort="fast", time_limit=0.0)
+    steps = np.eye(16) * 1e-6
+    differences = np.stack([(gradient(x + step) - gradient(x - step)) / 2e-6 for step in steps])
+    np.testing.assert_allclose(mirrored, nested, rtol=1e-8, atol=1e-9 * np.abs(nested).max())
+    np.testing.assert_allclose(nested, differences, rtol=1e-5, atol=1e-7 * np.abs(nested).max())

@@ -191,5 +191,5 @@ def _stop_gradient(call: Call, x: Any) -> Any:
 
 
 def frozen(tape: Any, x: Any) -> Any:
-    """A value whose derivative is zero."""
-    return x if is_constant(x) or x.boolean else apply(tape, ELEMENTWISE["attach"], [x, 0.0])
+    """A value whose derivatives of all orders are zero."""
+    return x if is_constant(x) or x.boolean else apply(tape, ELEMENTWISE["attach"], [x, 1.0])

@@ -12,13 +12,15 @@ and dx is A⁻¹·(db - dA·x), by the factors of the elimination: less than hal
 and of all its selects would take. The inverse is formed only by plans for which that is cheaper, so that a product with
 a direction takes n² products beside the elimination's.
 
-A singular matrix gives infinities or NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the
+A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities or
+NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the
 factorization outside of the recorded function.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,6 +31,10 @@ from accumulus.tape.tape import Tape
 
 __all__ = ["det", "inv", "slogdet", "solve", "tensorinv", "tensorsolve"]
 
+#: Rows of which the determinant is differentiated by minors.
+MOST_MINORS: Final = 8
+#: What stands for a pivot that is 0.
+TINY: Final = 1e-150
 #: A matrix or vector of references.
 Rows = list[list[int]]
 
@@ -73,11 +79,7 @@ def det(tape: Tape, a: Any) -> Any:
     result = np.empty(matrices.shape[:-2], np.int64)
     with tape.unsigned_zeros():
         for k in np.ndindex(result.shape):
-            rows = matrices[k].tolist()
-            small = len(rows) <= 3
-            result[k] = (
-                _cofactors(tape, rows)[1] if small else _Triangular(tape, rows, [[] for _ in rows]).determinant()
-            )
+            result[k] = _determinant(tape, matrices[k].tolist())
     return make(tape, result if result.ndim else int(result))
 
 
@@ -111,6 +113,40 @@ def slogdet(tape: Tape, a: Any) -> Any:
             signs[k], logarithms[k] = _logarithm(tape, matrices[k].tolist())
     parts = (make(tape, part if part.ndim else int(part)) for part in (signs, logarithms))
     return type(np.linalg.slogdet(np.eye(1)))(*parts)
+
+
+def _determinant(tape: Tape, a: Rows) -> int:
+    """The determinant by elimination, with the derivatives of a polynomial, which divides by no pivot.
+
+    First derivatives are those of the elimination, with a tiny number in the place of pivots that are 0.
+    """
+    if len(a) <= 3:
+        return _cofactors(tape, a)[1]
+    triangular = _Triangular(tape, a, [[] for _ in a], steps=len(a) - 2)
+    value = triangular.determinant([row[k] for k, row in enumerate(triangular.rows)])
+    if not triangular.exchanges or value < 0:
+        return value
+    of_all_orders = tape.apply("attach", value, triangular.polynomial(a))
+    return tape.apply("attach", of_all_orders, triangular.determinant(triangular.divisors))
+
+
+def _minors(tape: Tape, rows: Rows) -> int:
+    """A determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
+    found = {0: tape.constant(1.0)}
+    for row in reversed(rows):
+        terms: dict[int, list[int]] = {}
+        for columns, minor in found.items():
+            for j, entry in enumerate(row):
+                if not columns >> j & 1 and not _is_zero(tape, entry):
+                    term = tape.multiply(entry, minor)
+                    before = (columns & ((1 << j) - 1)).bit_count()
+                    terms.setdefault(columns | 1 << j, []).append(tape.negative(term) if before % 2 else term)
+        found = {columns: tape.sum(each) for columns, each in terms.items()}
+    return found.get((1 << len(rows)) - 1, tape.constant(0.0))
+
+
+def _is_zero(tape: Tape, reference: int) -> bool:
+    return reference < 0 and tape.value_of(reference) == 0.0
 
 
 def _logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
@@ -206,26 +242,42 @@ def _minor(tape: Tape, p: int, q: int, r: int, s: int) -> int:
 class _Triangular:
     """A matrix made upper triangular by elimination with partial pivoting, and the right-hand sides `b` with it.
 
+    Args:
+        steps: columns that are eliminated, by default all; of fewer a pivot may be 0, as all that is below it then is.
+
     Attributes:
         rows: the triangular matrix, and below its diagonal the factors by which rows were subtracted.
         exchanges: rows (k, i) that were exchanged where a condition holds; always where it is None.
         sign: of the permutation.
+        divisors: the pivots, none of which is 0 if not all columns are eliminated.
     """
 
-    def __init__(self, tape: Tape, a: Rows, b: Rows) -> None:
+    def __init__(self, tape: Tape, a: Rows, b: Rows, steps: int | None = None) -> None:
         self.tape = tape
         self.rows = [row.copy() for row in a]
         self.sign = tape.constant(1.0)
         self.exchanges: list[tuple[int, int, int | None]] = []
+        self.divisors: list[int] = []
         self._reciprocals: list[int] = []
+        #: Of each column, by row as it was then.
+        self._factors: list[dict[int, int]] = []
         n = len(a)
-        for k in range(n):
+        one, zero = tape.constant(1.0), tape.constant(0.0)
+        self._steps = n if steps is None else steps
+        for k in range(self._steps):
             for i in range(k + 1, n):
                 self._exchange(b, k, i)
-            self._reciprocals.append(tape.divide(tape.constant(1.0), self.rows[k][k]))
+            pivot = self.rows[k][k]
+            if steps is not None:
+                tiny = tape.select(tape.apply("equal", pivot, zero), tape.constant(TINY), zero)
+                pivot = tape.add(pivot, tiny)
+            self.divisors.append(pivot)
+            self._reciprocals.append(tape.divide(one, pivot))
+            self._factors.append({})
             for i in range(k + 1, n):
                 if not self._is_zero(i, k):
-                    factor = self.rows[i][k] = tape.multiply(self.rows[i][k], self._reciprocals[k])
+                    factor = tape.multiply(self.rows[i][k], self._reciprocals[k])
+                    self.rows[i][k] = self._factors[k][i] = factor
                     self._subtract(self.rows, i, factor, k, k + 1)
                     self._subtract(b, i, factor, k, 0)
 
@@ -266,12 +318,41 @@ class _Triangular:
                 self._subtract(b, i, fixed[i][j], j, 0)
             b[i] = [tape.multiply(entry, reciprocals[i]) for entry in b[i]]
 
-    def determinant(self) -> int:
-        """The product of the diagonal, with the sign of the permutation."""
+    def determinant(self, pivots: Sequence[int]) -> int:
+        """The product of the pivots and of what is left, with the sign of the permutation."""
+        product, steps = self.sign, self._steps
+        for pivot in pivots[:steps]:
+            product = self.tape.multiply(product, pivot)
+        return self.tape.multiply(product, _cofactors(self.tape, [row[steps:] for row in self.rows[steps:]])[1])
+
+    def polynomial(self, a: Rows) -> int:
+        """What has the derivatives of the determinant of `a`, of all orders, where pivots are 0, too.
+
+        With L held constant for good, the determinant is that of B = L⁻¹·P·A. Below the diagonal B is zero, but has
+        derivatives; so hardly anything is left of this once it is differentiated. Of more than `MOST_MINORS` rows, the
+        first ones are eliminated, whose pivots must not be 0.
+        """
+        tape, n, one, zero = self.tape, len(a), self.tape.constant(1.0), self.tape.constant(0.0)
+        rows = [row.copy() for row in a]
+        for k in range(self._steps):  # exchanges in between, so that no factor is exchanged
+            for _, i, condition in (each for each in self.exchanges if each[0] == k):
+                for j in range(n):
+                    rows[k][j], rows[i][j] = self._exchanged(condition, rows[k][j], rows[i][j])
+            for i, factor in self._factors[k].items():
+                self._subtract(rows, i, tape.apply("attach", factor, one), k, 0)
+        for i in range(n):
+            for j, entry in enumerate(rows[i]):
+                value = zero if j < min(i, self._steps) else self.rows[i][j]
+                held = tape.apply("attach", value, one) if value >= 0 else value
+                rows[i][j] = tape.add(held, tape.apply("attach", zero, entry)) if entry >= 0 else held
         product = self.sign
-        for k, row in enumerate(self.rows):
-            product = self.tape.multiply(product, row[k])
-        return product
+        for k in range(n - MOST_MINORS):
+            product = tape.multiply(product, rows[k][k])
+            for i in range(k + 1, n):
+                if not _is_zero(tape, rows[i][k]):
+                    self._subtract(rows, i, tape.divide(rows[i][k], rows[k][k]), k, k + 1)
+        first = max(n - MOST_MINORS, 0)
+        return tape.multiply(product, _minors(tape, [row[first:] for row in rows[first:]]))
 
     def _subtract(self, rows: Rows, i: int, factor: int, k: int, first: int) -> None:
         """Subtract `factor` times row k from row i, from column `first` on."""
@@ -300,5 +381,4 @@ class _Triangular:
         return self.tape.select(condition, y, x), self.tape.select(condition, x, y)
 
     def _is_zero(self, i: int, k: int) -> bool:
-        reference = self.rows[i][k]
-        return reference < 0 and self.tape.value_of(reference) == 0.0
+        return _is_zero(self.tape, self.rows[i][k])
