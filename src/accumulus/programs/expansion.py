@@ -18,6 +18,7 @@ from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
 from accumulus.tape.live import of_all_orders, unattached
+from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
@@ -54,11 +55,9 @@ def expanded(
             results, guards = tape.outputs[:values], tape.outputs[values:]
             tape.outputs = results
             coefficients = taylor_coefficients(tape, paths, order)
-            tape.outputs = [*results, *guards, *(entry for row in coefficients for entry in row)]
-            tape = unattached(tape)[0]
-            entries = iter(tape.outputs[values + len(guards) :])
-            coefficients = [[next(entries) for _ in row] for row in coefficients]
-            tape.outputs = tape.outputs[: values + len(guards)]
+            tape.outputs = [*results, *guards]
+            tape, places = unattached(tape)
+            coefficients = moved(np.array(coefficients, np.int64).reshape(-1, order), places).tolist()
     outputs, first, shapes = tape.outputs[:values], 0, list(recording.result_shapes)
     for shape in recording.result_shapes:
         entries = coefficients[first : first + math.prod(shape)]

@@ -144,7 +144,8 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
     x of all orders, not the first alone.
     """
     marks = np.zeros(len(tape), bool)
-    for k in np.flatnonzero(np.frombuffer(tape.codes, np.uint8)[tape.inputs :] == _ATTACH) + tape.inputs:
+    attached = np.flatnonzero(np.frombuffer(tape.codes, np.uint8) == _ATTACH)
+    for k in attached[attached >= tape.inputs].tolist():
         x, d = tape.first[k], tape.second[k]
         marks[k] = tape.value_of(d) != 0.0 if d < 0 else x < 0 and tape.value_of(x) == 0.0
     if not marks.any():

@@ -12,9 +12,9 @@ and dx is A⁻¹·(db - dA·x), by the factors of the elimination: less than hal
 and of all its selects would take. The inverse is formed only by plans for which that is cheaper, so that a product with
 a direction takes n² products beside the elimination's.
 
-A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities or
-NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the
-factorization outside of the recorded function.
+A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities
+or NaN where NumPy raises `LinAlgError`. Beyond some tens of rows, leave the factorization outside of the recorded
+function.
 """
 
 from __future__ import annotations
