@@ -1,10 +1,10 @@
-"""The deadline, by a clock that stands still until it is told to move."""
+"""The deadline: work that is counted, and a clock that stands still until it is told to move."""
 
 import math
 
 import pytest
 
-from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.deadline import WORK, Deadline, OutOfTimeError
 
 
 class Clock:
@@ -15,34 +15,78 @@ class Clock:
         return self.time
 
 
-def test_a_deadline_passes_and_is_never_negative():
+def test_work_ends_it_and_what_is_left_is_never_negative():
     clock = Clock()
     deadline = Deadline(2.0, clock)
-    assert deadline.left == 2.0
+    assert deadline.left == WORK * 2.0
     deadline.check()
-    clock.time += 5.0
+    deadline.spend(1.5)
     assert deadline.left == 0.0
     assert deadline.passed
+    assert not deadline.cut_short
     with pytest.raises(OutOfTimeError):
         deadline.check()
 
 
+def test_the_clock_changes_nothing_until_it_has_run_out():
+    clock = Clock()
+    deadline = Deadline(2.0, clock)
+    clock.time += 1.9
+    assert (deadline.left, deadline.passed) == (WORK * 2.0, False)
+    assert deadline.part(0.5).left == WORK
+    deadline.enter("plan")
+    clock.time += 0.2
+    assert not deadline.cut_short
+    assert deadline.passed
+    assert (deadline.left, deadline.cut_short) == (WORK * 2.0, "plan")
+    deadline.enter("optimise")
+    assert deadline.passed
+    assert deadline.cut_short == "plan"
+
+
+def test_what_ends_by_its_work_is_not_cut_short_whatever_the_clock_says():
+    clock = Clock()
+    deadline = Deadline(2.0, clock)
+    clock.time += 5.0
+    deadline.spend(2.0)
+    assert deadline.passed
+    assert not deadline.cut_short
+
+
 def test_no_time_is_passed_at_once_and_infinite_time_never():
     clock = Clock()
-    assert Deadline(0.0, clock).passed
+    nothing = Deadline(0.0, clock)
+    assert nothing.passed
+    assert not nothing.cut_short
     endless = Deadline(math.inf, clock)
     clock.time += 1e9
+    endless.spend(1e9)
     assert not endless.part(0.5).passed
     assert endless.within(3.0).left == 3.0
 
 
-def test_parts_are_never_later_than_the_whole():
+def test_parts_share_the_work_and_are_never_later_than_the_whole():
     clock = Clock()
-    whole = Deadline(4.0, clock)
-    assert whole.part(0.25).left == 1.0
+    whole = Deadline(4.0, clock, work=4.0)
+    part = whole.part(0.25)
+    assert (part.left, part.clock_left) == (1.0, 2.5)
     assert whole.within(9.0).left == 4.0
+    part.spend(1.0)
+    assert part.passed
+    assert (whole.left, whole.passed) == (3.0, False)
     clock.time += 3.0
-    assert whole.part(0.5).left == 0.5
+    assert whole.part(0.5).left == 1.5
+    clock.time += 1.0
+    assert whole.part(0.5).passed
+    assert part.cut_short == whole.cut_short == "search"
+
+
+def test_work_adds_up_the_same_whether_it_is_done_or_recalled():
+    done, recalled = Deadline(1.0), Deadline(1.0)
+    for _ in range(10):
+        done.spend(0.1 / 3)
+    recalled.recall(done.spent)
+    assert recalled.left == done.left
 
 
 def test_what_is_paused_is_not_counted_by_any_of_them():
@@ -51,9 +95,9 @@ def test_what_is_paused_is_not_counted_by_any_of_them():
     part = whole.part(0.5)
     with part.paused(), whole.paused():
         clock.time += 10.0
-        assert whole.left == 4.0
-    assert (whole.left, part.left) == (4.0, 2.0)
-    clock.time += 2.0
+        assert whole.clock_left == 4.0
+    assert (whole.clock_left, part.clock_left) == (4.0, 3.0)
+    clock.time += 3.0
     assert part.passed
     assert not whole.passed
 

@@ -1,11 +1,11 @@
 """Simulated annealing, whatever it is that moves: orders, sequences of eliminations, definitions of nodes, signs.
 
 What a move is, what it costs and whether it is accepted at a temperature is a kernel's own. Here is what all share: the
-temperature falls geometrically over so many visits, in slices of some milliseconds; between them the caller looks at
-the clock, and Ctrl-C is heard. `Annealing` does that run after run, until runs stall.
+temperature falls geometrically over so many visits, in slices of some milliseconds; between them the deadline is looked
+at, and Ctrl-C is heard. `Annealing` does that run after run, until runs stall.
 
 Deterministic: what a run finds depends on its start, its seed and its number of visits, not on where it is cut into
-slices. How many runs there are does not depend on the clock either.
+slices. How many runs there are, and how long each is, depends on the work that is left, not on the clock.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from accumulus.deadline import FOREVER, Deadline
 
 __all__ = ["Annealing", "Schedule", "cool", "rounds", "seed_of", "slices", "thresholds"]
 
@@ -75,15 +77,28 @@ class Annealing(ABC):
     def _visit(self, visits: int) -> int:
         """Make so many visits, or those of a slice if these are fewer; returns how many."""
 
-    def run(self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0) -> Iterator[int]:
+    @abstractmethod
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on an idle core of today."""
+
+    def run(
+        self,
+        start: Sequence[int],
+        visits: int,
+        seed: Sequence[int],
+        heat: float = 1.0,
+        deadline: Deadline = FOREVER,
+    ) -> Iterator[int]:
         """Anneal once; yields the best cost of all runs after each slice.
 
         Args:
             heat: factor of the temperature at the start; a small one keeps most of the start.
+            deadline: of all runs.
         """
         unit = self._begin(start)
         self._state.random[0] = seed_of(*seed)
-        for _ in slices(self._state, self._visit, visits, self.HOT * heat, self.COLD, unit):
+        price = 1 / (self.count * self.sweeps_in(1.0))
+        for _ in slices(self._state, self._visit, visits, self.HOT * heat, self.COLD, unit, deadline, price):
             yield self.best_cost
 
     def until_stalled(
@@ -93,15 +108,19 @@ class Annealing(ABC):
         most_sweeps: float,
         iterations: int | None = None,
         anew: Sequence[int] | None = None,
+        deadline: Deadline = FOREVER,
     ) -> Iterator[int]:
         """Run after run, each from the best so far, hot enough to leave it; yields the best cost after each slice.
 
         Args:
-            most_sweeps: of a run, so that it ends within the time limit.
+            most_sweeps: of a run, so that others fit before the deadline.
             iterations: visits of all runs, instead of the end that the schedule has.
             anew: what every second run begins with instead, the first one included.
+            deadline: after which no run begins.
         """
         for number in rounds(schedule.stalls if iterations is None else math.inf, lambda: self.best_cost):
+            if deadline.passed:
+                return
             sweeps = max(1.0, min(schedule.sweeps * schedule.growth**number, most_sweeps))
             visits = int(sweeps * self.count)
             if iterations is not None:
@@ -109,7 +128,7 @@ class Annealing(ABC):
                 iterations -= visits
             before = self.best_cost
             start = self.best[1] if anew is None or number % 2 else anew
-            for cost in self.run(start, visits, (seed, number), min(1.0, sweeps / FEW_SWEEPS)):
+            for cost in self.run(start, visits, (seed, number), min(1.0, sweeps / FEW_SWEEPS), deadline):
                 yield cost
                 if schedule.gives_up and self.best_cost == before:
                     break
@@ -124,21 +143,24 @@ def slices(
     hot: float,
     cold: float,
     unit: float = 1.0,
-    possible: Callable[[], float] = lambda: math.inf,
+    deadline: Deadline = FOREVER,
+    price: float = 0.0,
 ) -> Iterator[None]:
-    """Cool over so many visits; yields after each slice.
+    """Cool over so many visits, or as many as there is work left for; yields after each slice.
 
     Args:
         visit: makes that many visits or those of a slice, if these are fewer, and returns how many.
         hot, cold: temperatures at the start and at the end, in units of `unit`.
-        possible: visits that there is time for; if these are fewer than are left, it cools faster; without any it ends.
+        deadline: when to stop.
+        price: seconds of work of a visit.
     """
+    if price * visits > deadline.left:
+        visits = int(deadline.left / price)
     cool(state, visits, hot, cold, unit)
-    while visits > 0 and (most := possible()) > 0:
-        if most < visits:
-            visits = max(1, int(most))
-            cool(state, visits, state.temperature, unit * cold)
-        visits -= visit(visits)
+    while visits > 0 and not deadline.passed:
+        done = visit(visits)
+        deadline.spend(price * done)
+        visits -= done
         yield
 
 

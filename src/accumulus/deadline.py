@@ -1,4 +1,13 @@
-"""One deadline for everything that searches: made when a user's call begins, and handed down from there."""
+"""One deadline for everything that searches: made when a user's call begins, and handed down from there.
+
+A search is limited by its *work*, so that the same call finds the same program on a busy machine, too. Work is counted
+where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each at the seconds
+that it takes an idle core of today (`Deadline.spend`). Whoever decides whether there is time for more asks for the work
+that is left (`left`, `passed`), never for the time.
+
+The clock has one use: it ends what runs over the time limit. Then `cut_short` names the stage, what was found depends
+on the machine, the report says so, and nothing of it is stored in a cache.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +17,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["FOREVER", "LOOK", "Deadline", "OutOfTimeError"]
+__all__ = ["FOREVER", "LOOK", "WORK", "Deadline", "OutOfTimeError"]
 
 #: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
 LOOK: Final = 0.02
+#: Seconds of work for each second of the time limit. The rest is for what is not counted, and for machines that are
+#: slower than those that work was measured on, or busy.
+WORK: Final = 0.55
+#: Units of work in a second. Whole numbers add up to the same in any order: work that is recalled from a cache counts
+#: exactly as much as the work that found it.
+_UNITS: Final = 1e9
 
 
 class OutOfTimeError(Exception):
     """A deadline has passed; whoever knows a plan by then catches it."""
 
 
-class _Clock:
-    """A clock that can be stopped: for what has to be done anyway, such as compiling a kernel."""
+class _Account:
+    """What the deadlines of one call share: the work so far, and a clock.
 
-    __slots__ = ("_began", "_read", "_stopped", "_waited")
+    The clock can be stopped: for what has to be done anyway, such as compiling a kernel.
+
+    Attributes:
+        spent: work so far, in units.
+        stage: what is being done.
+        cut_short: the stage in which the clock ended something; empty if it did not.
+    """
+
+    __slots__ = ("_began", "_read", "_stopped", "_waited", "cut_short", "spent", "stage")
 
     def __init__(self, read: Callable[[], float]) -> None:
+        self.spent, self.stage, self.cut_short = 0, "search", ""
         self._read = read
         self._waited = 0.0
         self._stopped: float | None = None
@@ -49,73 +73,128 @@ class _Clock:
 
 
 class Deadline:
-    """The moment at which a search has to end.
+    """The work after which a search ends, and the moment at which it is cut short if it has not ended by then.
 
-    Deadlines made from one another share a clock, so that stopping it for one stops it for all.
+    Deadlines made from one another share their work and their clock: what one spends, and while one is paused, counts
+    for all.
 
     Args:
         seconds: from now on; infinite for a search that ends by itself.
-        clock: returns seconds that never go back.
+        clock: returns seconds that never go back; by default `time.monotonic`.
+        work: seconds of work; by default `WORK` of the time.
 
     >>> Deadline(0.0).passed
     True
-    >>> Deadline(60.0).part(0.5).left <= 30.0
-    True
+    >>> deadline = Deadline(60.0, work=36.0)
+    >>> deadline.spend(6.0)
+    >>> deadline.left, deadline.part(0.5).left
+    (30.0, 15.0)
     """
 
-    __slots__ = ("_clock", "_until", "seconds")
+    __slots__ = ("_account", "_most", "_until", "seconds")
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        #: Given for the search, whatever was used of it: what depends on this alone is the same on every machine.
-        self.seconds = seconds
-        self._clock = _Clock(clock)
-        self._until = self._clock.now() + seconds
+    def __init__(self, seconds: float, clock: Callable[[], float] | None = None, work: float | None = None) -> None:
+        #: Of work, given for the search, whatever was used of it.
+        self.seconds = WORK * seconds if work is None else work
+        self._account = _Account(clock or time.monotonic)
+        self._until = self._account.now() + seconds
+        self._most = _units(self.seconds)
 
     @property
     def left(self) -> float:
-        """Seconds that are left, never less than none."""
-        return max(0.0, self._until - self._clock.now())
+        """Seconds of work that are left, never less than none; the same in every run."""
+        return max(0.0, (self._most - self._account.spent) / _UNITS)
 
     @property
     def passed(self) -> bool:
-        """Whether no time is left."""
-        return self._clock.now() >= self._until
+        """Whether no work is left, or the clock has run out, which cuts short what asks."""
+        if self._account.spent >= self._most:
+            return True
+        if self._account.now() < self._until:
+            return False
+        self.cut()
+        return True
+
+    @property
+    def clock_left(self) -> float:
+        """Seconds until the clock runs out, for those who wait for others; never less than none."""
+        return max(0.0, self._until - self._account.now())
 
     @property
     def elapsed(self) -> float:
         """Seconds since it, or the deadline that it comes from, was made; also those while the clock was stopped."""
-        return self._clock.elapsed()
+        return self._account.elapsed()
 
-    def check(self) -> None:
-        """Raise `OutOfTimeError` if no time is left."""
+    @property
+    def cut_short(self) -> str:
+        """The stage in which the clock ended a search of this call; empty if each has ended by itself, or by its
+        work."""
+        return self._account.cut_short
+
+    @property
+    def spent(self) -> int:
+        """Units of work of this call so far, for `recall`."""
+        return self._account.spent
+
+    def spend(self, seconds: float) -> None:
+        """Count work that was done, as the seconds that it takes an idle core of today."""
+        self._account.spent += round(_UNITS * seconds)
+
+    def recall(self, units: int) -> None:
+        """Count work whose result is recalled from a cache: what follows has as much left as after the search."""
+        self._account.spent += units
+
+    def cut(self) -> None:
+        """Note that the clock has ended something."""
+        self._account.cut_short = self._account.cut_short or self._account.stage
+
+    def enter(self, stage: str) -> None:
+        """Name the stage that begins."""
+        self._account.stage = stage
+
+    def check(self, seconds: float = 0.0) -> None:
+        """Count work; raise `OutOfTimeError` if the deadline has passed."""
+        self._account.spent += round(_UNITS * seconds)
         if self.passed:
             raise OutOfTimeError
 
     def part(self, share: float) -> Deadline:
-        """A deadline after that share of what is left now."""
-        return self._sooner(share * self.left, share * self.seconds)
+        """A deadline after that share of the work that is left; its clock leaves something to what follows, too."""
+        return self._other(
+            (1 + share) / 2 * self.clock_left, min(self._most, self._units_from_now(share * self.left)),
+            share * self.seconds,
+        )  # fmt: skip
 
     def within(self, seconds: float) -> Deadline:
-        """A deadline so many seconds from now, or this one if it is earlier."""
-        return self._sooner(seconds, min(seconds, self.seconds))
+        """A deadline after so many seconds of work, or this one if it is earlier."""
+        return self._other(self.clock_left, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Deadline:
-        """This one, or one so many seconds from now if that is later."""
-        return self._other(max(self._until, self._clock.now() + seconds), max(seconds, self.seconds))
+        """This one, or one that many seconds from now, with their work, if that is later."""
+        work = WORK * seconds
+        return self._other(
+            max(seconds, self.clock_left), max(self._most, self._units_from_now(work)), max(work, self.seconds)
+        )
 
-    def _sooner(self, left: float, given: float) -> Deadline:
-        return self._other(min(self._until, self._clock.now() + left), given)
+    def _units_from_now(self, seconds: float) -> float:
+        return self._account.spent + _units(seconds)
 
-    def _other(self, until: float, given: float) -> Deadline:
+    def _other(self, clock: float, most: float, seconds: float) -> Deadline:
         other = Deadline.__new__(Deadline)
-        other.seconds, other._until, other._clock = given, until, self._clock
+        other._account, other._until, other._most = self._account, self._account.now() + clock, most
+        other.seconds = seconds
         return other
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Stop the clock meanwhile: what is done has to be done anyway, and is no search."""
-        with self._clock.stopped():
+        with self._account.stopped():
             yield
+
+
+def _units(seconds: float) -> float:
+    """Units of work; infinite for no limit."""
+    return round(_UNITS * seconds) if math.isfinite(seconds) else seconds
 
 
 #: Never passes.

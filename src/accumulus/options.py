@@ -54,7 +54,7 @@ BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fa
 SMALL: Final = 5_000
 #: Part of the time limit that planning may take where the tape is rewritten afterwards. Time that it leaves goes to the
 #: rewriter.
-PLANNING: Final = 0.5
+PLANNING: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ def test_an_interrupt_of_the_search_is_the_callers_too():
 
 
 def test_planning_and_rewriting_share_one_deadline(monkeypatch):
-    """What planning leaves is what rewriting gets; stages that have to be done anyway take nothing of it."""
+    """The work that planning leaves is what rewriting gets; stages that have to be done anyway do not run the clock."""
 
     class Clock:
         time = 0.0
@@ -86,20 +86,20 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
 
     clock, left = Clock(), {}
     made = Preparation("f", Options(time_limit=8.0, cache=False))
-    made.deadline = Deadline(8.0, clock)
+    made.deadline = Deadline(8.0, clock, work=5.0)
     find_plan, emit, optimise = planning.find_plan, programs.emit, rewritten.optimise
 
     def planned(graph, options, *, deadline, **rest):
         left["plan"] = deadline.left
-        clock.time += 3.0
-        return find_plan(graph, options, deadline=deadline, **rest)
+        deadline.spend(1.0)
+        return find_plan(graph, options, order=graph.intermediates and [graph.vertices[v] for v in graph.intermediates])
 
     def emitted(accumulation):
         clock.time += 100.0
         return emit(accumulation)
 
     def optimised(tape, **options):
-        left["optimise"] = options["deadline"].left if "deadline" in options else options["time_limit"]
+        left["optimise"] = options["deadline"].left, options["deadline"].clock_left
         return optimise(tape, **options)
 
     monkeypatch.setattr(planning, "find_plan", planned)
@@ -107,7 +107,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     monkeypatch.setattr(rewritten, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
     programs.Program(trace.recording, JACOBIAN, Selection.of(0), made)
-    assert left == {"plan": 4.0, "optimise": 5.0}
+    assert left == {"plan": 2.0, "optimise": (4.0, 8.0)}
 
 
 def test_a_terminal_gets_one_line_that_vanishes():

@@ -87,7 +87,7 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
     tape, other = source(), source()
     other.outputs = [0]
     keys = [tape_cache.key_of(tape, *GIVEN), tape_cache.key_of(other, *GIVEN)]
-    assert tape_cache.key_of(source(), "balanced", 1, np.int64(0), 0) == keys[0]
+    assert tape_cache.key_of(source(), "balanced", 1.0, np.int64(0), 0) == keys[0]
     for place, another in enumerate(["fast", 2.0, 1, 1]):
         given = list(GIVEN)
         given[place] = another

@@ -138,6 +138,10 @@ def test_another_version_of_the_search_searches_again(folder, monkeypatch):
     assert not found().recalled
 
 
+def key_of(options, work=1.0):
+    return plan_cache.key_of(GRAPH, options, work)
+
+
 def test_every_option_that_decides_a_plan_is_part_of_the_key():
     with ThreadPoolExecutor(1) as executor:
         others = {
@@ -150,19 +154,19 @@ def test_every_option_that_decides_a_plan_is_part_of_the_key():
             "executor": executor,
         }
         assert tuple(others) == OF_PLANS
-        keys = {plan_cache.key_of(GRAPH, Options(**{name: value})) for name, value in others.items()}
-    assert len(keys | {plan_cache.key_of(GRAPH, Options())}) == len(others) + 1
+        keys = {key_of(Options(**{name: value})) for name, value in others.items()}
+    assert len(keys | {key_of(Options())}) == len(others) + 1
 
 
 def test_what_is_made_of_a_plan_is_no_part_of_the_key():
     others = {"progress": print, "cache": False, "target": "numpy", "sparse": "csr", "threads": 2}
-    assert {plan_cache.key_of(GRAPH, Options(**{k: v})) for k, v in others.items()} == {
-        plan_cache.key_of(GRAPH, Options())
-    }
+    assert {key_of(Options(**{k: v})) for k, v in others.items()} == {key_of(Options())}
+    # what is left to the search does
+    assert key_of(Options(), 1.0) != key_of(Options(), 0.5)
     # whether the tape is rewritten afterwards decides what the search counts
     float32 = {rewritten: Options(dtype="float32", optimise=rewritten) for rewritten in (True, False)}
-    assert plan_cache.key_of(GRAPH, float32[True]) == plan_cache.key_of(GRAPH, Options())
-    assert plan_cache.key_of(GRAPH, float32[False]) != plan_cache.key_of(GRAPH, Options())
+    assert key_of(float32[True]) == key_of(Options())
+    assert key_of(float32[False]) != key_of(Options())
 
 
 @pytest.mark.parametrize(
@@ -257,8 +261,8 @@ def test_an_interrupted_search_is_not_stored(folder):
 def test_a_plan_by_steps_is_stored(folder):
     """Those of methods that do not eliminate vertices."""
     first = replace(found(), order=None)
-    plan_cache.store("0" * 32, first)
-    assert plan_cache.load("0" * 32, GRAPH) == first
+    plan_cache.store("0" * 32, first, 7)
+    assert plan_cache.load("0" * 32, GRAPH) == (first, 7)
 
 
 def test_trivial_graphs(folder):

@@ -70,8 +70,10 @@ Cost = tuple[int, int]
 #: Level of a label by its kind: ±1, constant, variable.
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
-#: Products of one call of the kernel, some 10 ms; between calls it looks at the deadline, and Ctrl-C is heard.
+#: Products of one call of the kernel, some 10 ms; between calls it looks at the deadline, and Ctrl-C is heard. And the
+#: seconds of work of each.
 _SLICE: Final = 50_000
+_PRODUCT: Final = 2e-7
 #: Steps that wait to be taken from the kernel: so many at first, and no more than a vertex needs from then on.
 _WAITING: Final = (1 << 10, 1 << 20)
 _NO_LIMIT: Final = 1 << 62
@@ -255,6 +257,7 @@ class VertexElimination:
             self._deadline.check()
             state.budget = _SLICE
             result = self._perform(mode)
+            self._deadline.spend(_PRODUCT * (_SLICE - state.budget))
             if result in (DONE, EXCEEDED):
                 return result == DONE
             if result != PAUSED:

@@ -75,6 +75,7 @@ class ArrayProgram(Program):
             else:
                 for each in self.maps:
                     each.body = canonical(each.body, each.sensitive)
+        self.cut_short = preparation.deadline.cut_short
         self.operations = sum(
             each.count * each.body.operations if each.is_body else self.tape.blocks[each.blocks[0]].operations
             for each in self.maps

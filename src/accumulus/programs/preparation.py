@@ -55,6 +55,7 @@ class Preparation:
         """A block that is timed and told as the stage of this name."""
         if self._line is not None:
             self._line.update(name)
+        self.deadline.enter(name)
         self.options.tell(self.deadline, name)
         start = time.perf_counter()
         with nullcontext() if name in _SEARCHES else self.deadline.paused():

@@ -71,6 +71,7 @@ class Program:
         kernel: the compiled code.
         seconds: time that each stage of the preparation took, by its name.
         from_cache: the stages whose results were taken from the cache.
+        cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
         by_value: what else is known of the program, if it was rewritten by value.
         ran: how often, if its function decides on values.
 
@@ -110,6 +111,7 @@ class Program:
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
         self._write(starts, selection, preparation)
+        self.cut_short = preparation.deadline.cut_short or "plan" * self.plan.cut_short
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()

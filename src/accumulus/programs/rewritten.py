@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accumulus.deadline import Deadline
 from accumulus.options import Options
 from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.optimise import looks_at_points, optimise
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plans.plan_cache import is_enabled
@@ -47,13 +47,16 @@ def rewritten(
     cached = options.cache and is_enabled()
     with deadline.paused():
         key = tape_cache.key_of(
-            tape, options.effort, options.time_limit, options.seed, kept_outputs, rounds, options.dtype
-        )
+            tape, options.effort, deadline.left, options.seed, kept_outputs, rounds, options.dtype,
+            points if looks_at_points(tape, options.effort) else None,
+        )  # fmt: skip
         known = tape_cache.load(key, tape, kept_outputs) if cached else None
-    if known is not None:
-        notes = tape_cache.load_notes(key, known)
+        notes = {} if known is None else tape_cache.load_notes(key, known)
+    if known is not None and isinstance(work := notes.get("work"), int):
+        deadline.recall(work)
         return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
     told: list[Least] = []
+    before = deadline.spent
     made = optimise(
         tape,
         effort=options.effort,
@@ -67,6 +70,7 @@ def rewritten(
         dtype=options.dtype,
     )
     least = told[-1] if told else None
-    if cached:
-        tape_cache.store(key, made, None if least is None else {"least": least})
+    if cached and not deadline.cut_short:
+        notes = {"work": deadline.spent - before}
+        tape_cache.store(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)

@@ -8,7 +8,8 @@ definition of one must be chosen that takes none of the set (loop formulas: Lin,
 solution violates, until one violates none. Each solution is a bound: rows that are not there make no program cheaper.
 
 HiGHS solves it (Huangfu, Hall, Math. Prog. Comp. 10, 2018), and is only asked for what is cheaper than the choice that
-is known. Programs of 100 to 400 operations take it 0.02 to 10 s.
+is known. Programs of 100 to 400 operations take it 0.02 to 10 s. What it takes is estimated by rows, and that limits
+its nodes, so that the same program is solved, or not, in every run; the clock only cuts short what takes much longer.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ MOST_DEFINITIONS: Final = 4000
 #: By how much bounds may be wrong, which are whole numbers; and above which number variables are 1.
 TOLERANCE: Final = 1e-5
 CHOSEN: Final = 0.5
-#: Seconds without which HiGHS is not begun, and the part of what is left that it may take: it looks up now and then.
-SHORTEST: Final = 0.02
-SHARE: Final = 0.8
-_SOLVED, _INFEASIBLE = 0, 2
+#: Seconds of work of HiGHS: at least, and for so many rows, with the square of these; of each node, as a part of that.
+#: Over `examples/` and `benchmarks/suite/` it takes a quarter to two times as long up to 2,000 rows, and longer beyond.
+SOLVE: Final = (0.02, 0.2)
+ROWS: Final = 1300.0
+NODE: Final = 0.2
+MOST_NODES: Final = 1_000_000
+_SOLVED, _TIME, _INFEASIBLE = 0, 1, 2
 
 
 class Least(NamedTuple):
@@ -139,8 +143,17 @@ class _Program:
     def solved(self, deadline: Deadline) -> tuple[list[_Choosable] | None, int | None]:
         """Definitions that are cheaper, if there are such, and a bound on what any cost; None if there was no time."""
         bound = None
-        while deadline.left > SHORTEST:
-            result = self._solve(SHARE * deadline.left)
+        while not deadline.passed:
+            work = SOLVE[0] + SOLVE[1] * (len(self._least) / ROWS) ** 2
+            if work > deadline.left:
+                break
+            with deadline.paused():  # takes a tenth of a second
+                import scipy.optimize
+                import scipy.sparse  # noqa: F401
+            result = self._solve(deadline.clock_left / 2, deadline.left / (NODE * work))
+            deadline.spend(work * (1 + NODE * (result.mip_node_count or 0)))
+            if result.status == _TIME:
+                deadline.cut()
             if result.status == _INFEASIBLE:
                 return None, self._cost
             if result.mip_dual_bound is not None and math.isfinite(result.mip_dual_bound):
@@ -194,8 +207,7 @@ class _Program:
         self._least.append(least)
         self._most.append(most)
 
-    def _solve(self, seconds: float) -> Any:
-        # scipy.optimize takes a tenth of a second to import
+    def _solve(self, seconds: float, nodes: float) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
 
@@ -213,7 +225,7 @@ class _Program:
             integrality=whole,
             bounds=Bounds(needed, np.ones(count)),
             constraints=LinearConstraint(matrix, self._least, self._most),
-            options={"time_limit": seconds, "mip_rel_gap": 0.0},
+            options={"time_limit": seconds, "node_limit": int(min(nodes, MOST_NODES)), "mip_rel_gap": 0.0},
         )
 
     def _chosen(self, x: Any) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,10 +18,9 @@ from accumulus.resubstitution.exact import Least, cheaper
 
 __all__ = ["Extraction"]
 
-#: Moves of the first call of the kernel, and of any at least; what the time of a call is taken for at least.
-FIRST: Final = 1024
-FEWEST: Final = 64
-SHORTEST: Final = 1e-7
+#: Seconds of work of a move, and moves of a call of the kernel.
+MOVE: Final = 2.5e-7
+TOGETHER: Final = int(LOOK / 2 / MOVE)
 #: Temperatures at the start and at the end, as parts of what an addition costs.
 HOT: Final = 0.7
 COLD: Final = 0.15
@@ -97,7 +94,6 @@ class Extraction:
         state.live[: len(live)], state.places[live], state.live_count = live, np.arange(len(live)), len(live)
         state.best = state.cost = int(state.prices[chosen[live]].sum())
         self._run = kernel("resubstitution.extraction")
-        self._pace, self._together = math.inf, FIRST
 
     @property
     def best_cost(self) -> int:
@@ -105,12 +101,8 @@ class Extraction:
         return self._state.best
 
     def anneal(self, visits: int, deadline: Deadline, hot: float = HOT) -> None:
-        """Try so many moves, or as many as there is time for."""
-        cooling = slices(
-            self._state, self._search, visits, self._unit * hot, self._unit * COLD,
-            possible=lambda: self._pace * deadline.left,
-        )  # fmt: skip
-        for _ in cooling:
+        """Try so many moves, or as many as there is work left for."""
+        for _ in slices(self._state, self._search, visits, hot, COLD, self._unit, deadline, MOVE):
             pass
 
     def best(self) -> dict[int, Definition]:
@@ -130,17 +122,14 @@ class Extraction:
         return found
 
     def exact(self, deadline: Deadline) -> tuple[dict[int, Definition], Least | None]:
-        """The cheapest choice so far or one that is cheaper, and what is known of all in time."""
+        """The cheapest choice so far or one that is cheaper, and what is known of all by the deadline."""
         best = self.best()
         definitions = [self._definitions[number] for number in self._numbers.tolist()]
         found, least = cheaper(definitions, self._roots, best, self._prices, deadline)
         return found or best, least
 
     def _search(self, visits: int) -> int:
-        tried = min(visits, self._together)
+        tried = min(visits, TOGETHER)
         self._state.visits = tried
-        start = time.perf_counter()
         self._run(self._state.address)
-        self._pace = tried / max(time.perf_counter() - start, SHORTEST)
-        self._together = int(min(max(self._pace * LOOK / 2, FEWEST), 2 * self._together))
         return tried

@@ -1,8 +1,9 @@
-"""The optimiser as derivatives call it: by rules, and where there is time by value, in turns."""
+"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.tape import Tape
 
-__all__ = ["is_by_value", "optimise"]
+__all__ = ["is_by_value", "looks_at_points", "optimise"]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -25,10 +26,12 @@ GROWTH: Final = 1.3
 PATIENCE: Final = 16
 #: After how many without a gain every other round has values that no program has.
 STALLED: Final = 3
-#: Seconds that a round takes for each operation, about; one that would not end in time is not begun. And so many rounds
-#: the last one takes, in which definitions are chosen exactly.
+#: Seconds of work that a round takes for each operation, about; one for which too little is left is not begun. And so
+#: many rounds the last one takes, in which definitions are chosen exactly.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
+#: Rounds for which work is left when no more programs are made to begin with.
+KEPT: Final = 2.5
 #: Operations of what is rewritten by value once, by default: shorter programs would take longer, and win less.
 BRIEF: Final = (280, 1200)
 
@@ -36,6 +39,11 @@ BRIEF: Final = (280, 1200)
 def is_by_value(tape: Tape, effort: str) -> bool:
     """Whether a tape is rewritten by value as well as by rules."""
     return effort == "thorough" and tape.operations <= MOST_OPERATIONS
+
+
+def looks_at_points(tape: Tape, effort: str) -> bool:
+    """Whether what becomes of a tape may depend on the points of its domain."""
+    return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
 def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadline: Deadline) -> bool:
@@ -91,18 +99,18 @@ def optimise(
     def by_default() -> Tape:
         if not is_brief(tape, kept_outputs, rounds, deadline):
             return by_rules("balanced", tape, 0)
-        from accumulus.resubstitution.briefly import briefly  # not what every process needs
-
+        with deadline.paused():
+            from accumulus.resubstitution.briefly import briefly  # not what every process needs
         return briefly(tape, seed, deadline, points, dtype)
 
     if effort == "balanced":
         return by_default()
     if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
-    from accumulus.resubstitution.angles import with_sums_of_angles
-    from accumulus.resubstitution.relations import with_relations
-    from accumulus.resubstitution.resubstitute import Resubstitution, cost
-
+    with deadline.paused():
+        from accumulus.resubstitution.angles import with_sums_of_angles
+        from accumulus.resubstitution.relations import with_relations
+        from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
     by_value = None
@@ -111,9 +119,13 @@ def optimise(
         has_sums = turned is not None
         by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
     if by_value is not None:
-        sources = [tape, *(other for other in (related, turned) if other is not None and by_value.is_same(other))]
-        sources += (other for other in others() if other.operations <= MOST_OPERATIONS and by_value.is_same(other))
-        pool = [by_rules("balanced", source, 1) for source in sources]
+        sources, pool = [tape], [by_rules("balanced", tape, 1)]
+        for other in chain((related, turned), others()):
+            if deadline.left < KEPT * ROUND * tape.operations:
+                break
+            if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
+                sources.append(other)
+                pool.append(by_rules("balanced", other, 1))
         # the default's program by value is where a search from it would stay
         known = [by_rules("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0

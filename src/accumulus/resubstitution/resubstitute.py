@@ -41,7 +41,14 @@ TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 #: Programs that are tried for each of these, and by default, without the definitions at which those before went wrong.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
-#: Of the time that is left to an exact choice, what the search may take before it, and then that choice itself.
+#: Seconds of work to read an operation of a program, and to find what values can be made by: at least, for each, and
+#: for each pair.
+READ: Final = 3.5e-5
+UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
+#: Seconds of work to choose definitions, write them down and look at the program, beside moves: at least, and for each
+#: value.
+ATTEMPT: Final = (3e-3, 1e-5)
+#: Of the work that is left to an exact choice, what the search may take before it, and then that choice itself.
 ANNEALED: Final = 0.3
 EXACT: Final = 0.8
 #: Points of a universe: seeds of checks that are not those of the verification.
@@ -145,7 +152,7 @@ class Resubstitution:
             moves: of the search.
             seed: of the search; laws of functions are seen at every other one.
             has_helpers: whether values that no program has are looked for, by which several are cheaper.
-            is_exact: whether most of the time that is left is for choices that the search has not found, and a bound.
+            is_exact: whether most of the work that is left is for choices that the search has not found, and a bound.
         """
         costs = [cost(tape) for tape in programs]
         universe = self._universe(programs, costs, deadline, seed, has_helpers=has_helpers)
@@ -154,6 +161,7 @@ class Resubstitution:
             candidates = Candidates(universe, *tolerance)
             for _ in range(ATTEMPTS):
                 extraction = candidates.extraction(seed)
+                deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(universe.values))
                 extraction.anneal(moves, deadline.part(ANNEALED) if is_exact else deadline)
                 chosen = extraction.best()
                 if is_exact:
@@ -187,6 +195,7 @@ class Resubstitution:
         candidates = Candidates(universe, *TOLERANCES[0])
         for _ in range(FEW_ATTEMPTS):
             extraction = candidates.extraction(seed)
+            deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(universe.values))
             extraction.anneal(moves, deadline)
             chosen = extraction.best()
             if sum(PRICES[each.code] for each in chosen.values()) >= price:
@@ -222,6 +231,8 @@ class Resubstitution:
         if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
             values.read(helped)
         known = len(values.definitions)
+        deadline.spend(READ * (len(self._base) + sum(map(len, programs))))
+        deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
         rows = values.definitions.rows

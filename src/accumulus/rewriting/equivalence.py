@@ -57,8 +57,10 @@ OPERATIONS_OF_BRANCHES: Final = 1_000_000
 NEARER_ZERO: Final = (0.3, 0.1, 0.03)
 #: By how much the bound may grow: over `examples/` and `benchmarks/suite/` it does by 15 at most.
 FAR: Final = 1e3
-#: Operations at points together, after which is asked for the time.
+#: Operations at points together, after which the deadline is looked at; seconds of work for a point, and for each
+#: operation there.
 TOGETHER: Final = 200_000
+RUN: Final = (5e-4, 5e-7)
 
 
 class IncomparableError(VerificationError):
@@ -129,7 +131,7 @@ class Verification:
 
     Args:
         tape, seed, kept_outputs: as for `verify`.
-        deadline: when to give up; it is looked at now and then.
+        deadline: when to give up; it is looked at now and then, and the work of `check` is counted here, too.
         choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
             which every branch is taken once.
         reaches: how far points are from 0, in turn.
@@ -164,12 +166,12 @@ class Verification:
         together = max(1, TOGETHER // len(tape)) if len(tape) else len(waiting)
         for k in range(0, len(waiting), together):
             self._add(waiting[k : k + together], chosen[k : k + together])
-            deadline.check()
+            deadline.check(len(waiting[k : k + together]) * (RUN[0] + RUN[1] * len(tape)))
         for reach in NEARER_ZERO:
             if _are_bounded(*_outputs(self._runs)).any(axis=0).all():
                 break
             self._add([self._drawn(rng, reach, (1.0, -1.0))], [{}])
-            deadline.check()
+            deadline.check(RUN[0] + RUN[1] * len(tape))
 
     def _drawn(self, rng: random.Random, reach: float, signs: Sequence[float]) -> _At:
         """A point that the tape has not been run at yet."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -44,10 +42,14 @@ LOG_PER_NODE: Final = 8
 LOG: Final = 200_000
 #: Parts of a unit by which chances to look into shared sums and products are given.
 CHANCES: Final = 1024
-#: Moves of the first call of the kernel, and of any at least; what the time of a call is taken for at least.
-FIRST: Final = 4096
+#: Seconds of work of a move: times that power of the number of nodes, by which moves spread in memory; and for each
+#: node, beyond caches. Over `examples/` and large programs within a factor of two.
+MOVE: Final = (1.5e-8, 0.4)
+FAR: Final = 1e-11
+#: Seconds of work to make a network, or to write one out: at least, and for each node.
+MAKE: Final = (5e-4, 2e-6)
+#: Moves of a call of the kernel, at least.
 FEWEST: Final = 256
-SHORTEST: Final = 1e-7
 
 
 #: Arrays of the kernel's state with one number for each node.
@@ -112,9 +114,10 @@ class Network:
             numbers=np.array([*tape.constants, 0.0]),
         )
         self._run = kernel("rewriting.rewrite")
-        # moves a second, and how many are tried in one call
-        self._pace, self._together = math.inf, FIRST
         self._perform(BUILD)
+        #: Seconds of work of a move, and moves of a call of the kernel.
+        self._price = MOVE[0] * self.size ** MOVE[1] + FAR * self.size
+        self._together = max(FEWEST, int(LOOK / 2 / self._price))
 
     @property
     def size(self) -> int:
@@ -140,7 +143,9 @@ class Network:
             deadline: when to stop, whatever is left.
         """
         while visits > 0 and not deadline.passed:
-            visits -= self._search(SWEEP, inline, visits)
+            tried = self._search(SWEEP, inline, visits)
+            deadline.spend(self._price * tried)
+            visits -= tried
         self._perform(KEEP)
 
     def anneal(self, visits: int, hot: float, cold: float, inline: float, deadline: Deadline = FOREVER) -> None:
@@ -150,10 +155,10 @@ class Network:
             visits: moves to try.
             hot, cold: temperature at the start and at the end, in the unit of the weights.
             inline: as for `sweep`.
-            deadline: when to stop; where moves take so long that not all can be tried by then, it cools faster.
+            deadline: when to stop; where not all moves can be tried by then, it cools faster.
         """
         moves = partial(self._search, ANNEAL, inline)
-        for _ in slices(self._state, moves, visits, hot, cold, possible=lambda: self._pace * deadline.left):
+        for _ in slices(self._state, moves, visits, hot, cold, 1.0, deadline, self._price):
             pass
         self._perform(KEEP)
 
@@ -183,10 +188,7 @@ class Network:
         """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
         tried = min(visits, self._together)
         self._state.inline, self._state.visits = int(CHANCES * inline), tried
-        start = time.perf_counter()
         self._perform(mode)
-        self._pace = tried / max(time.perf_counter() - start, SHORTEST)
-        self._together = int(min(max(self._pace * LOOK / 2, FEWEST), 2 * self._together))
         return tried
 
     def _perform(self, mode: int) -> None:

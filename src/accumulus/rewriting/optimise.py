@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,7 @@ from accumulus.errors import ArgumentError, RewritingWarning, VerificationError,
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
-from accumulus.rewriting.network import Network
+from accumulus.rewriting.network import MAKE, Network
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import with_few_changes
 from accumulus.tape.tape import Tape
@@ -47,9 +46,8 @@ INLINE: Final = 0.3
 #: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: What a network takes to be made, and to be emitted, in units of what the canonical form took.
-MADE: Final = 2.0
-EMITTED: Final = 14.0
+#: Seconds of work to choose signs of what a round has found: at least, and for each operation.
+SIGNS: Final = (1e-3, 5e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +85,9 @@ def optimise(
         effort: "fast" tries each operation in turn until nothing is won, in near-linear time; "balanced" then anneals
             for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
             rounds, until several in a row win nothing.
-        time_limit: seconds for the search. A tape that is too large to be searched within them comes back in its
-            canonical form.
-        seed: of the search. Same seed and same effort, same tape, so long as time does not run out.
+        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them. A tape
+            that is too large to be searched within them comes back in its canonical form.
+        seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
         deadline: instead of the time limit, one that was made before.
         rounds: of annealing, by default one; more follow if the effort is thorough.
@@ -119,11 +117,9 @@ def optimise(
     if not time_limit >= 0:
         raise ArgumentError(f"time_limit is {time_limit!r}; expected a number of seconds of at least 0")
     deadline = Deadline(time_limit) if deadline is None else deadline
-    # what follows is as long for any form of the tape, so that this says how fast the machine is
-    before = time.perf_counter()
     with deadline.paused():
         start = canonical(tape, kept_outputs)
-    search = _Search(start, kept_outputs, seed, deadline, time.perf_counter() - before)
+    search = _Search(start, kept_outputs, seed, deadline)
     if search.best_cost == 0 or not search.begin():
         return start
     rounds = rounds or Rounds()
@@ -150,37 +146,28 @@ def optimise(
 
 
 class _Search:
-    """Rounds of a search, each from the tape as it was or from the best so far, and the best of all.
+    """Rounds of a search, each from the tape as it was or from the best so far, and the best of all."""
 
-    Args:
-        took: seconds that one pass over the tape takes, about.
-    """
-
-    def __init__(self, start: Tape, kept_outputs: int, seed: int, deadline: Deadline, took: float) -> None:
+    def __init__(self, start: Tape, kept_outputs: int, seed: int, deadline: Deadline) -> None:
         self.best, self.best_cost = start, start.operations
         self.size = start.operations + start.inputs
         self._start, self._kept_outputs = start, kept_outputs
-        self._seed, self._deadline, self._took = seed, deadline, took
+        self._seed, self._deadline = seed, deadline
+        #: Seconds of work around the moves of a round: to make a network, to write it out, to choose signs.
+        self._around = 2 * (MAKE[0] + MAKE[1] * self.size) + SIGNS[0] + SIGNS[1] * self.size
         #: Whether moves have won something in the last round, before changes of sign were counted.
         self.may_win = True
-        #: Seconds that are left to what follows the last round.
-        self._ended = EMITTED * took
 
     def begin(self) -> bool:
-        """Run the tape as it was, for the verification; whether there is time for a search at all.
-
-        The other half of a verification takes as long, so that it is known what has to be left to it.
-        """
-        left = self._deadline.left - self._ended - MADE * self._took
+        """Run the tape as it was, for the verification; whether there is work left for a search at all."""
+        left = self._deadline.left - self._around
         if left <= 0:
             return False
-        before = time.perf_counter()
         try:
             until = self._deadline.within(left / 2)
             self._verification = Verification(self._start, kept_outputs=self._kept_outputs, deadline=until)
         except OutOfTimeError:
             return False
-        self._ended += time.perf_counter() - before
         return True
 
     def tidy(self) -> None:
@@ -201,8 +188,8 @@ class _Search:
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
         """Rewrite a tape, annealing for so many moves; whether that is the best so far."""
-        left = self._deadline.left - self._ended
-        if left <= MADE * self._took:
+        left = self._deadline.left - self._around
+        if left <= 0:
             return False
         until = self._deadline.within(left)
         network = Network(tape, IN_SEARCH, kept_outputs=self._kept_outputs, seed=self._seed)
@@ -215,16 +202,17 @@ class _Search:
         found = canonical(network.emitted(), self._kept_outputs)
         # as it is it has fewer where a value is needed with both signs
         found = min(found, with_few_changes(found), key=lambda tape: tape.operations)
+        self._deadline.spend(self._around)
         if found.operations >= self.best_cost:
             return False
         self.best, self.best_cost = found, found.operations
         return True
 
     def go_on(self, moves: int) -> None:
-        """Longer and longer rounds, until several in a row have won nothing, or time is up."""
+        """Longer and longer rounds, until several in a row have won nothing, or no work is left."""
         for turn in until_stalled(PATIENCE, lambda: self.best_cost):
             moves = int(GROWTH * moves)
-            if self._deadline.left <= MADE * self._took + self._ended:
+            if self._deadline.passed or self._deadline.left <= self._around:
                 break
             self.round(self._start if turn % 2 else self.best, moves, HOTS[turn % len(HOTS)])
 
@@ -245,6 +233,7 @@ def sketch(
         is_last: whether it becomes canonical, with few changes of sign; else it is for another search to go on with.
     """
     network = Network(tape, IN_SEARCH, seed=seed)
+    deadline.spend(2 * (MAKE[0] + MAKE[1] * network.size))
     _sweep(network, deadline)
     if _anneal(network, moves * (tape.operations + tape.inputs), hot, deadline):
         _sweep(network, deadline)
@@ -252,6 +241,7 @@ def sketch(
     if not is_last:
         return found
     found = canonical(found)
+    deadline.spend(SIGNS[0] + SIGNS[1] * found.operations)
     return min(found, with_few_changes(found), key=lambda tape: tape.operations)
 
 
@@ -273,6 +263,7 @@ def preview(tape: Tape, seed: int = 0, deadline: Deadline = FOREVER, moves: int 
         moves: at random, for each node; 0 for none but those that win.
     """
     network = Network(canonical(tape), IN_SEARCH, seed=seed)
+    deadline.spend(2 * (MAKE[0] + MAKE[1] * network.size))
     _sweep(network, deadline)
     if moves:
         network.anneal(moves * network.size, UNIT * HOT, UNIT * COLD, INLINE, deadline)

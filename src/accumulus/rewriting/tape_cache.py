@@ -1,8 +1,9 @@
 """Rewritten tapes in the cache: who asks the same again pays for looking it up, and for verifying it.
 
-A tape is stored under a hash of everything that decides it: the tape that it was made from, every option of the search,
-and the version of the code that searches. It is never taken on trust: what is read is verified against the tape that
-it was made from, as what has just been found is.
+A tape is stored under a hash of everything that decides it: the tape that it was made from, every option of the search
+and the work that is left to it, and the version of the code that searches. A search that the clock cut short is not
+stored; with others is stored what work they took, which counts again when they are loaded. A tape is never taken on
+trust: what is read is verified against the tape that it was made from, as what has just been found is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus import cache as files
 from accumulus.errors import VerificationError
@@ -30,16 +34,22 @@ _NOTES: Final = ".notes"
 def key_of(
     tape: Tape,
     effort: str,
-    time_limit: float,
+    work: float,
     seed: int,
     kept_outputs: int,
     rounds: Rounds | None = None,
     dtype: str = "float64",
+    points: NDArray[np.float64] | None = None,
 ) -> str:
-    """The hash under which the tape is stored that `accumulus.resubstitution.optimise` makes with these options."""
+    """The hash under which the tape is stored that `accumulus.resubstitution.optimise` makes with these options.
+
+    Args:
+        work: seconds of it that are left.
+        points: at which it is looked what rounding does; None where that is not done.
+    """
     rounds = rounds or Rounds()
-    options = json.dumps([effort, float(time_limit), int(seed), kept_outputs, dtype, rounds.moves, *rounds.hots])
-    return digest([_version(), to_bytes(tape), options.encode()])
+    options = json.dumps([effort, work, int(seed), kept_outputs, dtype, rounds.moves, *rounds.hots])
+    return digest([_version(), to_bytes(tape), options.encode(), b"" if points is None else points.tobytes()])
 
 
 def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:

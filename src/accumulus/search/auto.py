@@ -7,12 +7,12 @@ rewriter saves more operations than other methods would. Else `face` runs first:
 `vertex`, and none is worse than the method that it begins with. Then come the deterministic methods, those first that
 are estimated to take the least time, and the cheapest plan wins; among equals the simplest.
 
-Which methods run does not depend on the clock, unless the time limit ends the search. A deterministic method runs if
-its estimate (`accumulus.search.workload`) fits into
+Which methods run does not depend on the clock. A deterministic method runs if its estimate
+(`accumulus.search.workload`) fits into
 
-* effort "thorough": half of the time that is left;
+* effort "thorough": half of the work that is left;
 * "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
-  graphs whose best plan so far has at most `SMALL` products, only half of the time that is left.
+  graphs whose best plan so far has at most `SMALL` products, only half of the work that is left.
 
 So on small graphs, and under "thorough" with enough time, no single method is better. On larger ones one that is left
 out may be, by a percent or a few (``docs/architecture.md`` says what was measured); where that matters, it can be asked
@@ -78,6 +78,7 @@ def auto(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> S
                 found = method.find(graph, options, deadline)
             except OutOfTimeError:
                 break
+            deadline.spend(seconds)
             if found.cost(options.objective) < best.cost(options.objective):
                 best = found
             options.tell(deadline, "plan", best.cost(options.objective))

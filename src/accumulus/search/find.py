@@ -43,11 +43,12 @@ def plan(
         method: one of `accumulus.methods()`.
         objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or
             "operations" (of the tape that the plan emits).
-        time_limit: seconds for the search at most; 0 gives the best greedy plan at once.
-        seed: same seed, same plan, unless the time limit ends the search.
+        time_limit: seconds for the search at most; 0 gives the best greedy plan at once. The search ends after the
+            work that takes an idle core about half of them; only where the clock runs out before that, which
+            `Plan.cut_short` tells, does the plan depend on the machine.
+        seed: same seed, same plan, unless that is cut short.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".
-        iterations: vertices visited by the search, at most, instead of the effort's own end; for results that do not
-            depend on the machine's speed.
+        iterations: vertices visited by the search, at most, instead of the effort's own end.
         order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
         progress: called now and then with a `Progress`, which has the best cost so far. May raise KeyboardInterrupt,
             as Ctrl-C does: the search ends, and the best plan so far is returned.
@@ -55,7 +56,7 @@ def plan(
             new one stored there.
         executor: runs parts of the search: any `concurrent.futures.Executor`, or a Dask ``Client``. Each part is
             a search from another seed; the cheapest plan wins, never worse than without. The plan does not depend on
-            the number of workers, unless the time limit ends the search. See ``docs/search.md``.
+            the number of workers, unless it is cut short. See ``docs/search.md``.
 
     Warns:
         CacheWarning: if the cache could have been written by others, so that it is not used.
@@ -111,13 +112,15 @@ def find_plan(
         )
     until = Deadline(options.time_limit) if deadline is None else deadline
     with until.paused():
-        key = key_of(graph, options) if options.cache and order is None and is_enabled() else None
+        key = key_of(graph, options, until.left) if options.cache and order is None and is_enabled() else None
         known = load(key, graph) if key else None
     if known is not None:
-        return replace(known, recalled=True, effort=options.effort, time_limit=options.time_limit)
+        made, work = known
+        until.recall(work)
+        return replace(made, recalled=True, effort=options.effort, time_limit=options.time_limit)
     if before is not None:
         before()
-    start = time.perf_counter()
+    start, before_search = time.perf_counter(), until.spent
     if order is not None and options.method != "auto":
         raise ArgumentError(f"both method={options.method!r} and an order are given; expected one of them")
     others = OtherParts(graph, replace(options, executor=None) if order is not None else options, until)
@@ -146,7 +149,11 @@ def find_plan(
         others.close()
     if interrupted and not keep_best:
         raise KeyboardInterrupt
-    made = replace(best, seconds=time.perf_counter() - start)
+    made = replace(
+        best,
+        seconds=time.perf_counter() - start,
+        cut_short=bool(until.cut_short) or not (others.complete or others.failures),
+    )
     if found.unfinished:
         warnings.warn(
             f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {found.method}. "
@@ -156,14 +163,16 @@ def find_plan(
         )
     if others.failures:
         warnings.warn(others.complaint(), ExecutorWarning, stacklevel=3)
-    if key and others.complete and not (interrupted or found.unfinished):
-        store(key, made)
+    if key and others.complete and not (interrupted or found.unfinished or made.cut_short):
+        store(key, made, until.spent - before_search)
     return made
 
 
 def _search(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
     """The result of the method, named after it; under "auto" after the method that found the result."""
-    found = get(options.method)(graph, options, deadline)
+    with deadline.paused():  # imports its module
+        method = get(options.method)
+    found = method(graph, options, deadline)
     if options.method == "auto" or found.unfinished:
         return found
     return replace(found, method=options.method, _accumulation=found.accumulation)

@@ -4,9 +4,9 @@ Part 0 is the search as it is without an executor; the calling process does it, 
 the plan is never worse, and slow or failing workers do not delay it beyond the time limit. Workers return plans as
 plain data, as in plan files, which is checked and verified as these are.
 
-**Deterministic.** The number of parts and their seeds depend on the options alone. The cheapest plan wins, the lowest
-number among equals. So the plan depends neither on the number of workers nor on which one did which part, as long as
-none fails and the time limit ends no part.
+**Deterministic.** The number of parts, their seeds and their work depend on the options alone. The cheapest plan wins,
+the lowest number among equals. So the plan depends neither on the number of workers nor on which one did which part, as
+long as none fails and the clock cuts none short.
 """
 
 from __future__ import annotations
@@ -35,9 +35,6 @@ __all__ = ["PARTS", "OtherParts", "members"]
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
 #: Part of the time limit that workers may use, so that their results are here before it is over.
 _WORKERS_TIME: Final = 0.9
-#: A part that took a larger share of its time counts as cut short: the length of annealing runs depends on the time
-#: that is left.
-_COMPLETE: Final = 0.5
 #: Seconds between two reports of progress while the caller waits.
 _REPORTS: Final = 0.1
 
@@ -81,14 +78,15 @@ class OtherParts:
     def _submit(self, method: str) -> None:
         # names may be any objects, and are not needed there
         data = graph_as_data(self._graph) | {"vertices": list(range(len(self._graph.vertices)))}
-        executor, seconds = self._options.executor, _WORKERS_TIME * self._deadline.left
+        executor, seconds = self._options.executor, _WORKERS_TIME * self._deadline.clock_left
+        work = self._deadline.left
         try:
             if not isinstance(executor, Executor):
                 # not pure: Dask would return the result of an equal call from its memory
                 executor = executor.get_executor(pure=False)
             self._executor = executor
             for number, member in enumerate(members(self._options)[1:], 1):
-                self._pending[executor.submit(_search, method, data, member, time.time(), seconds)] = number
+                self._pending[executor.submit(_search, method, data, member, time.time(), seconds, work)] = number
         except Exception as error:
             self._failed(error)
 
@@ -102,7 +100,7 @@ class OtherParts:
         try:
             interrupted |= self._take(0)
             while self._pending and not interrupted and not _is_optimal(own, self._deadline):
-                left = self._deadline.left
+                left = self._deadline.clock_left
                 if left == 0:
                     self.complete = False
                     break
@@ -172,14 +170,14 @@ class OtherParts:
         self.complete = False
 
 
-#: A plan as plain data, and whether the time limit did not cut the search short.
+#: A plan as plain data, and whether nothing cut the search short.
 _Answer = tuple[dict[str, Any], bool]
 
 
 def _search(
-    method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float
+    method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float, work: float
 ) -> _Answer | None:
-    """What a worker does: search until `seconds` after `submitted`; None if that has passed.
+    """What a worker does: search for so much work, until `seconds` after `submitted`; None if that has passed.
 
     The time that a part has waited is found by the clocks of both machines. Where they disagree by seconds, the part
     has less time, or comes too late.
@@ -187,12 +185,12 @@ def _search(
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
         return None
-    deadline = Deadline(left)
+    deadline = Deadline(left, work=work)
     graph = graph_from_data(graph_data)
     found = get(method)(graph, options, deadline)
     cost = found.cost(options.objective)
     plan = Plan(graph, found.accumulation, found.method, options.objective, cost, found.order)
-    return plan_as_data(plan), not found.interrupted and deadline.left >= (1 - _COMPLETE) * left
+    return plan_as_data(plan), not (found.interrupted or deadline.cut_short)
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:

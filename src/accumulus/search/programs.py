@@ -33,6 +33,8 @@ _SELECT: Final = BY_NAME["select"].code
 _CLOSE: Final = 1.1
 #: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
 _SCORED: Final = 50_000
+#: Seconds of work to emit a program: at least, and for each step.
+_EMIT: Final = (5e-4, 2e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline
         for count, candidate in zip(reversed(steps), reversed(candidates), strict=True)
         if count <= limit
     }
-    # fewest steps first: there may be time for one only
+    # fewest steps first: there may be work left for one only
     likeliest = [worth[key] for key in sorted(worth)]
     if len(likeliest) == 1:
         return likeliest[0]
@@ -101,7 +103,8 @@ def _counted(
     for candidate in candidates:
         before = deadline.left
         counted.append((cost_of(candidate), candidate))
+        deadline.spend(_EMIT[0] + _EMIT[1] * len(candidate.accumulation.steps))
         # the next takes about as long, and a count that the deadline cuts short is of no use
-        if 2 * (before - deadline.left) > deadline.left:
+        if deadline.passed or 2 * (before - deadline.left) > deadline.left:
             break
     return counted

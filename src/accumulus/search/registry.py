@@ -84,6 +84,8 @@ class Method:
     def __call__(self, graph: DifferentiationGraph, options: Options, deadline: Deadline | None = None) -> SearchResult:
         """The method's result; the better sweep, marked unfinished, if the method has none when its time is over.
 
+        A deterministic method is ended by the clock alone: of its work there is only an estimate.
+
         Args:
             deadline: by default the time limit of the options from now on.
         """

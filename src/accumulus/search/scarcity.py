@@ -51,6 +51,9 @@ _HOT, _COLD = 1.5, 0.2
 _TIE: Final = 0.25
 #: Intermediates of which all sets are tried.
 _FEW: Final = 8
+#: Seconds of work for each edge when a graph is gone through, and for each pair of neighbours that is looked at.
+_EDGE: Final = 2e-6
+_PAIR: Final = 5e-7
 #: How many times the multiplications of the best graph so far the greedy order may come to, and go on; always up to
 #: `_SMALL`, which is soon done.
 _FILL: Final = 4
@@ -117,11 +120,11 @@ class _Left:
     def of(cls, graph: DifferentiationGraph, eliminated: Iterable[int]) -> _Left:
         """The graph after some vertices are gone, whatever their order: those of few neighbours first."""
         left = cls(graph)
-        waiting = [(left._pairs(k), k) for k in sorted(eliminated)]
+        waiting = [(left.pairs(k), k) for k in sorted(eliminated)]
         heapq.heapify(waiting)
         while waiting:
             pairs, k = heapq.heappop(waiting)
-            now = left._pairs(k)
+            now = left.pairs(k)
             if now > pairs and waiting and now > waiting[0][0]:
                 heapq.heappush(waiting, (now, k))
             else:
@@ -132,7 +135,8 @@ class _Left:
     def cost(self) -> _Cost:
         return self._multiplications, self._edges
 
-    def _pairs(self, k: int) -> int:
+    def pairs(self, k: int) -> int:
+        """Products of an elimination."""
         return len(self.above[k]) * len(self.below[k])
 
     def _join(self, j: int, i: int, level: int) -> None:
@@ -216,10 +220,12 @@ def _greedy(
         del known[k]
         changed = left.eliminate(k)
         gone.append(k)
+        deadline.spend(_EDGE)
         if left.cost < cost:
             best, cost = len(gone), left.cost
         for v in changed & known.keys():
             known[v] = left.added(v)
+            deadline.spend(_PAIR * (4 + left.pairs(v)))
             heapq.heappush(waiting, (known[v], turn.random(), v))
     return always.union(gone[:best]), cost
 
@@ -242,6 +248,7 @@ def _annealed(
         k = turn.choice(free)
         tried = now ^ {k}
         found = _Left.of(graph, tried).cost
+        deadline.spend(_EDGE * len(graph.sources))
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
         if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
             now, now_cost = tried, found

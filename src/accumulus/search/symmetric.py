@@ -100,9 +100,8 @@ def _orders(pairs: SymmetricGraph, options: Options, deadline: Deadline) -> list
         sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         with suppress(OutOfTimeError):
-            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start):
-                if deadline.passed:
-                    break
+            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start, deadline):
+                pass
         cost, order = annealing.best
         costs[order] = cost
     # one alone, where there is little time: each is to be eliminated, and its program counted

@@ -118,7 +118,7 @@ def _search(
         sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         try:
-            for best in annealing.until_stalled(schedule, seed, sweeps, iterations):
+            for best in annealing.until_stalled(schedule, seed, sweeps, iterations, deadline=deadline):
                 yield best if told is None else told
         finally:
             cost, order = annealing.best

@@ -159,7 +159,7 @@ class Windows:
         annealing = OrderAnnealing(inside, self._objective, range(end - start))
         before, _ = annealing.best
         visits = SWEEPS * (end - start)
-        for _ in annealing.run(range(end - start), visits, seed):
+        for _ in annealing.run(range(end - start), visits, seed, deadline=self._deadline):
             self._deadline.check()
         after, order = annealing.best
         if after < before:

@@ -98,9 +98,8 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
 def _found(program: Program) -> dict[str, Any]:
     """How the program was found, as far as it says so."""
     plan = getattr(program, "plan", None)
-    if plan is None:
-        return {}
-    return {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")}
+    found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
+    return found | {"cut_short": program.cut_short} if program.cut_short else found
 
 
 def _segment_as_data(segment: Segment, arrays: Arrays) -> dict[str, Any]:
@@ -234,6 +233,7 @@ class LoadedProgram(Program):
         self.seconds, self.from_cache, self.ran = {}, [], Ran()
         self.operations = record.number("operations")
         self.found = record.record("found").data
+        self.cut_short = str(self.found.get("cut_short", ""))
         self._arguments = Arguments(name, shapes, np.dtype(options.dtype), options.check_finite)
         outputs = len(tape.outputs) - bool(guards)
         self._results = _SavedResults(record, options, outputs, constants, long=isinstance(tape, BlockTape))

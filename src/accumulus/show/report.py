@@ -126,6 +126,7 @@ class Report:
         seconds: time of each stage of the preparation.
         from_cache: the stages whose results were taken from the cache.
         function: what was recorded and compiled; None for a graph from a file.
+        cut_short: the stage in which the clock ended a search, so that another run may find another program.
         unwatched: what the function holds of which changes may be missed, in words.
         changed: what the function changed when it was recorded, and compiled code does not.
         differentiates: whether derivatives are computed, and not the function alone.
@@ -149,6 +150,7 @@ class Report:
     seconds: dict[str, float]
     from_cache: tuple[str, ...] = ()
     function: FunctionFacts | None = None
+    cut_short: str = ""
     unwatched: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     differentiates: bool = True
@@ -167,6 +169,7 @@ class Report:
             returns=program.kind.name,
             title=program.kind.title,
             from_cache=tuple(program.from_cache),
+            cut_short=program.cut_short,
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
@@ -203,6 +206,7 @@ class Report:
             emitted=program.operations,
             by_kind=operations_by_kind(program),
             seconds=dict(seconds),
+            cut_short="plan" if plan.cut_short else "",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -268,8 +272,15 @@ class Report:
             for stage, seconds in self.seconds.items()
         )
         rows.append(("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"))
+        rows += cut_short_rows(self.cut_short)
         rows += [("not watched", what) for what in self.unwatched]
         return [*rows, *(("not done by code", f"changes of {what}") for what in self.changed)]
+
+
+def cut_short_rows(stage: str) -> list[tuple[str, str]]:
+    """What a report says of a program whose search was cut short in a stage; nothing of others."""
+    said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program everywhere"
+    return [("cut short", f"at {stage}: {said}")] if stage else []
 
 
 def _emitted(program: Program) -> int:

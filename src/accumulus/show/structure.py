@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from accumulus.show.cases import CaseFacts, cases_table
-from accumulus.show.report import operations_by_kind
+from accumulus.show.report import cut_short_rows, operations_by_kind
 from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class StructureReport:
         bodies: its loops, in their order.
         target: of the compiled code.
         seconds: time of each stage of the preparation.
+        cut_short, differentiates, cases: as `Report` has them.
         unwatched: what the function holds of which changes may be missed, in words.
         changed: what the function changed when it was recorded, and compiled code does not.
-        differentiates, cases: as `Report` has them.
     """
 
     name: str
@@ -113,6 +113,7 @@ class StructureReport:
     bodies: tuple[BodyFacts, ...]
     target: str
     seconds: dict[str, float]
+    cut_short: str = ""
     unwatched: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     differentiates: bool = True
@@ -150,6 +151,7 @@ class StructureReport:
             bodies=tuple(bodies),
             target=program.options.target,
             seconds=dict(program.seconds),
+            cut_short=program.cut_short,
             differentiates=program.kind.derivatives,
             cases=(CaseFacts.of(program),) if program.is_guarded else (),
         )
@@ -189,6 +191,7 @@ class StructureReport:
             ("program", counted(self.operations, "operation") + ratio),
             ("code", f"{self.target}, float64, a loop for each body"),
             ("prepared in", f"{duration(sum(self.seconds.values()))}: {stages}"),
+            *cut_short_rows(self.cut_short),
             *(("not watched", what) for what in self.unwatched),
             *(("not done by code", f"changes of {what}") for what in self.changed),
         ]

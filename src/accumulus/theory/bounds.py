@@ -45,6 +45,8 @@ FLOW_WORK: Final = 200_000
 #: Edges followed, at most, by all forests together.
 _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
+#: Seconds of work to follow an edge, of a flow from a vertex or of a forest.
+_FOLLOW: Final = 1e-6
 #: Levels of labels in the order in which a flow prefers them.
 _GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 
@@ -91,6 +93,7 @@ def least_costs(
     if len(chosen) * edges <= flow_work:
         exact = {}
         for v in chosen:
+            state.deadline.spend(_FOLLOW * edges)
             above, below = ways(paths_up(state, v), state.objective), ways(paths_down(state, v), state.objective)
             exact[v] = pair_cost(state.sizes[v], above, below)
         return exact
@@ -99,7 +102,7 @@ def least_costs(
     order = topological(waiting, state.predecessors.__getitem__)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
-        state.deadline.check()
+        state.deadline.check(_FOLLOW * edges)
         rng = random.Random(k)
         to_roots = _forest_ways(order[::-1], state.predecessors, state, rng)
         to_terminals = _forest_ways(order, state.successors, state, rng)

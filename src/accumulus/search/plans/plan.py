@@ -31,6 +31,7 @@ class Plan:
         seconds: that the search took, when the plan was found.
         seed: of the search.
         effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
+        cut_short: whether the clock ended the search before its work was done, so that another may find another plan.
         recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plans.plan_cache`.
     """
 
@@ -46,6 +47,7 @@ class Plan:
     effort: Effort = field(default="balanced", compare=False)
     time_limit: float = field(default=1.0, compare=False)
     recalled: bool = field(default=False, compare=False)
+    cut_short: bool = field(default=False, compare=False)
 
     @cached_property
     def costs(self) -> dict[Objective, int]:

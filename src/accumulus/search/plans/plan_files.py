@@ -40,7 +40,9 @@ FORMAT: Final = "accumulus plan"
 VERSION: Final = 1
 
 _FOUND: Final = ("method", "objective", "cost", "lower_bound", "seed", "seconds", "order", "steps", "entries")
-_KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND)
+#: There only if it is so.
+_CUT_SHORT: Final = "cut_short"
+_KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND, _CUT_SHORT)
 #: Seconds that a search may have taken: beyond, it is no time.
 _LONGEST: Final = 1e12
 _SIGNS: Final = {True: "*", False: "+"}
@@ -111,7 +113,7 @@ def plan_as_data(plan: Plan) -> dict[str, Any]:
     if plan.order is None or eliminate_vertices(plan.graph, plan.order) != accumulation:
         data["steps"] = [[_SIGNS[bool(is_product)], left, right] for is_product, left, right in accumulation.steps]
         data["entries"] = [[row, column, entry] for (row, column), entry in accumulation.entries.items()]
-    return data
+    return data | {_CUT_SHORT: True} if plan.cut_short else data
 
 
 def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
@@ -147,7 +149,11 @@ def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan
     counted = count(accumulation, objective)
     if counted != cost:
         raise PlanError(f"'cost' is {cost}, but the plan costs {counted} {objective}")
-    return Plan(graph, accumulation, method, Objective(objective), cost, order, bound, float(seconds), seed)
+    cut_short = data.get(_CUT_SHORT, False)
+    if not isinstance(cut_short, bool):
+        raise PlanError(f"'{_CUT_SHORT}' is {shortened(cut_short)}; expected true or false")
+    found = Objective(objective)
+    return Plan(graph, accumulation, method, found, cost, order, bound, float(seconds), seed, cut_short=cut_short)
 
 
 def _read_accumulation(

@@ -12,8 +12,8 @@ p_b is formed, z_amb that it is formed by joining at p_m:
     y_0L = 1,   y_ab = Σ_m z_amb,   y_ab = Σ of the z that join it to another part,   z_amb ≤ x(p_a, p_m, p_b)
 
 Only x has to be whole: the tree of a bracketing can be read off any y and z. Solved by HiGHS (Huangfu and Hall 2018)
-through SciPy, in double precision; its bound is valid when its time is up, too. It is lowered by a millionth, and by
-10⁻⁴ at least, before it is rounded up to what a sum of costs can be.
+through SciPy, in double precision; its bound is valid when its nodes or its time are up, too. It is lowered by a
+millionth, and by 10⁻⁴ at least, before it is rounded up to what a sum of costs can be.
 
 Products for one triple may be needed more than once, and a set of triples need not come from an elimination, so the
 bound can be less than the optimum. It is the optimum for the "lion" and the "bat" graphs of the literature.
@@ -36,6 +36,11 @@ __all__ = ["MOST_COLUMNS", "BracketingBound", "all_paths", "bracketing_bound", "
 
 #: Ways to join parts of paths, over all paths, at most: columns of the integer program.
 MOST_COLUMNS: Final = 60_000
+#: Seconds of work for each row, and for each two of them; nearly all programs are solved at their first node.
+_ROW: Final = (3e-5, 1e-9)
+_MOST_NODES: Final = 1_000_000
+#: SciPy's status of a program whose time was up.
+_TIME: Final = 1
 #: Paths looked at when all are to be found.
 _MOST_PATHS: Final = 3_000
 #: Random paths in a row that are known or too long, before no more are looked for.
@@ -56,19 +61,19 @@ class BracketingBound(NamedTuple):
 
 
 def bracketing_bound(
-    state: Elimination, part: Sequence[int], time_limit: float, columns: int = MOST_COLUMNS, *, partial: bool = True
+    state: Elimination, part: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
 ) -> BracketingBound:
     """What the products at the vertices of an independent part cost at least, in any program.
 
     Args:
         state: the graph, nothing eliminated.
         part: its intermediates.
-        time_limit: in seconds.
+        work: seconds of it, by what it takes an integer program of so many rows to be solved.
         columns: of the integer program, at most; paths beyond are left out.
         partial: whether to try at all if paths are left out.
     """
     paths = chosen_paths(state, part, columns) if partial else all_paths(state, part, columns)
-    if paths is None or time_limit <= 0:
+    if paths is None or work <= 0:
         return BracketingBound(0, False)
     program = _Program(state)
     for path in paths:
@@ -76,6 +81,9 @@ def bracketing_bound(
         program.add(path)
     if not program.rows:
         return BracketingBound(0, True)
+    own = _ROW[0] * len(program.low) + _ROW[1] * len(program.low) ** 2
+    if own > work:
+        return BracketingBound(0, False)
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -87,8 +95,15 @@ def bracketing_bound(
         integrality=np.array(program.whole),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(matrix, np.array(program.low), np.array(program.high)),
-        options={"time_limit": time_limit, "mip_rel_gap": 0.0},
+        options={
+            "time_limit": state.deadline.clock_left / 2,
+            "node_limit": int(min(work / own, _MOST_NODES)),
+            "mip_rel_gap": 0.0,
+        },
     )
+    state.deadline.spend(own * max(1, result.mip_node_count or 1))
+    if result.status == _TIME:
+        state.deadline.cut()
     bound = result.mip_dual_bound
     if bound is None or not math.isfinite(bound):
         return BracketingBound(0, False)

@@ -54,7 +54,7 @@ _LARGEST: Final = 5_000
 _BOUND: Final = 5e-5
 #: Part of the time that the heuristic method may take.
 _SHARE: Final = 0.4
-#: Part of the time that is left which an integer program may take.
+#: Part of the work that is left which an integer program may take.
 _BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 

@@ -47,8 +47,9 @@ __all__ = ["LineSearch"]
 _MOST_WORDS: Final = 8
 #: Entries of the table, as a power of two: 24 bytes each.
 _TABLE_BITS: Final = 20
-#: Moves tried by one call: some tens of milliseconds.
+#: Moves tried by one call, some tens of milliseconds; seconds of work of each.
 _SLICE: Final = 5_000
+_MOVE: Final = 4e-6
 #: In how many steps the limit rises to the best known cost, at most.
 _STEPS: Final = 32
 
@@ -89,7 +90,7 @@ class LineSearch:
         self.lines = Lines(state, part)
         self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
         self.failed = len(self.lines.edges) > MOST
-        self.tried = 0
+        self.tried, self._deadline = 0, state.deadline
         self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
             self._search = self._encoded(state, part)
@@ -113,6 +114,7 @@ class LineSearch:
             while more:
                 search.budget = min(_SLICE, self._most_moves)
                 more = prove(search.address) == MORE
+                self._deadline.spend(_MOVE * (search.tried - self.tried))
                 self.tried = search.tried
                 if 0 <= search.best < self.cost:
                     self._keep(search)

@@ -114,17 +114,17 @@ class Proof:
             # the others cost no more than what is known
             part.raise_bound(level, bound - self.cost(level) + part.cost[level])
 
-    def bracket(self, seconds: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
+    def bracket(self, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
         """Raise the bounds of all levels by the cheapest bracketing of each part.
 
         Args:
-            seconds: that are left.
+            work: seconds of it that are left.
             columns: of the integer program of a part, at most.
             partial: whether to leave out paths where there are too many.
         """
         for part in self._parts:
             if not part.proven("face"):
-                found = bracketing_bound(self._unmerged, part.order, seconds(), columns, partial=partial)
+                found = bracketing_bound(self._unmerged, part.order, work(), columns, partial=partial)
                 part.raise_bound("face", found.bound)
                 yield self.cost("face")
 

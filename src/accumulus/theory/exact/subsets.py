@@ -22,8 +22,9 @@ __all__ = ["MOST", "SubsetSearch"]
 
 #: Vertices of a part, at most.
 MOST: Final = 24
-#: Sets looked at by one call: some milliseconds.
+#: Sets looked at by one call, some milliseconds; seconds of work of each.
 _SLICE: Final = 1 << 14
+_SET: Final = 3e-7
 
 
 class SubsetSearch:
@@ -63,6 +64,7 @@ class SubsetSearch:
         search, prove = self._encoded(vertices), kernel("theory.subsets")
         table = search.table
         while prove(search.address) < everything:
+            self._state.deadline.spend(_SET * _SLICE)
             yield self.cost
         self.expanded = search.expanded
         if table[everything] < self.cost:

@@ -87,7 +87,7 @@ def _search(
         until = deadline.part(_EDGES) if level == "edge" and "face" in levels else deadline
         interrupted = False
         try:
-            with closing(search.steps(level, until.seconds)) as costs:
+            with closing(search.steps(level, until)) as costs:
                 for cost in costs:
                     options.tell(deadline, "plan", min(cost, best.cost(options.objective)))
                     if until.passed:
@@ -137,13 +137,13 @@ class _Annealed:
         #: The order's own items: the best sequence can be hard to leave.
         self._order = self._annealing.best[1]
 
-    def steps(self, level: Level, seconds: float) -> Generator[int]:
+    def steps(self, level: Level, deadline: Deadline) -> Generator[int]:
         """Anneal; yields the best cost from time to time."""
         annealing, options = self._annealing, self._options
         annealing.faces = level == "face"
         schedule = _EFFORTS[options.effort].annealing
-        sweeps = annealing.sweeps_in(seconds)
-        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, self._order):
+        sweeps, known = annealing.sweeps_in(deadline.seconds), self._order
+        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, deadline):
             yield cost if self._known is None else self._known
 
     def found(self, level: Level) -> SearchResult:

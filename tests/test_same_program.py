@@ -1,0 +1,195 @@
+"""The same program every time: on whatever clock, in another process, on a busy machine, whatever is in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import same_programs
+from same_programs import CASES, EFFORTS, clock, compiled, digest, digests, plans
+
+import accumulus as acc
+from accumulus import deadline
+from accumulus.search.plans.plan_cache import SWITCH
+
+SOURCES = Path(acc.__file__).parent
+#: Files that may read a clock: they measure how long something took, to be told, or end what a user waits for.
+CLOCKS = {
+    "cache.py",
+    "deadline.py",
+    "programs/array_program.py",
+    "programs/parts.py",
+    "programs/preparation.py",
+    "search/find.py",
+    "search/parallel.py",
+    "targets/c/c_target.py",
+    "targets/cuda/cuda_kernel.py",
+    "targets/llvm/bytecode.py",
+    "targets/llvm/llvm_kernel.py",
+    "targets/numpy_source.py",
+    "cli/problem.py",
+    "theory/research/survey.py",
+    "progress.py",
+}
+
+
+@pytest.fixture(scope="module")
+def usual():
+    """Digests by effort, and of plans, on a clock that stands still."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            with clock(lambda: 0.0):
+                found[name] = plans(cache=False) if name == "plans" else digests(name, cache=False)
+        assert not any(each.startswith("cut short") for each in found[name].values())
+        return found[name]
+
+    return of
+
+
+def jumping(seed, most):
+    """A clock that now stands still and now jumps, by so much in all."""
+    draw, now = random.Random(seed), 0.0
+
+    def read():
+        nonlocal now
+        if draw.random() < 0.3:
+            now += draw.random() * (most - now)
+        return now
+
+    return read
+
+
+@pytest.mark.parametrize("name", [*EFFORTS, "plans"])
+def test_clocks_that_jump_change_nothing(name, usual, monkeypatch):
+    expected, limit = usual(name), EFFORTS.get(name, EFFORTS["fast"])["time_limit"]
+    hostile = jumping(len(name), 1e9)
+    for reader in ("perf_counter", "time"):
+        monkeypatch.setattr(f"time.{reader}", hostile)
+    with clock(jumping(7, 0.4 * limit)):
+        assert (plans(cache=False) if name == "plans" else digests(name, cache=False)) == expected
+
+
+def test_another_process_finds_the_same(usual, tmp_path):
+    """One that orders sets and dictionaries by other hashes, elsewhere."""
+    names = [*EFFORTS, "plans"]
+    environment = {**os.environ, "PYTHONHASHSEED": "271828", SWITCH: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, same_programs.__file__, *names],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert not ran.returncode, ran.stderr
+    assert json.loads(ran.stdout) == {name: usual(name) for name in names}
+
+
+def test_threads_that_take_turns_change_nothing(usual):
+    expected = [usual("thorough")[name] for name in ("small", "pairs")]
+    over = threading.Event()
+
+    def burn():
+        while not over.is_set():
+            pass
+
+    burning = [threading.Thread(target=burn, daemon=True) for _ in range(2)]
+    for thread in burning:
+        thread.start()
+    try:
+        with clock(lambda: 0.0):
+            found = [digest(compiled(name, "thorough", cache=False)) for name in ("small", "pairs")]
+    finally:
+        over.set()
+    assert found == expected
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(SWITCH, "1")
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("effort", ["balanced", "thorough"])
+def test_caches_cold_and_warm_and_in_part(effort, usual, folder):
+    expected = usual(effort)
+    with clock(lambda: 0.0):
+        for lost in (None, None, "tapes", "plans"):
+            if lost is not None:
+                shutil.rmtree(folder / lost)
+            assert digests(effort) == expected, lost
+
+
+def running(step):
+    """A clock that goes on with each look."""
+    now = 0.0
+
+    def read():
+        nonlocal now
+        now += step
+        return now
+
+    return read
+
+
+@pytest.mark.parametrize("name", ["middle", "hvp", "loops"])
+def test_what_the_clock_cuts_short_says_so_and_is_not_kept(name, usual, folder, tmp_path):
+    with clock(running(EFFORTS["balanced"]["time_limit"] / 2)):
+        cut = compiled(name, "balanced")
+    stage = cut.cut_short
+    assert stage in ("plan", "optimise")
+    assert re.search(rf"cut short +at {stage}: the clock ran out", str(cut.report()))
+    assert cut.report().to_dict()["cut_short"] == stage
+    with clock(lambda: 0.0):
+        whole = compiled(name, "balanced")
+    assert not whole.cut_short
+    assert "cut short" not in str(whole.report())
+    assert "optimise" not in whole.from_cache
+    assert digest(whole) == usual("balanced")[name]
+
+
+def test_files_say_what_was_cut_short(tmp_path):
+    x = CASES["middle"][1][0]
+    derivative = acc.jacobian(same_programs.steps(12), cache=False)
+    with clock(running(1.0)):
+        derivative(x)
+    acc.save(derivative, tmp_path / "derivative")
+    loaded = acc.load(tmp_path / "derivative")
+    stage = derivative.report().cut_short
+    assert loaded.report().found["cut_short"] == stage
+    assert f"cut short     {stage}" in str(loaded.report())
+    graph = acc.trace(same_programs.small, np.ones(3)).linearize()
+    with clock(running(1.0)):
+        plan = acc.plan(graph, effort="thorough", objective="fma", cache=False)
+    assert plan.cut_short
+    acc.save_plan(plan, tmp_path / "plan.json")
+    assert acc.load_plan(tmp_path / "plan.json").cut_short
+    acc.save_plan(acc.plan(graph, time_limit=0.0), tmp_path / "plan.json")
+    assert not acc.load_plan(tmp_path / "plan.json").cut_short
+
+
+def test_no_work_at_all_is_no_cut():
+    program = acc.jacobian(same_programs.steps(12), time_limit=0.0, cache=False).compile(CASES["middle"][1][0])
+    assert not program.cut_short
+
+
+def test_only_these_files_read_a_clock():
+    reads = re.compile(r"\btime\.\w+\(|\bperf_counter|\bmonotonic\b|import time\b|from time import|datetime")
+    found = {
+        path.relative_to(SOURCES).as_posix()
+        for path in SOURCES.rglob("*.py")
+        if any(reads.search(line.split("#")[0]) for line in path.read_text(encoding="utf-8").splitlines())
+    }
+    assert found <= CLOCKS
+
+
+def test_work_is_a_part_of_the_time():
+    assert 0 < deadline.WORK < 0.7
