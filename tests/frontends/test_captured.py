@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.frontends.captured import LARGEST, Captured
+from accumulus.frontends.captured import LARGEST, MOST, Captured
 
 X = np.array([1.0, 2.0])
 factor = 2.0
@@ -186,16 +186,18 @@ def test_what_changed_is_recorded_anew(case):
         set_to(2.0)
 
 
-def test_functions_that_hold_nothing_are_not_watched():
+def test_of_functions_that_hold_nothing_the_code_is_watched():
     def f(x):
         y = np.zeros(2)
         for k in range(len(x)):
             y[k] = np.sin(x[k]) * np.pi
         return y
 
-    assert not Captured(f)
+    captured = Captured(f)
+    assert not captured.has_entries
+    assert [kept for _, _, kept in captured.singles] == [f.__code__, np, True]  # no global hides `range`
     assert not Captured(np.sum)
-    assert not Captured(functools.partial(np.multiply, 2.0))
+    assert not Captured(np.multiply)
 
 
 def test_what_the_function_changes_itself_is_its_own():
@@ -231,11 +233,16 @@ def test_what_cannot_be_watched_is_in_the_report():
     watched = acc.jacobian(lambda x: small[0] * x)
     assert slope(watched) == 1.0
     assert watched.report().unwatched == ()
-    many = [float(k) for k in range(300)]
-    long = acc.jacobian(lambda x: sum(many) * x)
-    slope(long)
-    (said,) = long.report().unwatched
-    assert said.startswith("variables beyond 200")
+    for count in (300, MOST + 500):
+        many = [float(k) for k in range(count)]
+        long = acc.jacobian(lambda x, many=many: sum(many) * x, time_limit=0.0)
+        before = slope(long)
+        said = long.report().unwatched
+        assert [text.partition(":")[0] for text in said] == (
+            [] if count < MOST else [f"<lambda>.__defaults__[0], {count:,} entries"]
+        )
+        many[::2] = [2.0 * entry for entry in many[::2]]
+        assert slope(long) > before
 
 
 def test_sets_tables_and_sparse_matrices_are_watched():

@@ -14,7 +14,7 @@ the function is not, since a factor of a literal zero is assumed to be finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on
-from accumulus.frontends.captured import Captured
+from accumulus.frontends.captured import Captured, Observed
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
-from accumulus.frontends.recorder import holder_of, recorder_of
+from accumulus.frontends.recorder import holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
@@ -103,28 +103,34 @@ class Outcome:
         return np.concatenate([np.empty(0), *parts])
 
 
-def run(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
     """Run a function on numbers, without warnings about them; its arguments are copied, since it may change them.
 
     Where Python's floats raise, or turn complex, NumPy's take their place: it is these that are recorded.
+
+    Args:
+        observed: is told what code runs.
 
     Raises:
         Exception: whatever the function raises.
     """
     try:
-        outcome = _run(function, arguments)
+        outcome = _run(function, arguments, observed)
         if outcome.is_real:
             return outcome
     except NUMERICAL:
         if not any(type(argument) is float for argument in arguments):
             raise
-    return _run(function, as_numpy(arguments))
+    return _run(function, as_numpy(arguments), observed)
 
 
-def _run(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+def _run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None) -> Outcome:
     copies = [argument.copy() if type(argument) is np.ndarray else argument for argument in arguments]
     with np.errstate(all="ignore"), recording_on(None):
-        structure, leaves = flatten(recorder_of(function).evaluate(function, copies))
+        evaluate = recorder_of(function).evaluate
+        with nullcontext() if observed is None else observed:
+            result = evaluate(function, copies)
+        structure, leaves = flatten(result)
         return Outcome(structure, [(path, _numbers(leaf)) for path, leaf in leaves])
 
 
@@ -254,9 +260,10 @@ def verify(
     for position, point in enumerate(points):
         if not holds[position]:
             continue
+        observed = Observed() if captured is not None and not tried and is_plain(function) else None
         try:
             try:
-                outcome = run(function, point)
+                outcome = run(function, point, observed)
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
@@ -276,6 +283,8 @@ def verify(
                 f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}."
                 f"{_reason(swallowed, _changed_by(function, captured))}"
             )
+        if captured is not None and observed is not None:
+            captured.observe(observed)
         tried.append((point, outcome))
     if not tried:
         return False
@@ -314,7 +323,7 @@ def _changed_by(
     function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
 ) -> list[str]:
     """What the function has changed since it was recorded, or changes in a call with these arguments."""
-    found = [] if captured is None else captured.changes()
+    found = [] if captured is None else [*captured.changed, *captured.changes()]
     if not found and arguments is not None:
         before = Captured(holder_of(function))
         with suppress(Exception):

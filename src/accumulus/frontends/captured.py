@@ -1,26 +1,43 @@
-"""What a function holds besides its arguments, and whether it still holds it: what its recording depends on.
+"""Variables that a function reads besides its arguments, and whether they still hold what they held.
 
-Watched are the variables that its code can reach by name: closure cells, defaults, the global variables that its code
-names, attributes that its code names of objects among these and of what a method is bound to, entries of lists and
-dicts; and the same of the user's functions among all of them. Their identities are compared, of small arrays, sets and
-tables the contents, of large arrays some entries: some 0.1 µs and 50 ns a variable, and nothing where there is none.
+Watched are the function and those that its code names, their code, defaults and closure cells; global variables that
+code names; attributes that code names of objects and classes, and attributes of these names that may hide them;
+entries of containers; contents of arrays and buffers. Names come from code that can be reached from the function by
+name, and from all code that ran while the function ran on plain numbers (`Observed`), special methods and functions
+that no name leads to among it.
 
-What the function changes itself while it is recorded is its own affair, and not watched.
+Variables are compared by identity: one by one (`singles`), or many entries of one container at once; contents by value.
+An equal number, text or small array that takes the place of another is no change.
 
-Not seen are: changes of large arrays (`LARGEST`) between the entries that are compared, and variables beyond the first
-`MOST`, of which `unwatched` tells; what is reached otherwise than by name, as in a file or by ``globals()``; and what
-belongs to array libraries or the standard library.
+What the function changes itself while it runs is not watched; `changed` names it. `unwatched` names what cannot be
+watched: most entries of large arrays and lists, iterators, states of extension modules, clocks and files. Functions and
+constants that belong to array libraries and the standard library are taken as constant.
 """
 
 from __future__ import annotations
 
+import array
+import builtins
+import collections
+import contextvars
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import gc
+import inspect
+import io
+import sys
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
+from itertools import compress
+from operator import attrgetter, call, is_, itemgetter, methodcaller
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
+    FrameType,
     FunctionType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -31,71 +48,192 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.kinds import StandIn
-from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
+from accumulus.frontends.location import dispatchers, is_foreign, is_library_code
 
-__all__ = ["Captured", "is_changeable"]
+__all__ = ["GONE", "Captured", "Observed", "is_changeable"]
 
-#: Bytes of the largest array whose contents are compared, and the most variables that are watched.
+#: Bytes of the largest array whose contents are compared; the most variables and entries that are watched.
 LARGEST: Final = 4096
-MOST: Final = 200
+MOST: Final = 2000
 #: Entries of larger arrays that are compared, spread over each axis.
 SAMPLED: Final = 64
+#: Entries of one namespace up to which a comparison for each is quicker than one for all.
+FEW: Final = 4
+#: Calls of one function of which the objects are looked at.
+MOST_CALLS: Final = 100
 #: Characters of a value that is told.
 LONGEST_SHOWN: Final = 30
 #: Functions by which code reaches all attributes of an object, or some whose names are not in the code.
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
 #: What reading a variable raises that is no longer there.
-_GONE: Final = (AttributeError, LookupError, ValueError)
+GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+#: Special methods that compute nothing of a value, or run when an object is made.
+_ASIDE: Final = frozenset(
+    (
+        *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__repr__", "__str__"),
+        *("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__copy__", "__deepcopy__", "__del__"),
+        *("__subclasshook__", "__replace__", "__match_args__", "__annotations__", "__doc__", "__module__", "__dict__"),
+        *("__weakref__", "__qualname__", "__slots__", "__hash__", "__set_name__", "__abstractmethods__"),
+    )
+)
+_MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
+#: Objects of compiled code that do not change.
+_PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
+#: Modules whose functions return something else from call to call, or read what is outside of Python.
+_OUTSIDE: Final = frozenset(
+    (
+        *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "io", "mmap", "multiprocessing"),
+        *("nt", "posix", "random", "secrets", "select", "socket", "sqlite3", "subprocess", "time", "urllib", "uuid"),
+    )
+)
+#: Modules of the standard library with classes that keep what they contain in attributes.
+_HOLDING: Final = frozenset(
+    (
+        *("_collections_abc", "argparse", "collections", "configparser", "enum", "functools", "os"),
+        *("string", "types", "weakref"),
+    )
+)
+#: Functions of Python that read what has no name in code.
+_READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
+_ABSENT: Final = object()
+
+
+class Way(Enum):
+    """How what a variable was is compared with what it is."""
+
+    SAME = "the very same object"
+    ENTRIES = "a container of the very same objects"
+    EQUAL = "equal contents"
 
 
 class Variable(NamedTuple):
-    """One variable that a function can read."""
+    """A variable that a function can read, entries of a container or namespace, or contents.
 
-    #: How to read it, and by what; and what the user's code calls it, such as "model.gains['k']".
+    Attributes:
+        read, owner: how to read it, and from what.
+        kept: what it was.
+        label: what the user's code calls it, such as "model.gains".
+        way: how it is compared.
+        keys: what entries are called.
+        is_named: whether these are attributes.
+    """
+
     read: Callable[[Any], Any]
-    name: Any
+    owner: Any
+    kept: Any
     label: str
-    #: What it was.
-    value: Any
-    #: What is in an object that can be changed in place, and how to look; None if there is nothing to see.
-    contents: object
-    look: Callable[[Any], object] | None
-    #: What is compared where another object has taken its place; None if nothing will do.
-    summary: object
+    way: Way = Way.SAME
+    keys: tuple[Any, ...] | None = None
+    is_named: bool = False
 
-    @classmethod
-    def of(cls, read: Callable[[Any], Any], name: Any, label: str) -> Variable:
-        """The variable as it is now."""
-        value = read(name)
-        look = _look_of(value)
-        contents = None if look is None else look(value)
-        summary: object = None
-        if isinstance(value, np.ndarray) and look is np.ndarray.tobytes:
-            summary = (value.dtype.str, value.shape, contents)
-        elif isinstance(value, _UNCHANGING):
-            summary = (type(value).__qualname__, repr(value))
-        return cls(read, name, label, value, contents, look, summary)
+    def label_of(self, key: Any) -> str:
+        """What the user's code calls an entry."""
+        if self.is_named:
+            return f"{self.label}.{key}" if self.label else str(key)
+        return f"{self.label}[{key!r:.40}]"
+
+    def now(self) -> Any:
+        """What it is now, entries as a tuple; absent what is gone."""
+        with suppress(*GONE):
+            found = self.read(self.owner)
+            return tuple(found) if self.way is Way.ENTRIES else found
+        return tuple([self.owner.get(key, _ABSENT) for key in self.keys]) if self.keys else _ABSENT
 
     def is_unchanged(self) -> bool:
-        """Whether it is the very same object, with the same contents."""
-        now = self.read(self.name)
-        return now is self.value and (self.look is None or self.look(now) == self.contents)
+        """Whether it is what it was."""
+        now = self.now()
+        if self.way is Way.EQUAL:
+            return bool(now == self.kept)
+        return all(map(is_, now, self.kept)) if self.way is Way.ENTRIES else now is self.kept
 
-    def change(self) -> str:
-        """Its name, with what it was and is where that is short."""
-        if self.read is len:
-            return f"{self.label} ({self.value} items, now {len(self.name)})"
-        now = "gone"
-        with suppress(*_GONE):
-            now = _shown(self.read(self.name))
-        before = _shown(self.value)
-        return self.label if "" in (now, before) or now == before else f"{self.label} ({before}, now {now})"
+    def changes(self) -> Iterator[tuple[str, str]]:
+        """Names of what has changed, and the same with what it was and is where that is short."""
+        if self.is_unchanged():
+            return
+        now = self.now()
+        if self.way is Way.ENTRIES:
+            for k, (one, other) in enumerate(zip(self.kept, now, strict=False)):
+                if one is not other:
+                    label = self.label if self.keys is None else self.label_of(self.keys[k])
+                    yield label, _change(label, one, other)
+        elif self.read in (len, list):
+            before, after = (len(x) if self.read is list else x for x in (self.kept, now))
+            yield self.label, f"{self.label} ({before} items, now {after})" if before != after else self.label
+        else:
+            yield self.label, _change(self.label, self.kept, now)
 
-    def equals(self, before: Variable) -> bool:
-        """Whether it is the same, or a number, text or small array that is equal."""
-        same = self.value is before.value or (self.summary is not None and self.summary == before.summary)
-        return same and self.contents == before.contents
+
+class Observed:
+    """Python code that runs in this thread within a block, and objects whose methods do.
+
+    A profiler that is at work already is left alone; nothing is observed then.
+    """
+
+    def __init__(self) -> None:
+        #: The global variables of code, and how often it was called.
+        self.codes: dict[CodeType, dict[str, Any]] = {}
+        self.objects: dict[int, weakref.ref[Any]] = {}
+        #: Functions of extension modules, in words.
+        self.outside: set[str] = set()
+        self._calls: dict[CodeType, int] = {}
+        self._around: Observed | None = None
+        self._runs = False
+
+    def __enter__(self) -> Observed:
+        before = sys.getprofile()
+        self._around = getattr(before, "__self__", None) if inspect.ismethod(before) else None
+        self._runs = before is None or isinstance(self._around, Observed)
+        if self._runs:
+            sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._runs:
+            return
+        around = self._around
+        sys.setprofile(None if around is None else around._see)
+        if around is not None:
+            around.codes |= self.codes
+            around.objects |= self.objects
+            around.outside |= self.outside
+
+    def found(self) -> list[Any]:
+        """The objects that are still there: others belonged to the run."""
+        return [value for ref in self.objects.values() if (value := ref()) is not None]
+
+    def _see(self, frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event == "call":
+            count = self._calls.get(code, 0)
+            if count == MOST_CALLS:
+                return
+            scope = frame.f_globals
+            if not count:
+                if is_library_code(code, scope):
+                    self._calls[code] = MOST_CALLS
+                    return
+                top = str(scope.get("__name__")).partition(".")[0]
+                if not is_foreign(top) and not top.startswith("namedtuple_"):
+                    self.codes[code] = scope
+                elif top not in _HOLDING:
+                    self._calls[code] = MOST_CALLS
+                    return
+            self._calls[code] = count + 1
+            if code.co_argcount:
+                local = frame.f_locals
+                for name in code.co_varnames[: code.co_argcount]:
+                    held = local.get(name)
+                    if not isinstance(held, (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
+                        with suppress(TypeError):  # of lists and arrays there are none
+                            self.objects[id(held)] = weakref.ref(held)
+        elif event == "c_call" and code in self.codes:
+            module = str(getattr(argument, "__module__", None) or "")
+            top = module.partition(".")[0]
+            owner = getattr(argument, "__self__", None)
+            is_extension = bool(top) and not is_foreign(top) and not isinstance(owner, np.ndarray)
+            if is_extension or top in _OUTSIDE or (top == "builtins" and argument.__name__ in _READERS):
+                self.outside.add(f"{module}.{argument.__qualname__}".removeprefix("builtins."))
 
 
 class Captured:
@@ -108,51 +246,81 @@ class Captured:
     >>> k[0] = 3.0
     >>> captured.is_current()
     False
+
+    Attributes:
+        singles: variables that are compared one by one, as (read, owner, what it returned).
+        unwatched: what changes may be missed of, in words.
+        changed: what has been left out since the function changes it itself, in words.
     """
 
-    __slots__ = ("_everything", "_further", "_names", "_seen", "_variables", "changed", "unwatched")
-
     def __init__(self, function: object) -> None:
-        self._variables: list[Variable] = []
+        self._function = function
         #: Names in all code that was seen; attributes of these names are watched.
         self._names: frozenset[str] = frozenset()
         #: Whether code asks for all attributes of objects.
         self._everything = False
-        #: What changes may be missed of, in words.
+        self._observed: Observed | None = None
         self.unwatched: list[str] = []
-        #: What has been left out since the function changes it itself, in words.
         self.changed: list[str] = []
-        while True:  # code that was found last may name what was passed by before
-            self._variables.clear()
-            self.unwatched.clear()
-            self._seen: dict[int, object] = {}
-            self._further: set[str] = set()
-            self._visit(function, "" if type(function) is tuple else _name_of(function))
-            if self._further <= self._names:
-                break
-            self._names |= self._further
-            self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
-        self._seen = {}
+        self._variables: list[Variable] = []
+        #: Variables as they were before the function ran, where they are watched as they were after it.
+        self._earlier: list[Variable] = []
+        self._walk()
 
     def __bool__(self) -> bool:
         """Whether there is anything to watch."""
-        return bool(self._variables)
+        return bool(self.singles or self.has_entries)
 
     def is_current(self) -> bool:
         """Whether the function still holds the same; an equal number or small array counts as the same."""
         try:
-            for read, name, _, known, contents, look, _ in self._variables:
-                now = read(name)
-                if now is not known or (look is not None and look(now) != contents):
+            for read, owner, kept in self.singles:
+                if read(owner) is not kept:
                     return self._is_equal()
-        except _GONE:
+            return self.holds_entries() or self._is_equal()
+        except GONE:
             return False
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether there is more to compare than `singles`."""
+        return bool(self._entries or self._contents)
+
+    def holds_entries(self) -> bool:
+        """Whether containers and arrays hold the very same."""
+        for read, owner, kept in self._entries:
+            if not all(map(is_, read(owner), kept)):
+                return False
+        for read, owner, kept in self._contents:  # noqa: SIM110  # which takes half the time
+            if read(owner) != kept:
+                return False
         return True
+
+    def observe(self, observed: Observed) -> None:
+        """Watch, too, what has run since this was made, and what its code names; `changed` says what is another now."""
+        codes, objects = map(id, observed.codes), map(id, observed.found())
+        if not (self._codes.issuperset(codes) and self._seen.keys() >= set(objects)):
+            self._earlier, self._variables = self._variables, []
+            self._observed = observed
+            self._walk()
+        self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
         """Leave out what has changed since this was made, or was settled; `changed` says what it is."""
         self.changed += self.changes()
-        self._variables = [variable for variable in self._variables if _is_unchanged(variable)]
+        self._earlier = []
+        before, self._variables = self._variables, []
+        resized = {id(each.owner) for each in before if each.read in (len, list) and not each.is_unchanged()}
+        for each in before:
+            if each.way is not Way.ENTRIES or each.keys is None:
+                self._variables += [each] if each.is_unchanged() else []
+            elif each.is_unchanged() and id(each.owner) not in resized:
+                self._variables.append(each)
+            else:
+                same = map(is_, each.now(), each.kept)
+                left = list(compress(each.keys, same))
+                self._add_named(each.owner, left, each.label, is_named=each.is_named, visits=False)
+        self._finish()
 
     def changes(self) -> list[str]:
         """What has changed since this was made, or was settled: its name in the code, with what it was and is.
@@ -163,46 +331,159 @@ class Captured:
         >>> captured.changes()
         ['calls[0] (0, now 1)']
         """
-        found = [variable for variable in self._variables if not _is_unchanged(variable)]
-        return list(dict.fromkeys(variable.change() for variable in found))
+        found = {name: text for each in self._earlier for name, text in each.changes()}
+        known = tuple([f"{name}[" for name in found])  # of which all entries are others
+        for each in self._variables:
+            found = {name: text for name, text in each.changes() if not name.startswith(known)} | found
+        return list(found.values())
 
     def summary(self) -> list[object]:
         """Numbers, text and small arrays among the variables, to compare with those in another process."""
-        return [variable.summary for variable in self._variables]
+        entries: list[tuple[str, Any]] = []
+        for each in self._variables:
+            if each.way is Way.ENTRIES:
+                names = range(len(each.kept)) if each.keys is None else each.keys
+                entries += [(each.label_of(key), value) for key, value in zip(names, each.kept, strict=False)]
+            elif each.way is Way.SAME:
+                entries.append((each.label, each.kept))
+        held: list[object] = [
+            (label, type(value).__qualname__, repr(value)) for label, value in entries if isinstance(value, _UNCHANGING)
+        ]
+        held += [
+            (each.label, each.owner.dtype.str, each.owner.shape, each.kept)
+            for each in self._variables
+            if each.way is Way.EQUAL and isinstance(each.owner, np.ndarray)
+        ]
+        return held if self._observed is None else [*held, _ABSENT]  # code that ran is not known elsewhere
+
+    def resumes(self, held: Iterable[object]) -> bool:
+        """Whether this holds, in another process, what the summary of one before says."""
+        return set(held) <= set(self.summary())
 
     def _is_equal(self) -> bool:
         """The same as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
-        current = [Variable.of(variable.read, variable.name, variable.label) for variable in self._variables]
-        if not all(map(Variable.equals, current, self._variables)):
-            return False
-        self._variables = current
+        swapped: dict[int, Any] = {}
+        known = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
+
+        def same(before: Any, now: Any) -> bool:
+            if before is now:
+                return True
+            if isinstance(before, _UNCHANGING):
+                return type(before) is type(now) and repr(before) == repr(now)
+            if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in known:
+                swapped[id(before)] = now
+                form = before.dtype == now.dtype and before.shape == now.shape
+                return form and known[id(before)] == now.tobytes()
+            if type(before) is tuple and type(now) is tuple:
+                return len(before) == len(now) and all(map(same, before, now))
+            return _original(before) is _original(now)
+
+        variables = []
+        for each in self._variables:
+            owner = swapped.get(id(each.owner), each.owner) if each.way is Way.EQUAL else each.owner
+            now = each.read(owner)
+            if each.way is Way.ENTRIES:
+                now = tuple(now)
+                equal = len(now) >= len(each.kept) and all(map(same, each.kept, now))
+            else:
+                equal = now == each.kept if each.way is Way.EQUAL else same(each.kept, now)
+            if not equal:
+                return False
+            variables.append(each._replace(owner=owner, kept=now))
+        self._variables = variables
+        self._finish()
         return True
 
     # Finding the variables ------------------------------------------------------------------------------------
 
-    def _watch(self, read: Callable[[Any], Any], name: Any, label: str) -> None:
-        """Watch a variable, and what can be reached through it."""
-        value = read(name)
-        if len(self._variables) < MOST:
-            if not isinstance(value, ModuleType) and not _is_library_code(value):
-                self._variables.append(Variable.of(read, name, label))
-                if type(value) is np.ndarray and value.nbytes > LARGEST:
-                    size = f"{value.nbytes:,} bytes"
-                    self.unwatched.append(f"{label}, an array of {size}: of some entries changes are seen")
-            self._visit(value, label)
-        elif len(self._variables) == MOST:
-            self._variables.append(Variable.of(read, name, label))
-            self.unwatched.append(f"variables beyond {MOST}, from {label} on")
+    def _walk(self) -> None:
+        """Find all variables; code that is found last may name what was passed by before."""
+        while True:
+            self._variables.clear()
+            self.unwatched.clear()
+            self._seen: dict[int, object] = {}
+            #: Code that was seen, by identity; of namespaces the names that were looked for; classes that were seen.
+            self._codes: set[int] = set()
+            self._scopes: dict[int, set[str]] = {}
+            self._classes: set[tuple[int, bool]] = set()
+            self._further: set[str] = set()
+            #: Entries that may be watched yet.
+            self._left = MOST
+            function = self._function
+            self._visit(function, "" if type(function) is tuple else _name_of(function))
+            if self._observed is not None:
+                self._visit_observed(self._observed)
+            if self._further <= self._names:
+                break
+            self._names |= self._further
+            self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
+        self._finish()
 
-    def _watch_named(self, namespace: Mapping[str, Any], names: Iterable[str], owner: str = "") -> None:
-        for name in sorted(namespace.keys() & set(names)):
-            self._watch(namespace.__getitem__, name, f"{owner}.{name}" if owner else name)
+    def _finish(self) -> None:
+        triples: dict[Way, list[tuple[Callable[[Any], Any], Any, Any]]] = {way: [] for way in Way}
+        for read, owner, kept, _, way, *_ in self._variables:
+            triples[way].append((read, owner, kept))
+        self.singles, self._entries, self._contents = map(tuple, triples.values())
+
+    def _add(self, variable: Variable, entries: int = 1) -> None:
+        if self._left >= entries:
+            self._variables.append(variable)
+        elif self._left > -MOST:
+            self.unwatched.append(f"variables beyond {MOST}, from {variable.label} on")
+            self._left = -MOST
+        self._left -= entries
+
+    def _add_single(self, read: Callable[[Any], Any], owner: Any, label: str) -> None:
+        """Watch one variable, and what can be reached through it."""
+        value = read(owner)
+        self._add(Variable(read, owner, value, label))
+        self._visit(value, label)
+
+    def _add_named(
+        self, owner: Any, names: Sequence[Any], label: str, *, is_named: bool = True, visits: bool = True
+    ) -> None:
+        """Watch entries of a namespace or container that have names or places, and what can be reached through them."""
+        read = itemgetter(*names) if len(names) > FEW else tuple
+        group = Variable(read, owner, (), label, Way.ENTRIES, tuple(names), is_named)
+        values = [owner[name] for name in names]
+        if len(names) <= FEW:
+            for name, value in zip(names, values, strict=True):
+                self._add(Variable(itemgetter(name), owner, value, group.label_of(name)))
+        else:
+            self._add(group._replace(kept=tuple(values)), len(names))
+        if visits:
+            for name, value in zip(names, values, strict=True):
+                if not isinstance(value, _UNCHANGING):
+                    self._visit(value, group.label_of(name))
+
+    def _add_absent(self, names: Collection[str], namespace: Mapping[str, Any], label: str) -> None:
+        """Watch that a namespace gets no entry that hides another."""
+        if names:
+            hidden = f"{label}.{min(names)}" if label else min(names)
+            self._add(Variable(namespace.keys().isdisjoint, frozenset(names), True, hidden))
+
+    def _add_contents(self, read: Callable[[Any], Any], owner: Any, label: str) -> None:
+        self._add(Variable(read, owner, read(owner), label, Way.EQUAL))
 
     def _visit(self, value: Any, label: str) -> None:
-        if isinstance(value, (*_UNCHANGING, StandIn)) or type(value) is np.ndarray or id(value) in self._seen:
+        """Watch what is in an object, or what a function can reach."""
+        if (
+            isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen
+        ):  # traced values raise where they are used
             return
         self._seen[id(value)] = value
-        if type(value) in dispatchers():
+        look = _look_of(value)
+        if look is not None:
+            self._add_contents(look, value, label)
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind == "O":
+                self._add_entries(attrgetter("flat"), value, label, value.size, None)
+            elif value.nbytes > LARGEST:
+                size = f"{value.nbytes:,} bytes"
+                self.unwatched.append(f"{label}, an array of {size}: of some entries changes are seen")
+            if type(value) is not np.ndarray and hasattr(value, "__dict__"):  # the mask of a masked array
+                self._add_named(vars(value), sorted(vars(value)), label)
+        elif type(value) in dispatchers():
             self._visit(value.py_func, label)
         elif isinstance(value, FunctionType):
             self._visit_function(value, label)
@@ -212,74 +493,197 @@ class Captured:
         elif isinstance(value, functools.partial):
             self._visit(value.func, label)
             self._visit((*value.args, *value.keywords.values()), f"{label}.args")
-        elif isinstance(value, tuple):  # of which only arrays can change
-            for index, item in enumerate(value):
-                own = f"{label}[{index}]" if label else _name_of(item)
-                if type(item) is np.ndarray:
-                    self._watch(value.__getitem__, index, own)
-                self._visit(item, own)
-        elif isinstance(value, list | dict):
-            self._variables.append(Variable.of(len, value, label))
-            for key in list(value) if isinstance(value, dict) else range(len(value)):
-                self._watch(value.__getitem__, key, f"{label}[{key!r:.40}]")
+            self._visit(value.keywords, f"{label}.keywords")
         elif isinstance(value, ModuleType):
-            if not is_foreign(value.__name__):
-                self._watch_named(vars(value), self._names, label)
+            self._visit_module(value, label)
+        elif isinstance(value, property):
+            self._visit(value.fget, label)
+        elif isinstance(value, staticmethod | classmethod):
+            self._visit(value.__func__, label)
+        elif isinstance(value, contextvars.ContextVar):
+            self._add_single(methodcaller("get", _ABSENT), value, label)
+        elif isinstance(value, weakref.ref):
+            self._add_single(call, value, label)
         else:
+            self._visit_container(value, label)
             if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
                 self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
 
+    def _visit_container(self, value: Any, label: str) -> None:
+        if isinstance(value, tuple):  # which cannot change, but what is in it can
+            for index, item in enumerate(value):
+                self._visit(item, f"{label}[{index}]" if label else _name_of(item))
+        elif isinstance(value, list):
+            self._add_contents(len, value, label)
+            self._add_entries(iter, value, label, len(value), range(len(value)))
+        elif isinstance(value, dict | MappingProxyType):
+            base: Any = next(base for base in type(value).__mro__ if is_foreign(base.__module__))
+            self._add_contents(list, value, label) if len(value) <= MOST else self._add_contents(len, value, label)
+            self._add_entries(base.values, value, label, len(value), tuple(value))
+            self._visit(getattr(value, "default_factory", None), label)
+        elif isinstance(value, collections.deque):
+            self._add_contents(len, value, label)
+            self._add_entries(iter, value, label, len(value), range(len(value)))
+        elif isinstance(value, set | frozenset):
+            for item in list(value)[:MOST]:
+                self._visit(item, f"{label}[…]")
+
+    def _add_entries(
+        self, read: Callable[[Any], Iterable[Any]], owner: Any, label: str, count: int, keys: Sequence[Any] | None
+    ) -> None:
+        """Watch the entries of a container, all or some, and what can be reached through them."""
+        if count > self._left and count:
+            self.unwatched.append(f"{label}, {count:,} entries: of some of them changes are seen")
+            if not isinstance(owner, list) or self._left <= 1:
+                return
+            some = slice(None, None, -(-count // (self._left // 2 + 1)))
+            read, keys = itemgetter(some), range(count)[some]
+        kept = tuple(read(owner))
+        group = Variable(read, owner, kept, label, Way.ENTRIES, None if keys is None else tuple(keys))
+        if kept:
+            self._add(group, len(kept))
+        for k, item in enumerate(kept):
+            if not isinstance(item, _UNCHANGING):
+                self._visit(item, group.label_of(k if keys is None else keys[k]))
+
+    def _visit_module(self, module: ModuleType, label: str) -> None:
+        named = vars(module).keys() & self._names
+        top = module.__name__.partition(".")[0]
+        if top in _OUTSIDE:
+            self.unwatched.append(f"{label}, which reads what is outside of Python")
+        if is_foreign(module.__name__):  # whose functions are constants; some hold what is not
+            named = {name for name in named if top in _HOLDING and not _is_constant(vars(module)[name])}
+        self._add_named(vars(module), sorted(named), label)
+
     def _visit_function(self, function: FunctionType, label: str) -> None:
-        if is_library_code(function.__code__, function.__globals__):
+        code, scope = function.__code__, function.__globals__
+        if is_library_code(code, scope):
+            self._visit(getattr(function, "__wrapped__", None), label)
             return
-        names = set(_names(function.__code__))
-        self._further |= names
-        filled = set(map(id, cells(function)))
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if id(cell) in filled:
-                self._watch(functools.partial(getattr, cell), "cell_contents", name)
+        self._add(Variable(attrgetter("__code__"), function, code, label or function.__name__))
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self._visit_cell(cell, name)
+        self._visit(getattr(function, "__wrapped__", None), label)
+        if is_foreign(str(scope.get("__name__"))):
+            return
         for defaults in ("__defaults__", "__kwdefaults__"):
             if getattr(function, defaults):
-                self._watch(functools.partial(getattr, function), defaults, f"{function.__name__}.{defaults}")
-        self._watch_named(function.__globals__, names)
-        self._visit(getattr(function, "__wrapped__", None), label)
+                self._add_single(attrgetter(defaults), function, f"{function.__name__}.{defaults}")
+        self._visit_code(code, scope)
+        if function.__dict__:
+            self._add_named(vars(function), sorted(vars(function).keys() & self._names), label)
+
+    def _visit_cell(self, cell: CellType, name: str) -> None:
+        with suppress(ValueError):  # a variable that has no value yet
+            self._add_single(attrgetter("cell_contents"), cell, name)
+
+    def _visit_code(self, code: CodeType, scope: dict[str, Any]) -> None:
+        names = set(_names(code))
+        self._codes |= {id(each) for each in _codes(code)}
+        self._further |= names
+        known = self._scopes.setdefault(id(scope), set())
+        names -= known
+        known |= names
+        self._add_named(scope, sorted(scope.keys() & names), "")
+        inner = names & vars(builtins).keys() - scope.keys()
+        self._add_absent(inner, scope, "")
+        self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
+        for name in names & sys.modules.keys() - scope.keys():  # that are imported in it
+            if not is_foreign(name):
+                self._visit(sys.modules[name], name)
+
+    def _visit_observed(self, observed: Observed) -> None:
+        """Watch functions that ran, whatever led to them, and objects whose methods did."""
+        for code, scope in observed.codes.items():
+            if id(code) in self._codes:
+                continue
+            found = code.co_freevars and [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
+            for function in found or ():
+                self._visit(function, function.__name__)
+            self._visit_code(code, scope)
+        for value in observed.found():
+            self._visit(value, _name_of(value))
 
     def _visit_object(self, value: Any, label: str) -> None:
-        """Attributes of an object, or a class, and of its classes."""
-        if isinstance(getattr(value, "__dict__", None), dict):
-            users = not is_foreign(type(value).__module__) or isinstance(value, SimpleNamespace)
-            self._watch_named(vars(value), vars(value) if self._everything and users else self._names, label)
-        kind = value if isinstance(value, type) else type(value)
-        for base in kind.__mro__:
+        """Watch attributes of an object, or a class, and of its classes."""
+        is_class = isinstance(value, type)
+        kind = value if is_class else type(value)
+        if is_class and type(value) is not type:
+            self._visit_classes(type(value), set())
+        lower = self._visit_classes(kind, _MAKING if is_class else set())
+        if is_class:
+            return
+        if is_foreign(kind.__module__):
+            self._visit(getattr(value, "__wrapped__", None), label)
+        attributes = None
+        with suppress(Exception):
+            attributes = vars(value)
+        users = [base for base in kind.__mro__ if not is_foreign(base.__module__)]
+        if isinstance(attributes, dict):
+            own = bool(users) or kind is SimpleNamespace
+            whole = (self._everything and own) or any(map(_is_holding, kind.__mro__))
+            names = set(attributes) if whole else attributes.keys() & self._names
+            if users:
+                self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
+                self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
+                self._add_absent(lower - names, attributes, label)
+            elif not whole:  # coefficients of splines, functions behind those that a library makes of them
+                names |= {name for name, held in attributes.items() if _is_part(held)}
+            self._add_named(attributes, sorted(names), label)
+        slots = {
+            name
+            for base in users
+            for name, held in vars(base).items()
+            if isinstance(held, MemberDescriptorType) and (self._everything or name in self._names)
+        }
+        for name in sorted(slots):
+            with suppress(AttributeError):
+                self._add_single(attrgetter(name), value, f"{label}.{name}")
+        if attributes is None and not slots:
+            self._visit_opaque(value, label)
+
+    def _visit_classes(self, kind: type, further: Collection[str]) -> set[str]:
+        """Watch attributes of a user's class and of those that it inherits from; the names of all of them."""
+        lower: set[str] = set()
+        for base in reversed(kind.__mro__):
             if is_foreign(base.__module__):
                 continue
-            slots = set(_slots_of(base)) if self._everything else set()
-            for name in sorted(vars(base).keys() & (self._names | slots | {"__call__"})):
-                attribute, of_class = vars(base)[name], f"{base.__name__}.{name}"
-                if isinstance(attribute, MemberDescriptorType):  # of __slots__
-                    if kind is not value and hasattr(value, name):
-                        self._watch(functools.partial(getattr, value), name, f"{label}.{name}")
-                elif isinstance(attribute, FunctionType):
-                    self._watch(vars(base).__getitem__, name, of_class)  # another may take its place
-                elif isinstance(attribute, property):
-                    self._watch(vars(base).__getitem__, name, of_class)
-                    self._visit(attribute.fget, of_class)
-                elif isinstance(attribute, staticmethod | classmethod | functools.cached_property):
-                    self._watch(vars(base).__getitem__, name, of_class)
-                    inner = attribute.func if isinstance(attribute, functools.cached_property) else attribute.__func__
-                    self._visit(inner, of_class)
-                elif kind is not value and not hasattr(attribute, "__get__"):  # the object may get one of its own
-                    self._watch(functools.partial(getattr, value), name, f"{label}.{name}")
-                else:
-                    self._watch(vars(base).__getitem__, name, of_class)
+            held = vars(base)
+            names = {name for name in held if name in self._names or name in further or _is_special(name, held[name])}
+            if (id(base), bool(further)) not in self._classes:
+                self._classes.add((id(base), bool(further)))
+                self._add(Variable(attrgetter("__mro__"), base, base.__mro__, f"{base.__name__}.__mro__"))
+                self._add_absent(lower - names, held, base.__name__)
+                self._add_named(held, sorted(names), base.__name__)
+            lower |= names
+        return lower
+
+    def _visit_opaque(self, value: Any, label: str) -> None:
+        """Watch what the garbage collector knows of an object of compiled code; say so if it may hold more."""
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, type | BuiltinFunctionType):
+            return
+        for held in gc.get_referents(value):
+            if not isinstance(held, type | ModuleType):
+                self._visit(held, label)
+        is_unknown = not is_foreign(kind.__module__) and not any("__slots__" in vars(base) for base in kind.__mro__)
+        stateful = (Iterator, io.IOBase, weakref.ProxyType, np.random.Generator, np.random.RandomState)
+        if is_unknown or isinstance(value, stateful) or kind.__module__.partition(".")[0] in _OUTSIDE:
+            self.unwatched.append(f"{label}, a {kind.__qualname__}: changes within it")
 
 
-def _is_unchanged(variable: Variable) -> bool:
-    try:
-        return variable.is_unchanged()
-    except _GONE:
-        return False
+def _change(label: str, before: Any, now: Any) -> str:
+    """A variable's name, with what it was and is where that is short."""
+    texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
+    return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
+
+
+def _original(value: Any) -> Any:
+    """What is compared of a value that may stand for another while something is recorded."""
+    from accumulus.frontends.numpy.patching import replaced
+
+    return replaced(value)
 
 
 def _name_of(value: Any) -> str:
@@ -304,23 +708,20 @@ def is_changeable(argument: object) -> bool:
     return not isinstance(argument, (*_UNCHANGING, np.ndarray))
 
 
-def _slots_of(kind: type) -> Iterator[str]:
-    return (name for name, attribute in vars(kind).items() if isinstance(attribute, MemberDescriptorType))
-
-
 def _look_of(value: Any) -> Callable[[Any], object] | None:
     """What sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
-    if isinstance(value, StandIn):  # of another recording: an error wherever it is used
-        return None
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return None
         return np.ndarray.tobytes if value.nbytes <= LARGEST else _sampled(value)
     if isinstance(value, set):
         return frozenset
-    if type(value).__module__.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
+    if isinstance(value, bytearray | array.array | memoryview):
+        return bytes
+    module = type(value).__module__
+    if module.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
         return functools.partial(_data_of, _look_of(value.data) or _nothing)
-    if type(value).__module__.startswith("pandas") and hasattr(value, "iloc") and 8 * value.size <= LARGEST:
+    if module.startswith("pandas") and hasattr(value, "iloc") and 8 * value.size <= LARGEST:
         return _table
     return None
 
@@ -347,20 +748,41 @@ def _table(frame: Any) -> object:
     return held, repr([axis.tolist() for axis in frame.axes])
 
 
-def _is_library_code(value: Any) -> bool:
-    """Whether a value is a function or class of a library, which nobody changes."""
-    if not callable(value):
+def _is_part(value: Any) -> bool:
+    """Whether what an object of a library holds is an array, or a function of the user's."""
+    is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
+    return is_function or isinstance(value, np.ndarray)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether what belongs to a module of a library is taken as constant."""
+    return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_holding(kind: type) -> bool:
+    """Whether a class of the standard library, written in Python, keeps in attributes what its objects contain."""
+    holds = any(isinstance(held, FunctionType) for held in vars(kind).values())
+    return holds and kind.__module__.partition(".")[0] in _HOLDING
+
+
+def _is_special(name: str, held: Any) -> bool:
+    """Whether an attribute of a class is a special method that computes something of an object."""
+    if not (name.startswith("__") and name.endswith("__")) or name in _ASIDE:
         return False
-    value = value.__func__ if isinstance(value, staticmethod) else value
-    owner = value if isinstance(value, FunctionType | BuiltinFunctionType | type) else type(value)
-    return is_foreign(str(getattr(owner, "__module__", "builtins")))
+    return not isinstance(held, FunctionType) or held.__code__.co_filename != "<string>"  # those of data classes
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
-    yield from code.co_names
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Code, and that of the functions that it defines."""
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
-        elif isinstance(constant, str) and constant.isidentifier():
-            yield constant
+            yield from _codes(constant)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: CodeType) -> frozenset[str]:
+    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
+    texts = [text for each in _codes(code) for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
+    return frozenset(texts).union(*[each.co_names for each in _codes(code)])

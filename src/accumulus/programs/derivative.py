@@ -11,6 +11,7 @@ from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Restructured
+from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
@@ -89,6 +90,8 @@ class Derivative:
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, that of the last call first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
+        #: Variables that are compared before these are called, which compare the others (`Captured.singles`).
+        self._singles: tuple[tuple[Callable[[Any], Any], Any, Any], ...] = ()
         #: The same for the values of nonzeros.
         self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
         #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
@@ -98,7 +101,7 @@ class Derivative:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_fast", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
+        process_bound = {"_fast", "_singles", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # what shares in a search belongs to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -107,7 +110,7 @@ class Derivative:
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
         vars(self).update(state)
-        self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
+        self._fast, self._singles, self._fast_nonzeros, self._fast_batch = (), (), (), None
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
         if not self._watched.resumes(held):
@@ -124,10 +127,19 @@ class Derivative:
         Arguments may be given by keyword, as to `f`; those that its signature has before them get their defaults.
         """
         if not keywords:
-            for _, fast in self._fast:
-                result = fast(*arguments)
-                if result is not NotImplemented:
-                    return result
+            is_current = True
+            try:
+                for read_one, owner, kept in self._singles:
+                    if read_one(owner) is not kept:
+                        is_current = self._is_current()
+                        break
+            except GONE:
+                is_current = False
+            if is_current:
+                for _, fast in self._fast:
+                    result = fast(*arguments)
+                    if result is not NotImplemented:
+                        return result
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None:
@@ -148,8 +160,14 @@ class Derivative:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
         result = program.at(arguments)
-        self._fast = self._preferred(self._fast, cases, cases.fast(), arguments)
+        self._fast = self._preferred(self._fast, cases, cases.fast(), arguments, inline=True)
         return result
+
+    def _is_current(self) -> bool:
+        """Whether what is watched is equal to what it was; from now on, equal objects in its place are compared."""
+        is_current = self._watched.is_current
+        self._singles = self._watched.singles if self._singles else ()
+        return is_current
 
     def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A call while a function is recorded: the derivative is part of that."""
@@ -317,9 +335,19 @@ class Derivative:
         return [None if k in static else shape_of(x, numbered(name, k)) for k, x in enumerate(arguments)]
 
     def _preferred(
-        self, before: tuple[tuple[Cases, FastPath], ...], cases: Cases, fast: FastPath, arguments: Sequence[Any]
+        self,
+        before: tuple[tuple[Cases, FastPath], ...],
+        cases: Cases,
+        fast: FastPath,
+        arguments: Sequence[Any],
+        *,
+        inline: bool = False,
     ) -> tuple[tuple[Cases, FastPath], ...]:
-        """Fast paths with that of these programs first; constant arguments must be identical to these."""
+        """Fast paths with that of these programs first; constant arguments must be identical to these.
+
+        Args:
+            inline: whether `singles` are compared where they are called.
+        """
         shapes = cases.argument_shapes
         if fast is no_fast_path or (before and before[0][0] is cases and None not in shapes):
             return before
@@ -329,6 +357,9 @@ class Derivative:
             if cases not in self._programs.values():  # forgotten by another thread
                 return before
             others = [entry for entry in before if entry[0] is not cases]
+            if inline and not isinstance(self.__wrapped__, Restructured):
+                self._singles = self._watched.singles
+                return ((cases, self._watched.while_entries(fast)), *others[: MOST_FAST - 1])
             return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
@@ -455,7 +486,7 @@ class Derivative:
         with self._lock:
             self._programs = {}
             self._watched.forget()
-            self._fast, self._fast_nonzeros, self._fast_batch = (), (), None
+            self._fast, self._singles, self._fast_nonzeros, self._fast_batch = (), (), (), None
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, {len(self._compiled_programs())} compiled>"

@@ -81,6 +81,23 @@ class Watched:
 
         return call
 
+    @property
+    def singles(self) -> tuple[tuple[Callable[[Any], Any], Any, Any], ...]:
+        """Variables that are compared by identity, one by one: how to read each, from what, and what it was."""
+        return () if self.captured is None else self.captured.singles
+
+    def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, of which the caller has compared `singles`."""
+        captured = self.captured
+        if captured is None or not captured.has_entries:
+            return fast
+        holds, is_current = captured.holds_entries, captured.is_current
+
+        def call(*arguments: Any) -> Any:
+            return fast(*arguments) if holds() or is_current() else NotImplemented
+
+        return call
+
     def forget(self) -> None:
         """Begin anew with the next recording."""
         self.captured, self._objects = None, ()
@@ -92,4 +109,4 @@ class Watched:
     def resumes(self, held: Any) -> bool:
         """Watch again after a copy was made or loaded; whether the same is held as when `held` was the summary."""
         self.captured = None if held is None else Captured((self.holder, *self._objects))
-        return self.captured is None or self.captured.summary() == held
+        return self.captured is None or self.captured.resumes(held)
