@@ -87,6 +87,8 @@ _OUTSIDE: Final = frozenset(
         *("nt", "posix", "random", "secrets", "select", "socket", "sqlite3", "subprocess", "time", "urllib", "uuid"),
     )
 )
+#: Modules of the standard library that read files and clocks for their own purposes.
+_BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
 #: Modules of the standard library with classes that keep what they contain in attributes.
 _HOLDING: Final = frozenset(
     (
@@ -94,6 +96,7 @@ _HOLDING: Final = frozenset(
         *("string", "types", "weakref"),
     )
 )
+_BUILTINS: Final = frozenset(vars(builtins))
 #: Functions of Python that read what has no name in code.
 _READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
@@ -177,6 +180,8 @@ class Observed:
         #: Functions of extension modules, in words.
         self.outside: set[str] = set()
         self._calls: dict[CodeType, int] = {}
+        #: Code of the standard library.
+        self._standard: set[CodeType] = set()
         self._around: Observed | None = None
         self._runs = False
 
@@ -218,6 +223,8 @@ class Observed:
                     self.codes[code] = scope
                 elif top not in _HOLDING:
                     self._calls[code] = MOST_CALLS
+                    if top not in _BESIDE:
+                        self._standard.add(code)
                     return
             self._calls[code] = count + 1
             if code.co_argcount:
@@ -227,7 +234,7 @@ class Observed:
                     if not isinstance(held, (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
                         with suppress(TypeError):  # of lists and arrays there are none
                             self.objects[id(held)] = weakref.ref(held)
-        elif event == "c_call" and code in self.codes:
+        elif event == "c_call" and (code in self.codes or code in self._standard):
             module = str(getattr(argument, "__module__", None) or "")
             top = module.partition(".")[0]
             owner = getattr(argument, "__self__", None)
@@ -299,9 +306,10 @@ class Captured:
     def observe(self, observed: Observed) -> None:
         """Watch, too, what has run since this was made, and what its code names; `changed` says what is another now."""
         codes, objects = map(id, observed.codes), map(id, observed.found())
-        if not (self._codes.issuperset(codes) and self._seen.keys() >= set(objects)):
+        is_known = self._codes.issuperset(codes) and self._seen.keys() >= set(objects)
+        if not is_known or self.changes():  # what a run makes once, it finds from then on
             self._earlier, self._variables = self._variables, []
-            self._observed = observed
+            self._observed = None if is_known else observed
             self._walk()
         self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
@@ -372,8 +380,8 @@ class Captured:
                 return type(before) is type(now) and repr(before) == repr(now)
             if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in known:
                 swapped[id(before)] = now
-                form = before.dtype == now.dtype and before.shape == now.shape
-                return form and known[id(before)] == now.tobytes()
+                forms = [(each.dtype, each.shape) for each in (before, now)]
+                return forms[0] == forms[1] and bool(known[id(before)] == now.tobytes())
             if type(before) is tuple and type(now) is tuple:
                 return len(before) == len(now) and all(map(same, before, now))
             return _original(before) is _original(now)
@@ -501,6 +509,9 @@ class Captured:
         elif isinstance(value, staticmethod | classmethod):
             self._visit(value.__func__, label)
         elif isinstance(value, contextvars.ContextVar):
+            read = methodcaller("get")
+            with suppress(LookupError):
+                return self._add_single(read, value, label)
             self._add_single(methodcaller("get", _ABSENT), value, label)
         elif isinstance(value, weakref.ref):
             self._add_single(call, value, label)
@@ -588,6 +599,7 @@ class Captured:
         self._add_named(scope, sorted(scope.keys() & names), "")
         inner = names & vars(builtins).keys() - scope.keys()
         self._add_absent(inner, scope, "")
+        self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
         for name in names & sys.modules.keys() - scope.keys():  # that are imported in it
             if not is_foreign(name):
@@ -616,19 +628,21 @@ class Captured:
             return
         if is_foreign(kind.__module__):
             self._visit(getattr(value, "__wrapped__", None), label)
-        attributes = None
-        with suppress(Exception):
-            attributes = vars(value)
         users = [base for base in kind.__mro__ if not is_foreign(base.__module__)]
+        attributes = None
+        with suppress(AttributeError, TypeError):
+            attributes = object.__getattribute__(value, "__dict__") if users else vars(value)
         if isinstance(attributes, dict):
             own = bool(users) or kind is SimpleNamespace
             whole = (self._everything and own) or any(map(_is_holding, kind.__mro__))
             names = set(attributes) if whole else attributes.keys() & self._names
-            if users:
+            if users and kind.__getattribute__ is object.__getattribute__:
                 self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
                 self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
+            if users:
                 self._add_absent(lower - names, attributes, label)
-            elif not whole:  # coefficients of splines, functions behind those that a library makes of them
+            elif not whole and not isinstance(value, BuiltinFunctionType):
+                # coefficients of splines, functions behind those that a library makes of them
                 names |= {name for name, held in attributes.items() if _is_part(held)}
             self._add_named(attributes, sorted(names), label)
         slots = {
