@@ -5,7 +5,7 @@ of derivatives have to be those of the function as it is then; a derivative that
 that this is not watched.
 """
 
-# ruff: noqa: B039, E501, F401, PLC3002, PLW0108, RUF012
+# ruff: noqa: B039, E501, PLC3002, PLW0108, RUF012
 
 from __future__ import annotations
 

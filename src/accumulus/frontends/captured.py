@@ -48,7 +48,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.kinds import StandIn
-from accumulus.frontends.location import dispatchers, is_foreign, is_library_code
+from accumulus.frontends.location import LIBRARIES, dispatchers, is_foreign, is_library_code
 
 __all__ = ["GONE", "Captured", "Observed", "is_changeable"]
 
@@ -77,6 +77,7 @@ _ASIDE: Final = frozenset(
         *("__weakref__", "__qualname__", "__slots__", "__hash__", "__set_name__", "__abstractmethods__"),
     )
 )
+_COMPARING: Final = frozenset({"__eq__", "__lt__", "__le__", "__gt__", "__ge__"})
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
 #: Objects of compiled code that do not change.
 _PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
@@ -141,14 +142,18 @@ class Variable(NamedTuple):
         with suppress(*GONE):
             found = self.read(self.owner)
             return tuple(found) if self.way is Way.ENTRIES else found
-        return tuple([self.owner.get(key, _ABSENT) for key in self.keys]) if self.keys else _ABSENT
+        if isinstance(self.owner, Mapping) and self.keys is not None:
+            return tuple([self.owner.get(key, _ABSENT) for key in self.keys])
+        return () if self.way is Way.ENTRIES else _ABSENT
 
     def is_unchanged(self) -> bool:
         """Whether it is what it was."""
         now = self.now()
         if self.way is Way.EQUAL:
             return bool(now == self.kept)
-        return all(map(is_, now, self.kept)) if self.way is Way.ENTRIES else now is self.kept
+        if self.way is Way.SAME:
+            return now is self.kept
+        return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
 
     def changes(self) -> Iterator[tuple[str, str]]:
         """Names of what has changed, and the same with what it was and is where that is short."""
@@ -174,14 +179,14 @@ class Observed:
     """
 
     def __init__(self) -> None:
-        #: The global variables of code, and how often it was called.
-        self.codes: dict[CodeType, dict[str, Any]] = {}
+        #: Code of the user's with its global variables, by identity.
+        self.codes: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self.objects: dict[int, weakref.ref[Any]] = {}
-        #: Functions of extension modules, in words.
+        #: Functions that read what is outside of Python.
         self.outside: set[str] = set()
-        self._calls: dict[CodeType, int] = {}
-        #: Code of the standard library.
-        self._standard: set[CodeType] = set()
+        #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
+        self._calls: dict[int, int] = {}
+        self._others: dict[int, tuple[CodeType, bool]] = {}
         self._around: Observed | None = None
         self._runs = False
 
@@ -199,9 +204,13 @@ class Observed:
         around = self._around
         sys.setprofile(None if around is None else around._see)
         if around is not None:
-            around.codes |= self.codes
-            around.objects |= self.objects
-            around.outside |= self.outside
+            around.add(self)
+
+    def add(self, other: Observed) -> None:
+        """Take in what another has observed."""
+        self.codes |= other.codes
+        self.objects |= other.objects
+        self.outside |= other.outside
 
     def found(self) -> list[Any]:
         """The objects that are still there: others belonged to the run."""
@@ -209,38 +218,42 @@ class Observed:
 
     def _see(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
+        key = id(code)
         if event == "call":
-            count = self._calls.get(code, 0)
-            if count == MOST_CALLS:
+            count = self._calls.get(key, 0)
+            if count >= MOST_CALLS:
                 return
-            scope = frame.f_globals
+            self._calls[key] = count + 1
             if not count:
-                if is_library_code(code, scope):
-                    self._calls[code] = MOST_CALLS
-                    return
+                scope = frame.f_globals
                 top = str(scope.get("__name__")).partition(".")[0]
-                if not is_foreign(top) and not top.startswith("namedtuple_"):
-                    self.codes[code] = scope
-                elif top not in _HOLDING:
-                    self._calls[code] = MOST_CALLS
-                    if top not in _BESIDE:
-                        self._standard.add(code)
-                    return
-            self._calls[code] = count + 1
-            if code.co_argcount:
+                if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
+                    self._others[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
+                    self._calls[key] = 0 if top in _HOLDING else MOST_CALLS
+                else:
+                    self.codes[key] = code, scope
+            if self._calls[key] < MOST_CALLS and code.co_argcount and (key in self.codes or self._is_called(frame)):
                 local = frame.f_locals
                 for name in code.co_varnames[: code.co_argcount]:
                     held = local.get(name)
-                    if not isinstance(held, (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
-                        with suppress(TypeError):  # of lists and arrays there are none
+                    if not issubclass(type(held), (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
+                        with suppress(TypeError):  # of lists there are none
                             self.objects[id(held)] = weakref.ref(held)
-        elif event == "c_call" and (code in self.codes or code in self._standard):
+        elif event == "c_call" and (
+            key in self.codes or (self._others.get(key, (code, False))[1] and self._is_called(frame))
+        ):
             module = str(getattr(argument, "__module__", None) or "")
-            top = module.partition(".")[0]
-            owner = getattr(argument, "__self__", None)
-            is_extension = bool(top) and not is_foreign(top) and not isinstance(owner, np.ndarray)
-            if is_extension or top in _OUTSIDE or (top == "builtins" and argument.__name__ in _READERS):
-                self.outside.add(f"{module}.{argument.__qualname__}".removeprefix("builtins."))
+            name, top = getattr(argument, "__qualname__", ""), module.partition(".")[0]
+            is_extension = bool(top) and not is_foreign(top) and key in self.codes
+            if is_extension or top in _OUTSIDE or (top == "builtins" and name in _READERS):
+                self.outside.add(f"{module}.{name}".removeprefix("builtins."))
+
+    def _is_called(self, frame: FrameType) -> bool:
+        """Whether it is the user's code that calls code of the standard library, or the like of that."""
+        back = frame.f_back
+        while back is not None and self._others.get(id(back.f_code), (None, False))[1]:
+            back = back.f_back
+        return back is not None and id(back.f_code) in self.codes
 
 
 class Captured:
@@ -281,12 +294,16 @@ class Captured:
     def is_current(self) -> bool:
         """Whether the function still holds the same; an equal number or small array counts as the same."""
         try:
-            for read, owner, kept in self.singles:
-                if read(owner) is not kept:
-                    return self._is_equal()
-            return self.holds_entries() or self._is_equal()
+            return self._is_same() or self._is_equal()
         except GONE:
             return False
+
+    def _is_same(self) -> bool:
+        """Whether it holds the very same objects."""
+        for read, owner, kept in self.singles:
+            if read(owner) is not kept:
+                return False
+        return self.holds_entries()
 
     @property
     def has_entries(self) -> bool:
@@ -305,18 +322,22 @@ class Captured:
 
     def observe(self, observed: Observed) -> None:
         """Watch, too, what has run since this was made, and what its code names; `changed` says what is another now."""
-        codes, objects = map(id, observed.codes), map(id, observed.found())
-        is_known = self._codes.issuperset(codes) and self._seen.keys() >= set(objects)
+        is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
+        if not is_known:
+            self._observed = self._observed or Observed()
+            self._observed.add(observed)
         if not is_known or self.changes():  # what a run makes once, it finds from then on
             self._earlier, self._variables = self._variables, []
-            self._observed = None if is_known else observed
             self._walk()
         self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
         """Leave out what has changed since this was made, or was settled; `changed` says what it is."""
-        self.changed += self.changes()
+        changed = self.changes()
         self._earlier = []
+        if not changed:
+            return
+        self.changed += changed
         before, self._variables = self._variables, []
         resized = {id(each.owner) for each in before if each.read in (len, list) and not each.is_unchanged()}
         for each in before:
@@ -339,6 +360,9 @@ class Captured:
         >>> captured.changes()
         ['calls[0] (0, now 1)']
         """
+        with suppress(*GONE):
+            if not self._earlier and self._is_same():
+                return []
         found = {name: text for each in self._earlier for name, text in each.changes()}
         known = tuple([f"{name}[" for name in found])  # of which all entries are others
         for each in self._variables:
@@ -415,13 +439,15 @@ class Captured:
             self._scopes: dict[int, set[str]] = {}
             self._classes: set[tuple[int, bool]] = set()
             self._further: set[str] = set()
+            #: Whether it matters what attributes code names.
+            self._by_name = False
             #: Entries that may be watched yet.
             self._left = MOST
             function = self._function
             self._visit(function, "" if type(function) is tuple else _name_of(function))
             if self._observed is not None:
                 self._visit_observed(self._observed)
-            if self._further <= self._names:
+            if self._further <= self._names or not self._by_name:
                 break
             self._names |= self._further
             self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
@@ -475,11 +501,13 @@ class Captured:
 
     def _visit(self, value: Any, label: str) -> None:
         """Watch what is in an object, or what a function can reach."""
-        if (
-            isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen
-        ):  # traced values raise where they are used
+        if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # a traced value says so itself
             return
         self._seen[id(value)] = value
+        if isinstance(value, FunctionType):
+            return self._visit_function(value, label)
+        if isinstance(value, ModuleType):
+            return self._visit_module(value, label)
         look = _look_of(value)
         if look is not None:
             self._add_contents(look, value, label)
@@ -493,8 +521,6 @@ class Captured:
                 self._add_named(vars(value), sorted(vars(value)), label)
         elif type(value) in dispatchers():
             self._visit(value.py_func, label)
-        elif isinstance(value, FunctionType):
-            self._visit_function(value, label)
         elif isinstance(value, MethodType):
             self._visit(value.__func__, label)
             self._visit(value.__self__, "self")
@@ -502,8 +528,6 @@ class Captured:
             self._visit(value.func, label)
             self._visit((*value.args, *value.keywords.values()), f"{label}.args")
             self._visit(value.keywords, f"{label}.keywords")
-        elif isinstance(value, ModuleType):
-            self._visit_module(value, label)
         elif isinstance(value, property):
             self._visit(value.fget, label)
         elif isinstance(value, staticmethod | classmethod):
@@ -559,12 +583,15 @@ class Captured:
                 self._visit(item, group.label_of(k if keys is None else keys[k]))
 
     def _visit_module(self, module: ModuleType, label: str) -> None:
-        named = vars(module).keys() & self._names
         top = module.__name__.partition(".")[0]
         if top in _OUTSIDE:
             self.unwatched.append(f"{label}, which reads what is outside of Python")
-        if is_foreign(module.__name__):  # whose functions are constants; some hold what is not
-            named = {name for name in named if top in _HOLDING and not _is_constant(vars(module)[name])}
+        if is_foreign(module.__name__) and top not in _HOLDING:
+            return
+        self._by_name = True
+        named = vars(module).keys() & self._names
+        if is_foreign(module.__name__):  # whose functions are constants
+            named = {name for name in named if not _is_constant(vars(module)[name])}
         self._add_named(vars(module), sorted(named), label)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
@@ -583,6 +610,7 @@ class Captured:
                 self._add_single(attrgetter(defaults), function, f"{function.__name__}.{defaults}")
         self._visit_code(code, scope)
         if function.__dict__:
+            self._by_name = True
             self._add_named(vars(function), sorted(vars(function).keys() & self._names), label)
 
     def _visit_cell(self, cell: CellType, name: str) -> None:
@@ -596,18 +624,19 @@ class Captured:
         known = self._scopes.setdefault(id(scope), set())
         names -= known
         known |= names
-        self._add_named(scope, sorted(scope.keys() & names), "")
-        inner = names & vars(builtins).keys() - scope.keys()
+        self._add_named(scope, sorted([name for name in names if name in scope]), "")
+        others = [name for name in names if name not in scope]
+        inner = {name for name in others if name in vars(builtins)}
         self._add_absent(inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
-        for name in names & sys.modules.keys() - scope.keys():  # that are imported in it
-            if not is_foreign(name):
+        for name in others:  # modules that are imported in it
+            if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
 
     def _visit_observed(self, observed: Observed) -> None:
         """Watch functions that ran, whatever led to them, and objects whose methods did."""
-        for code, scope in observed.codes.items():
+        for code, scope in observed.codes.values():
             if id(code) in self._codes:
                 continue
             found = code.co_freevars and [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
@@ -620,6 +649,7 @@ class Captured:
     def _visit_object(self, value: Any, label: str) -> None:
         """Watch attributes of an object, or a class, and of its classes."""
         is_class = isinstance(value, type)
+        self._by_name = True
         kind = value if is_class else type(value)
         if is_class and type(value) is not type:
             self._visit_classes(type(value), set())
@@ -784,7 +814,8 @@ def _is_special(name: str, held: Any) -> bool:
     """Whether an attribute of a class is a special method that computes something of an object."""
     if not (name.startswith("__") and name.endswith("__")) or name in _ASIDE:
         return False
-    return not isinstance(held, FunctionType) or held.__code__.co_filename != "<string>"  # those of data classes
+    is_made = name in _COMPARING and isinstance(held, FunctionType) and held.__code__.co_filename == "<string>"
+    return not is_made  # by `dataclass`, of all fields
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
