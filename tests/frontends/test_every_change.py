@@ -20,6 +20,7 @@ import enum
 import functools
 import itertools
 import math
+import operator
 import os
 import sys
 import threading
@@ -796,6 +797,101 @@ def of_method_of_a_namedtuple():
 
     model = Model(3.0)
     return lambda x: model.k() * x * x, lambda: setattr(Model, "held", 5.0)
+
+
+@way
+def of_attribute_that_is_asked_for():
+    model = SimpleNamespace()
+    return lambda x: (5.0 if hasattr(model, "k") else 2.0) * x * x, lambda: setattr(model, "k", 1.0)
+
+
+@way
+def of_attribute_with_a_default():
+    model = type("Model", (), {})()
+    return lambda x: getattr(model, "k", 2.0) * x * x, lambda: setattr(model, "k", 5.0)
+
+
+@way
+def of_attribute_of_a_class_with_a_default():
+    model = type("Model", (), {})()
+    return lambda x: getattr(model, "k", 2.0) * x * x, lambda: setattr(type(model), "k", 5.0)
+
+
+@way
+def of_attribute_that_is_missed():
+    model = type("Model", (), {})()
+
+    def f(x):
+        try:
+            return model.k * x * x
+        except AttributeError:
+            return 2.0 * x * x
+
+    return f, lambda: setattr(model, "k", 5.0)
+
+
+@way
+def of_global_that_is_missed():
+    f, scope = scoped("def f(x):\n    try: return k * x * x\n    except NameError: return 2.0 * x * x")
+    return f, setter(scope, "k", 5.0)
+
+
+@way
+def of_all_attributes():
+    model = SimpleNamespace(a=2.0)
+    return lambda x: sum(vars(model).values()) * x * x, lambda: setattr(model, "b", 5.0)
+
+
+@way
+def of_attributes_that_are_deleted():
+    model = type("Model", (), {"k": 5.0})()
+    model.k = 2.0
+    return lambda x: model.k * x * x, lambda: delattr(model, "k")
+
+
+@way
+def of_attrgetter():
+    model = SimpleNamespace(k=2.0)
+    read = operator.attrgetter("k")
+    return lambda x: read(model) * x * x, lambda: setattr(model, "k", 5.0)
+
+
+@way
+def of_methodcaller():
+    class Model:
+        def scale(self):
+            return self.held
+
+    model = Model()
+    model.held = 2.0
+    read = operator.methodcaller("scale")
+    return lambda x: read(model) * x * x, lambda: setattr(model, "held", 5.0)
+
+
+@way
+def of_method_of_a_container():
+    table = {"a": 2.0}
+    read = table.get
+    return lambda x: read("a") * x * x, setter(table, "a", 5.0)
+
+
+@way
+def of_bound_method():
+    model = SimpleNamespace(k=2.0)
+    method = types.MethodType(lambda self, x: self.k * x, model)
+    return lambda x: method(x) * x, lambda: setattr(model, "k", 5.0)
+
+
+@way
+def of_singledispatchmethod():
+    class Model:
+        @functools.singledispatchmethod
+        def scale(self, kind):
+            return self.held
+
+    model = Model()
+    model.held = 2.0
+    return lambda x: model.scale(1) * x * x, lambda: setattr(model, "held", 5.0)
 
 
 # Containers --------------------------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ MOST_CALLS: Final = 100
 LONGEST_SHOWN: Final = 30
 #: Functions by which code reaches all attributes of an object, or some whose names are not in the code.
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
+#: Names in code that finds out whether an object has an attribute.
+_ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
 #: What reading a variable raises that is no longer there.
 GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -549,7 +551,10 @@ class Captured:
         if isinstance(value, tuple):  # which cannot change, but what is in it can
             for index, item in enumerate(value):
                 self._visit(item, f"{label}[{index}]" if label else _name_of(item))
-        elif isinstance(value, list):
+        elif isinstance(value, list | collections.deque) and len(value) <= FEW:
+            self._add(Variable(len, value, len(value), label))
+            self._add_named(value, range(len(value)), label, is_named=False)
+        elif isinstance(value, list | collections.deque):
             self._add_contents(len, value, label)
             self._add_entries(iter, value, label, len(value), range(len(value)))
         elif isinstance(value, dict | MappingProxyType):
@@ -557,9 +562,6 @@ class Captured:
             self._add_contents(list, value, label) if len(value) <= MOST else self._add_contents(len, value, label)
             self._add_entries(base.values, value, label, len(value), tuple(value))
             self._visit(getattr(value, "default_factory", None), label)
-        elif isinstance(value, collections.deque):
-            self._add_contents(len, value, label)
-            self._add_entries(iter, value, label, len(value), range(len(value)))
         elif isinstance(value, set | frozenset):
             for item in list(value)[:MOST]:
                 self._visit(item, f"{label}[…]")
@@ -627,7 +629,7 @@ class Captured:
         self._add_named(scope, sorted([name for name in names if name in scope]), "")
         others = [name for name in names if name not in scope]
         inner = {name for name in others if name in vars(builtins)}
-        self._add_absent(inner, scope, "")
+        self._add_absent(others if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
         for name in others:  # modules that are imported in it
@@ -654,6 +656,7 @@ class Captured:
         if is_class and type(value) is not type:
             self._visit_classes(type(value), set())
         lower = self._visit_classes(kind, _MAKING if is_class else set())
+        lower |= self._missing
         if is_class:
             return
         if is_foreign(kind.__module__):
@@ -669,11 +672,13 @@ class Captured:
             if users and kind.__getattribute__ is object.__getattribute__:
                 self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
                 self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
-            if users:
+            if own:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
                 # coefficients of splines, functions behind those that a library makes of them
                 names |= {name for name, held in attributes.items() if _is_part(held)}
+            if whole:
+                self._add_contents(len, attributes, label)
             self._add_named(attributes, sorted(names), label)
         slots = {
             name
@@ -689,7 +694,7 @@ class Captured:
 
     def _visit_classes(self, kind: type, further: Collection[str]) -> set[str]:
         """Watch attributes of a user's class and of those that it inherits from; the names of all of them."""
-        lower: set[str] = set()
+        lower = set(self._missing)
         for base in reversed(kind.__mro__):
             if is_foreign(base.__module__):
                 continue
@@ -703,11 +708,20 @@ class Captured:
             lower |= names
         return lower
 
+    @property
+    def _missing(self) -> frozenset[str]:
+        """Names of attributes that code may ask for where there are none."""
+        return frozenset() if self._names.isdisjoint(_ASKING) else self._names
+
     def _visit_opaque(self, value: Any, label: str) -> None:
         """Watch what the garbage collector knows of an object of compiled code; say so if it may hold more."""
         kind = type(value)
-        if kind in _PLAIN or isinstance(value, type | BuiltinFunctionType):
+        if kind in _PLAIN or isinstance(value, type):
             return
+        if isinstance(value, BuiltinFunctionType):  # a method of a container, as `table.get`
+            return None if isinstance(value.__self__, type | ModuleType) else self._visit(value.__self__, label)
+        if isinstance(value, attrgetter | methodcaller):
+            self._further |= {name for text in value.__reduce__()[1] for name in str(text).split(".")}
         for held in gc.get_referents(value):
             if not isinstance(held, type | ModuleType):
                 self._visit(held, label)
