@@ -479,18 +479,18 @@ class Captured:
         self, owner: Any, names: Sequence[Any], label: str, *, is_named: bool = True, visits: bool = True
     ) -> None:
         """Watch entries of a namespace or container that have names or places, and what can be reached through them."""
-        read = itemgetter(*names) if len(names) > FEW else tuple
-        group = Variable(read, owner, (), label, Way.ENTRIES, tuple(names), is_named)
+        if not names:
+            return
+        group = Variable(itemgetter(*names), owner, (), label, Way.ENTRIES, tuple(names), is_named)
         values = [owner[name] for name in names]
-        if len(names) <= FEW:
-            for name, value in zip(names, values, strict=True):
-                self._add(Variable(itemgetter(name), owner, value, group.label_of(name)))
-        else:
+        if len(names) > FEW:
             self._add(group._replace(kept=tuple(values)), len(names))
-        if visits:
-            for name, value in zip(names, values, strict=True):
-                if not isinstance(value, _UNCHANGING):
-                    self._visit(value, group.label_of(name))
+        for name, value in zip(names, values, strict=True):
+            text = group.label_of(name)
+            if len(names) <= FEW:
+                self._add(Variable(itemgetter(name), owner, value, text))
+            if visits and not isinstance(value, _UNCHANGING):
+                self._visit(value, text)
 
     def _add_absent(self, names: Collection[str], namespace: Mapping[str, Any], label: str) -> None:
         """Watch that a namespace gets no entry that hides another."""
