@@ -99,6 +99,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "budget": budget.table,
     "prepare": prepare.table,
     "interrupts": interrupts.table,
+    "estimates": interrupts.estimates,
     "structure": structure.table,
     "decisions": decisions.table,
     "compile": compile_time.table,

@@ -159,7 +159,7 @@ def test_calls_that_run_no_python_are_left_at_once():
 
 def test_calls_return_what_they_return_and_raise_what_they_raise():
     assert interruptible(divmod, 7, 2) == (3, 1)
-    assert interruptible(lambda: threading.current_thread()) is not threading.current_thread()
+    assert interruptible(threading.current_thread) is not threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         interruptible(divmod, 7, 0)
     assert interruptible_in_thread(lambda: interruptible(threading.get_ident) == threading.get_ident())

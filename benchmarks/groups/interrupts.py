@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 import accumulus as acc
-from apart import NotDone, apart
+from apart import NotDone, apart, processor_seconds
 from functions import all_examples, suite
 from groups import Settings
 from hard_cases import bodies, dense_layers, pendulum_steps
@@ -119,6 +119,7 @@ CASES: Final[dict[str, tuple[Callable[[], tuple[Any, ...]], str, dict[str, Any]]
     "k-means 400": (lambda: _kmeans(400, 10), "hvp", {"time_limit": 0.1}),
     "solve, slogdet 30": (lambda: _process(30), "gradient", {}),
     "solve, slogdet 60": (lambda: _process(60), "gradient", {"time_limit": 0.1}),
+    "1,000 tangled, C": (lambda: _tangled(1_000), "gradient", {"target": "c", "time_limit": 0.1}),
     "10,000 tangled": (lambda: _tangled(10_000), "gradient", {}),
     "50,000 tangled": (lambda: _tangled(50_000), "gradient", {"time_limit": 0.1}),
     "200,000 tangled": (lambda: _tangled(200_000), "function", {"time_limit": 0.1}),
@@ -156,3 +157,40 @@ def measured(name: str) -> _Stretches:
     handler(0, None)
     signal.setitimer(signal.ITIMER_REAL, 0.0)
     return handler.found
+
+
+#: Programs that are written out, and how many times what it took may be what was estimated.
+WRITTEN_OUT: Final = ("RK4, 400 steps", "RK4, 40 steps, C", "k-means 400", "solve, slogdet 30", "10,000 tangled")
+FACTOR: Final = 3.0
+
+
+def estimates(settings: Settings) -> Table:
+    """One row a program that is written out: what is expected before, and what it took, compilers included."""
+    rows = []
+    for name in (*WRITTEN_OUT, "1,000 tangled, C"):
+        try:
+            expected, took, operations = apart(_estimated, name, seconds=PATIENCE)
+        except NotDone as why:
+            rows.append(Row({"case": name, "remark": str(why)}, Goal(FACTOR, float("inf"))))
+            continue
+        ratio = max(expected / took, took / expected)
+        cells = {"case": name, "operations": operations, "expected s": round(expected, 1), "took s": round(took, 1)}
+        rows.append(Row(cells, Goal(FACTOR, round(ratio, 2), unit=" times")))
+    return Table("estimates", "What writing out and compiling is expected to take (seconds of the processor)", rows)
+
+
+def _estimated(name: str) -> tuple[float, float, int]:
+    make, api, options = CASES[name]
+    function, point = make()
+    acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))
+    said: list[tuple[float, float]] = []
+
+    def note(progress: acc.Progress) -> None:
+        if progress.stage != "trace" and not said:
+            said.append((progress.expected or 0.0, processor_seconds()))
+        elif progress.expected is not None and said[0][0] == 0.0:
+            said[0] = progress.expected, said[0][1]
+
+    arguments = ((point,), (np.ones_like(point),)) if api == "hvp" else (point,)
+    program = getattr(acc, api)(function, progress=note, cache=False, **options).compile(*arguments)
+    return said[0][0] or 2.0, processor_seconds() - said[0][1], program.operations

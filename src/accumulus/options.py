@@ -74,7 +74,7 @@ class Options:
     seed: int = 0
     iterations: int | None = None
     executor: Any = None
-    progress: Callable[[Progress], object] | None = None
+    progress: Callable[[Progress], object] | bool | None = None
     cache: bool = True
     sparse: SparseFormat | None = None
     target: str = "llvm"
@@ -99,8 +99,11 @@ class Options:
             if self.iterations < 0:
                 raise ArgumentError(f"iterations is {self.iterations!r}; expected at least 0, or None for no limit")
         _check_executor(self.executor)
-        if self.progress is not None and not callable(self.progress):
-            raise ArgumentError(f"progress is {self.progress!r}; expected a function of an accumulus.Progress, or None")
+        if not (self.progress is None or isinstance(self.progress, bool) or callable(self.progress)):
+            raise ArgumentError(
+                f"progress is {self.progress!r}; expected True (shown at once), False (nothing is said), a function of "
+                "an accumulus.Progress, or None (what takes more than two seconds is said)"
+            )
         if not isinstance(self.cache, bool):
             raise ArgumentError(
                 f"cache is {self.cache!r}; expected True or False (the folder is named by ACCUMULUS_CACHE)"
@@ -154,17 +157,22 @@ class Options:
     @property
     def alone(self) -> Options:
         """The same without what belongs to this process: what shares in a search, and what is told of it."""
-        return replace(self, executor=None, progress=None)
+        return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)
 
     @property
     def searches(self) -> bool:
         """Whether there is time for more than the best greedy plan."""
         return self.time_limit > 0 and self.iterations != 0
 
-    def tell(self, deadline: Deadline, stage: str, cost: int | None = None) -> None:
+    @property
+    def shown(self) -> bool | None:
+        """Whether progress is shown, see `accumulus.progress.ProgressLine`; not beside a function that gets records."""
+        return False if callable(self.progress) else self.progress
+
+    def tell(self, deadline: Deadline, stage: str, cost: int | None = None, expected: float | None = None) -> None:
         """Tell whoever wants to know how far a preparation is."""
-        if self.progress is not None:
-            self.progress(Progress(stage, deadline.elapsed, cost))
+        if callable(self.progress):
+            self.progress(Progress(stage, deadline.elapsed, cost, expected=expected))
 
     def effort_of_order(self, edges: int) -> Effort:
         """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""
@@ -188,7 +196,7 @@ class Given(TypedDict, total=False):
     seed: int
     iterations: int | None
     executor: Any
-    progress: Callable[[Progress], object] | None
+    progress: Callable[[Progress], object] | bool | None
     cache: bool
     sparse: bool | SparseFormat | None
     target: str

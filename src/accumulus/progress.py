@@ -1,20 +1,24 @@
-"""What a long preparation says: a record for whoever asked to be told, a line on a terminal for everybody else."""
+"""What a long preparation says: a record for whoever asked for it; for everybody else a line, or a bar in notebooks."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
-__all__ = ["Progress", "ProgressLine"]
+__all__ = ["PATIENCE", "Progress", "ProgressLine"]
 
-#: Seconds of a preparation after which a terminal is told what it is doing.
+#: Seconds of a preparation after which it says what it is doing; at once where it is expected to take longer.
 PATIENCE: Final = 2.0
+#: Seconds between two updates of a bar.
+_TICK: Final = 0.5
+#: Part of a bar that is filled at most, since the seconds are an estimate.
+_ALMOST: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,64 +30,163 @@ class Progress:
         seconds: since the call began.
         cost: of the best plan so far, under the objective; None where nothing is known.
         points: of a batch that are done; None in a preparation.
+        expected: seconds that what is left takes, about; None where that was not estimated, or is short.
     """
 
     stage: str
     seconds: float
     cost: int | None = None
     points: int | None = None
+    expected: float | None = None
 
 
 class ProgressLine:
-    """A line that says what is being prepared, on a terminal and after a while; it is gone when all is done.
+    """A line on a terminal, or a bar in a notebook, that says what is being prepared; gone when all is done.
 
     Args:
         what: is being prepared.
         console: where the line is written; the error stream, if that is a terminal.
+        shown: True shows it at once, line by line where there is neither terminal nor notebook; False never; None
+            after `PATIENCE` seconds, or as soon as so many are expected.
     """
 
-    def __init__(self, what: str, console: Console | None = None) -> None:
-        self._what, self._console = what, console
-        self._stage = ""
-        self._status: Status | None = None
+    def __init__(self, what: str, console: Console | None = None, shown: bool | None = None) -> None:
+        self._what, self._console, self._shown = what, console, shown
+        self._stage = self._note = ""
+        self._began, self._expected = 0.0, 0.0
+        self._display: _Terminal | _Notebook | _Lines | None = None
         self._timer: threading.Timer | None = None
+        self._is_open = False
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
         # what is no terminal needs neither a thread nor Rich
-        if self._console is not None or (sys.stderr is not None and sys.stderr.isatty()):
-            self._timer = threading.Timer(PATIENCE, self.show)
-            self._timer.daemon = True
-            self._timer.start()
+        self._is_open = self._shown is not False and (
+            self._shown or self._console is not None or _is_terminal() or _is_notebook()
+        )
+        if self._shown:
+            self.show()
+        elif self._is_open:
+            self._wait(PATIENCE)
         return self
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
+            self._is_open = False
             if self._timer is not None:
                 self._timer.cancel()
-            if self._status is not None:
-                self._status.stop()
-            self._timer = self._status = None
+            if self._display is not None:
+                self._display.stop()
+            self._timer = self._display = None
 
     def update(self, stage: str) -> None:
         """Say what is done now."""
         with self._lock:
             self._stage = stage
-            if self._status is not None:
-                self._status.update(self._text())
+            if self._display is not None:
+                self._display.update(self._text(), self._done())
+
+    def expect(self, seconds: float, note: str) -> None:
+        """Say that all takes so many seconds more, about, and what would make it quick."""
+        with self._lock:
+            self._began, self._expected, self._note = time.monotonic(), seconds, note
+            if self._display is not None:
+                self._display.update(self._text(), self._done())
+        if seconds > PATIENCE:
+            self.show()
 
     def show(self) -> None:
         """Begin to write, unless all is done by now."""
-        from rich.console import Console
-
         with self._lock:
-            if self._timer is not None and self._status is None:
-                console = Console(stderr=True) if self._console is None else self._console
-                if console.is_terminal:
-                    self._status = console.status(self._text())
-                    self._status.start()
+            if self._is_open and self._display is None:
+                if self._console is None and _is_notebook():
+                    self._display = _Notebook()
+                    self._wait(_TICK)
+                else:
+                    self._display = _Terminal.on(self._console) or (_Lines() if self._shown else None)
+                if self._display is not None:
+                    self._display.update(self._text(), self._done())
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._tick)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _tick(self) -> None:
+        self.show()
+        with self._lock:
+            if isinstance(self._display, _Notebook):
+                self._display.update(self._text(), self._done())
+                self._wait(_TICK)
+
+    def _done(self) -> float | None:
+        """The part of the seconds that are expected which has passed."""
+        return min(_ALMOST, (time.monotonic() - self._began) / self._expected) if self._expected else None
 
     def _text(self) -> str:
+        return f"accumulus: {self._what}: {self._stage}" + (f"; {self._note}" if self._note else "")
+
+
+class _Terminal:
+    """Rich's line, which the terminal keeps in motion."""
+
+    def __init__(self, console: Console) -> None:
+        self._status = console.status("")
+        self._status.start()
+
+    @classmethod
+    def on(cls, console: Console | None) -> _Terminal | None:
+        """The line on a console, if that is a terminal."""
+        from rich.console import Console
+
+        console = Console(stderr=True) if console is None else console
+        return cls(console) if console.is_terminal else None
+
+    def update(self, text: str, done: float | None) -> None:
         from rich.markup import escape
 
-        return escape(f"accumulus: {self._what}: {self._stage}")
+        del done
+        self._status.update(escape(text))
+
+    def stop(self) -> None:
+        self._status.stop()
+
+
+class _Notebook:
+    """A bar that is replaced in place."""
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html = HTML
+        self._handle: Any = display(HTML(""), display_id=True)
+
+    def update(self, text: str, done: float | None) -> None:
+        from html import escape
+
+        value = "" if done is None else f' value="{done:.2f}"'
+        self._handle.update(self._html(f'<progress max="1"{value}></progress> {escape(text)}'))
+
+    def stop(self) -> None:
+        self._handle.update(self._html(""))
+
+
+class _Lines:
+    """Lines one after the other, for whoever asked for them."""
+
+    def update(self, text: str, done: float | None) -> None:
+        del done
+        print(text, file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        pass
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook; nothing is imported to know it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None

@@ -126,6 +126,7 @@ def record(
     at_once: bool = False,
     decides: bool = False,
     captured: Captured | None = None,
+    tells: bool = True,
 ) -> Recording:
     """Run `function` on traced values in the place of `arguments` and return what it computed.
 
@@ -143,6 +144,7 @@ def record(
         decides: whether decisions on traced values are answered as at the given arguments, and kept as guards; else
             they are refused.
         captured: what the function holds, as it is now, if somebody watches it already.
+        tells: whether there is a warning of long programs that are written out.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
@@ -202,7 +204,7 @@ def record(
         blocks = rolled(recording.tape)
         if blocks is not None:
             recording = replace(recording, tape=blocks, written_out=recording.tape)
-    is_long = arrays and is_long_tape(recording.tape)
+    is_long = tells and arrays and is_long_tape(recording.tape)
     with BusiestLine(is_long and check and refused is None) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:

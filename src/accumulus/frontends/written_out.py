@@ -1,4 +1,4 @@
-"""What is told of long programs that were written out operation by operation: why, how long, and where from."""
+"""What is said of long programs that are written out operation by operation: why, how long, and where from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from accumulus.errors import LongProgramWarning
 from accumulus.frontends.location import in_library, user_entries
 from accumulus.tape.tape import Tape
 
-__all__ = ["BusiestLine", "is_long_tape", "place_of", "tell"]
+__all__ = ["INSTEAD", "BusiestLine", "is_long_tape", "place_of", "tell", "warn"]
+
+#: What would make them short.
+INSTEAD: Final = (
+    "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
+)
 
 #: Operations, from which on it is told that they were written out: a program of so many is prepared in half a minute.
 LONG: Final = 100_000
@@ -99,12 +104,12 @@ def tell(name: str, operations: int, refused: Line | None, busiest: Line | None)
         why = "since nothing was found to repeat"
         if busiest is not None:
             why += f"; most time is spent at {_quoted(busiest)}"
-    warnings.warn(
-        f"{operations:,} operations of {name} were written out one by one, {why}. What is written as operations on "
-        "whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment",
-        LongProgramWarning,
-        stacklevel=_outside(),
-    )
+    warn(f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}")
+
+
+def warn(message: str) -> None:
+    """Warn of a long program, at the line that called this package."""
+    warnings.warn(message, LongProgramWarning, stacklevel=_outside())
 
 
 def _quoted(line: Line) -> str:

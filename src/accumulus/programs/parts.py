@@ -35,7 +35,7 @@ def in_parts(
     points: int,
     out: Sequence[NDArray[Any]] | None,
     threads: int,
-    progress: Callable[[Progress], object] | None,
+    progress: Callable[[Progress], object] | bool | None,
 ) -> Sequence[NDArray[Any]]:
     """The arrays that a kernel writes for a batch, part by part.
 
@@ -43,7 +43,7 @@ def in_parts(
         arguments: how they are checked and converted.
         given: the arguments, each with its axis of points.
         out: arrays of shape (points, length) to write to.
-        progress: told of each part.
+        progress: told of each part; or whether a line is shown, see `ProgressLine`.
     """
     results = kernel.allocate(points, False) if out is None else out
     entries = sum(segment.length for segment in kernel.segments) + sum(
@@ -53,13 +53,13 @@ def in_parts(
     moved = [x if axis is None else np.moveaxis(x, axis, 0) for x, axis in zip(given, axes, strict=True)]
     along = tuple(None if axis is None else 0 for axis in axes)
     start = time.perf_counter()
-    with ProgressLine("a batch") as line:
+    with ProgressLine("a batch", shown=None if callable(progress) else progress) as line:
         for first in range(0, points, step):
             last = min(first + step, points)
             part = [x if axis is None else x[first:last] for x, axis in zip(moved, axes, strict=True)]
             arrays_of_points(kernel, arguments, along, part, [array[first:last] for array in results], threads)
             line.update(f"{last:,} of {points:,} points")
-            if progress is not None:
+            if callable(progress):
                 progress(Progress("batch", time.perf_counter() - start, points=last))
     return results
 

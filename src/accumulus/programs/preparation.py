@@ -12,11 +12,21 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
 from accumulus.errors import SizeError
+from accumulus.frontends.written_out import INSTEAD, warn
+from accumulus.memory import check_fits
 from accumulus.options import Options
-from accumulus.progress import ProgressLine
+from accumulus.progress import PATIENCE, ProgressLine
+from accumulus.targets import target_of
 
 __all__ = ["Preparation"]
 
+#: Seconds of the processor for an operation that is written out, from its derivatives to the rewritten program; for a
+#: step that conditions reach, besides; and bytes for each of these. `make bench ARGS=estimates` measures them.
+WRITING: Final = 7e-6
+GUARDED: Final = 4e-5
+BYTES: Final = 1000
+#: Seconds for which there is a warning, too.
+LONG: Final = 15.0
 #: The stages that search. The clock of the deadline stands still during the others, which no time limit can shorten.
 _SEARCHES: Final = ("plan", "optimise")
 
@@ -39,22 +49,54 @@ class Preparation:
         #: Points of the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
         #: The line on the terminal; none where the user's own function is told.
-        self._line = ProgressLine(name) if options.progress is None else None
+        self._line = ProgressLine(name, shown=options.shown)
+        self._stage, self._is_warned = "", False
 
     def __enter__(self) -> Preparation:
-        if self._line is not None:
-            self._line.__enter__()
+        self._line.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._line is not None:
-            self._line.__exit__(*error)
+        self._line.__exit__(*error)
+
+    def expect(self, operations: int, guarded: int = 0, *, is_written: bool = False) -> None:
+        """Say how long it takes to write out and compile so many operations, if that is long; before it begins.
+
+        Args:
+            guarded: steps of the accumulation that conditions of branches reach.
+            is_written: whether only the compiler is left, which then is what takes long.
+
+        Raises:
+            SizeError: if there is no memory for them.
+        """
+        compiling = target_of(self.options.target).seconds(operations)
+        writing = 0.0 if is_written else WRITING * operations + GUARDED * guarded
+        seconds = writing + compiling
+        self.options.tell(self.deadline, self._stage, expected=seconds if seconds > PATIENCE else None)
+        what = f"{operations:,} operations of {self.name}"
+        if not is_written:
+            size = BYTES * (operations + guarded)
+            check_fits(size, f"the {what}, written out one by one,", f"{INSTEAD[0].lower()}{INSTEAD[1:]}")
+        if seconds <= PATIENCE:
+            return
+        quick = target_of("llvm").seconds(operations)
+        if compiling > max(writing, 2 * quick):
+            instead = f"target='llvm' compiles them in about {max(quick, 1.0):.0f} s"
+        elif not self.options.takes_arrays:
+            instead = "in float64 and without exact_order=True, operations on long arrays stay loops"
+        else:
+            instead = INSTEAD
+        said = f"{what} are written out one by one and compiled, which takes about {seconds:.0f} s. {instead}"
+        self._line.expect(seconds, said)
+        if seconds > LONG and not self._is_warned and self.options.progress is not False:
+            self._is_warned = True
+            warn(said)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """A block that is timed and told as the stage of this name."""
-        if self._line is not None:
-            self._line.update(name)
+        self._stage = name
+        self._line.update(name)
         self.deadline.enter(name)
         self.options.tell(self.deadline, name)
         start = time.perf_counter()

@@ -60,6 +60,7 @@ class Watched:
             at_once=at_once,
             decides=options.guards == "cases",
             captured=captured,
+            tells=options.progress is not False,
         )
         captured.settle()
         self.captured, self._objects = captured, tuple(objects.values())

@@ -32,7 +32,7 @@ def plan(
     effort: Effort = "balanced",
     iterations: int | None = None,
     order: Iterable[Hashable] | None = None,
-    progress: Callable[[Progress], object] | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
     cache: bool = True,
     executor: Any = None,
 ) -> Plan:

@@ -72,7 +72,7 @@ def symmetric(graph: DifferentiationGraph, options: Options, deadline: Deadline)
         interrupted = True
         candidates = candidates or [edge_pushing(graph, options, deadline)]
     found = _cheapest(candidates, options, deadline)
-    if options.progress is not None and not interrupted:
+    if callable(options.progress) and not interrupted:
         try:
             options.tell(deadline, "plan", found.cost(options.objective))
         except KeyboardInterrupt:

@@ -73,7 +73,7 @@ def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) ->
             interrupted = True
     if options.objective.on_tape:
         found = cheapest_program(candidates, options, until)
-        if options.progress is not None and not interrupted:
+        if callable(options.progress) and not interrupted:
             try:
                 options.tell(deadline, "plan", found.cost(options.objective))
             except KeyboardInterrupt:
@@ -109,7 +109,7 @@ def _search(
         return
     on_tape = options.objective.on_tape
     # progress tells the objective's cost, which is counted once: annealing lowers products, not that
-    told = start.found.cost(options.objective) if on_tape and options.progress is not None else None
+    told = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
     state = Elimination(graph, options.objective)

@@ -68,6 +68,7 @@ class Target:
             outputs go where, the shapes of arguments, and whether code is cached.
         loop_source: source text of such a program, given all that but for the cache, and the name of the function; None
             where programs over arrays have none.
+        seconds: that compiling so many operations takes, about.
     """
 
     compile: Callable[[Tape, tuple[Segment, ...], str, Shapes, frozenset[int], bool], Kernel]
@@ -76,6 +77,7 @@ class Target:
     dtypes: tuple[str, ...] = DTYPES
     loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], Loops] = _by_numpy
     loop_source: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, str], str] | None = None
+    seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
 
 #: Name of a target → its module, which has a `TARGET` and is imported when it is first asked for.

@@ -67,7 +67,7 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, bytes]:
-    """What a command returns and says; Ctrl-C ends it, and all that it has started: it is only the compiler's driver."""
+    """Return what a command returns and says; Ctrl-C ends it with all that it started, since it only drives compilers."""
     started: list[subprocess.Popen[bytes]] = []
     interrupted = threading.Event()
 
