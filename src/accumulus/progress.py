@@ -103,7 +103,7 @@ class ProgressLine:
                     self._display = _Notebook()
                     self._wait(_TICK)
                 else:
-                    self._display = _Terminal.on(self._console) or (_Lines() if self._shown else None)
+                    self._display = _Terminal.on(self._console, self._text()) or (_Lines() if self._shown else None)
                 if self._display is not None:
                     self._display.update(self._text(), self._done())
 
@@ -130,23 +130,24 @@ class ProgressLine:
 class _Terminal:
     """Rich's line, which the terminal keeps in motion."""
 
-    def __init__(self, console: Console) -> None:
-        self._status = console.status("")
+    def __init__(self, console: Console, text: str) -> None:
+        from rich.markup import escape
+
+        self._escape = escape
+        self._status = console.status(escape(text))
         self._status.start()
 
     @classmethod
-    def on(cls, console: Console | None) -> _Terminal | None:
+    def on(cls, console: Console | None, text: str) -> _Terminal | None:
         """The line on a console, if that is a terminal."""
         from rich.console import Console
 
         console = Console(stderr=True) if console is None else console
-        return cls(console) if console.is_terminal else None
+        return cls(console, text) if console.is_terminal else None
 
     def update(self, text: str, done: float | None) -> None:
-        from rich.markup import escape
-
         del done
-        self._status.update(escape(text))
+        self._status.update(self._escape(text))
 
     def stop(self) -> None:
         self._status.stop()

@@ -1,6 +1,9 @@
 """What does not fit into memory is an error before anything long begins, and long programs say that they are."""
 
 import linecache
+import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -105,6 +108,45 @@ def test_memory_that_the_system_does_not_tell_is_unlimited(wrong, monkeypatch, t
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 200\n")
     assert memory._of_group() == 500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space, and /proc")
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        # as many points and clusters, written out: 390,000 steps
+        ("acc.hvp(clustered(100, 100), cache=False, time_limit=0)((C,), (C,))", "operations of f, written out one by"),
+        ("acc.jacobian(lambda x: np.roll(x, 1) * x, cache=False)(np.ones(20_000))", "20,000 × 20,000 entries"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_memory_is_used(case, said):
+    """In a process that may have 300 MiB more than it begins with."""
+    code = f"""
+import resource, numpy as np, accumulus as acc, accumulus.errors
+from pathlib import Path
+
+def clustered(points, clusters):
+    data = np.random.default_rng(0).normal(size=(points, 3))
+    def f(c):
+        return np.sum(np.min(np.sum((data[:, None, :] - c[None, :, :]) ** 2, axis=2), axis=1))
+    return f
+
+C = np.random.default_rng(1).normal(size=(100, 3))
+acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))
+acc.hvp(clustered(3, 2), cache=False, time_limit=0)((C[:2],), (C[:2],))
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (300 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    {case}
+except acc.errors.SizeError as error:
+    print(error)
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert said in done.stdout, done.stderr[-2000:]
+    assert "of memory are free; " in done.stdout
 
 
 # Programs that were written out ----------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
+import types
+import warnings
 
 import numpy as np
 import pytest
@@ -10,8 +13,9 @@ from rich.console import Console
 
 import accumulus as acc
 from accumulus.deadline import Deadline
+from accumulus.errors import ArgumentError, LongProgramWarning
 from accumulus.options import Options
-from accumulus.programs import planning, rewritten
+from accumulus.programs import planning, preparation, rewritten
 from accumulus.programs import program as programs
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import JACOBIAN
@@ -122,6 +126,167 @@ def test_a_terminal_gets_one_line_that_vanishes():
     assert written.endswith("\x1b[2K")  # the line is erased
     line.show()
     assert stream.getvalue() == written
+
+
+def test_a_terminal_gets_an_estimate_at_once_and_what_would_help():
+    stream = io.StringIO()
+    with ProgressLine("f", Console(file=stream, force_terminal=True, width=200)) as line:
+        line.update("emit")
+        line.expect(1.0, "short")
+        assert stream.getvalue() == ""
+        line.expect(30.0, "9 operations are written out; acc.map helps")
+    assert "accumulus: f: emit; 9 operations are written out; acc.map helps" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a notebook shows, by the number of the output."""
+    outputs = []
+
+    class Handle:
+        def __init__(self):
+            outputs.append([])
+            self.update = outputs[-1].append
+
+    shell = types.SimpleNamespace(kernel=object())
+    module = types.ModuleType("IPython")
+    module.get_ipython = lambda: shell
+    module.display = types.ModuleType("IPython.display")
+    module.display.HTML = str
+    module.display.display = lambda text, display_id: Handle()
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setitem(sys.modules, "IPython.display", module.display)
+    return outputs
+
+
+def test_a_notebook_gets_a_bar_that_vanishes(shown):
+    with ProgressLine("f<b>") as line:
+        line.update("plan")
+        assert not shown
+        line.expect(100.0, "see <i>")
+        line.update("emit")
+    (output,) = shown
+    assert output[0].startswith('<progress max="1" value="0.00"></progress> accumulus: f&lt;b&gt;: plan; see &lt;i&gt;')
+    assert "emit" in output[-2]
+    assert output[-1] == ""
+    line.show()
+    assert len(shown) == 1
+
+
+def test_true_shows_and_false_silences_in_notebooks(shown):
+    for progress, outputs in ((True, 1), (False, 0), (None, 0), (lambda _: None, 0)):
+        shown.clear()
+        acc.jacobian(swirl, cache=False, progress=progress)(np.ones(3))
+        assert len(shown) == outputs
+        assert all(output[-1] == "" for output in shown)
+
+
+def test_true_shows_every_stage_where_there_is_no_terminal(capsys):
+    acc.jacobian(swirl, cache=False, progress=True)(np.ones(3))
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = [line.removeprefix("accumulus: swirl: ") for line in told.err.splitlines() if line.endswith(tuple(STAGES))]
+    assert list(dict.fromkeys(lines)) == STAGES
+
+
+def test_progress_is_a_truth_value_or_a_function():
+    assert acc.jacobian(swirl, progress=False)._options.alone.progress is False
+    assert acc.jacobian(swirl, progress=print)._options.alone.progress is None
+    with pytest.raises(ArgumentError, match=r"progress is 'yes'; expected True .*, False .*, a function .*, or None"):
+        acc.jacobian(swirl, progress="yes")
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Operations take long here, as far as estimates go."""
+    monkeypatch.setattr(preparation, "WRITING", 1.0)
+
+
+def test_long_waits_are_warned_of_before_they_begin(slow):
+    for progress in (None, True):
+        with pytest.warns(
+            LongProgramWarning, match=r"operations of swirl are written out .* about \d+ s.*acc\.map"
+        ) as told:
+            acc.jacobian(swirl, cache=False, progress=progress)(np.ones(3))
+        (warning,) = told
+        assert warning.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        acc.jacobian(swirl, cache=False, progress=False)(np.ones(3))
+
+
+def test_what_would_make_it_quick_is_what_fits(slow, monkeypatch):
+    def said(**options):
+        with pytest.warns(LongProgramWarning) as told:
+            acc.jacobian(swirl, cache=False, **options)(np.ones(3))
+        return str(told[0].message)
+
+    assert "acc.map, acc.scan or acc.assemble" in said()
+    assert "without exact_order=True" in said(exact_order=True)
+    assert "in float64" in said(dtype="float32")
+    monkeypatch.setattr(preparation, "WRITING", 0.0)
+    monkeypatch.setattr(preparation, "LONG", 0.0)
+    monkeypatch.setattr(preparation, "PATIENCE", 0.0)
+    assert "target='llvm' compiles them" in said(target="c")
+
+
+def test_a_function_is_told_what_is_expected(slow):
+    told = []
+    with pytest.warns(LongProgramWarning):
+        acc.jacobian(swirl, cache=False, progress=told.append)(np.ones(3))
+    assert [now.expected for now in told if now.expected] != []
+    assert all(now.expected is None or now.expected > 2.0 for now in told)
+
+
+def unrolled(steps):
+    def f(x):
+        for _ in range(steps):
+            x = np.array([x[0] - 0.01 * np.sin(x[1]), x[1] + 0.01 * x[0] * x[2], x[2] * np.exp(-x[0] * x[0])])
+        return x
+
+    return f
+
+
+def clustered(points):
+    data = np.random.default_rng(0).normal(size=(points, 2))
+
+    def f(c):
+        return np.sum(np.min(np.sum((data[:, None, :] - c[None, :, :]) ** 2, axis=2), axis=1))
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("asks", "function", "arguments"),
+    [
+        (acc.jacobian, unrolled(200), (np.array([0.3, 0.7, 0.2]),)),
+        (acc.gradient, lambda x: np.sum(unrolled(200)(x)), (np.array([0.3, 0.7, 0.2]),)),
+        (acc.hessian, lambda x: np.sum(unrolled(30)(x)), (np.array([0.3, 0.7, 0.2]),)),
+        (acc.hvp, clustered(60), ((np.ones((3, 2)),), (np.ones((3, 2)),))),
+        (acc.compile, unrolled(200), (np.array([0.3, 0.7, 0.2]),)),
+        (acc.gradient, lambda x: np.linalg.slogdet(np.eye(12) + np.outer(x, x))[1], (np.linspace(0.1, 0.5, 12),)),
+    ],
+)
+def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypatch):
+    """Within three times the operations that are written onto the tape, before these are rewritten."""
+    estimated, written = [], []
+    expect, emit = Preparation.expect, programs.emit
+
+    def noted(self, operations, *others, **options):
+        if not options:
+            estimated.append(operations)
+        return expect(self, operations, *others, **options)
+
+    def counted(accumulation):
+        tape = emit(accumulation)
+        written.append(len(tape) - tape.inputs)
+        return tape
+
+    monkeypatch.setattr(Preparation, "expect", noted)
+    monkeypatch.setattr(programs, "emit", counted)
+    asks(function, cache=False, time_limit=0).compile(*arguments)
+    assert all(max(written) / 3 < each < 3 * max(written) for each in estimated)
 
 
 def test_what_is_no_terminal_gets_nothing(capsys, monkeypatch):

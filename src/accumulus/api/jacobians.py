@@ -70,7 +70,8 @@ def jacobian(
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: of the search, see `accumulus.plan`.
         progress: called with a `Progress` when a stage of the preparation begins, and while it searches. Without, a
-            preparation of more than two seconds says what it is doing on the error stream, if that is a terminal.
+            preparation that takes, or is expected to take, more than two seconds says on a terminal or in a notebook
+            what it is doing and what would make it quick. True shows that at once wherever it is, False says nothing.
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of

@@ -25,7 +25,7 @@ from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind
 from accumulus.programs.nonzeros import Nonzeros
-from accumulus.programs.planning import plan_of
+from accumulus.programs.planning import counts_of, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.seeds import inputs_of, linearized
@@ -76,6 +76,7 @@ def derived(
         given = recording.scalars.copy()
         given.outputs = [*given.outputs, *(steps or {})]
         linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False, keeping=keeping)
+    preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
         plan = plan_of(linearization, options, preparation.deadline)
     with preparation.stage("emit"):

@@ -5,14 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from accumulus.deadline import Deadline
 from accumulus.graph.linearize import Linearization
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.find import find_plan
 from accumulus.search.plans.plan import Plan
+from accumulus.search.sweeps import sweep_counts
+from accumulus.tape.operations import BY_NAME
 
-__all__ = ["plan_of"]
+__all__ = ["counts_of", "plan_of"]
+
+#: One in so many labels has a condition, if many have.
+FEW: Final = 50
+_SELECT: Final = BY_NAME["select"].code
 
 #: What the stages from planning on need, beside one another.
 _KERNELS: Final = (
@@ -37,3 +45,20 @@ def plan_of(linearization: Linearization, options: Options, deadline: Deadline) 
     brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
     of_order = options.deadline_of_order(deadline)
     return find_plan(graph, brief, deadline=of_order, keep_best=False, before=before)
+
+
+def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
+    """Operations that derivatives are written out with, about, and those that conditions of branches reach."""
+    graph = linearization.graph
+    if plan is not None:
+        steps = len(plan.accumulation.steps)
+    else:
+        counted, _ = sweep_counts(graph)
+        most = len(graph.sources) * min(len(graph.roots), len(graph.terminals))
+        steps = min((priced.steps for priced in counted.values()), default=most)
+    if graph.tape is None:
+        return steps, 0
+    codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
+    conditional = int(np.count_nonzero(codes[labels[labels >= 0]] == _SELECT))
+    # what is eliminated next to a condition has it, too: all, if they are not few
+    return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional

@@ -59,22 +59,22 @@ class Preparation:
     def __exit__(self, *error: object) -> None:
         self._line.__exit__(*error)
 
-    def expect(self, operations: int, guarded: int = 0, *, is_written: bool = False) -> None:
+    def expect(self, operations: int, guarded: int = 0, *, writes: bool = True, compiles: bool = True) -> None:
         """Say how long it takes to write out and compile so many operations, if that is long; before it begins.
 
         Args:
             guarded: steps of the accumulation that conditions of branches reach.
-            is_written: whether only the compiler is left, which then is what takes long.
+            writes, compiles: whether they are to be written out, and compiled.
 
         Raises:
             SizeError: if there is no memory for them.
         """
-        compiling = target_of(self.options.target).seconds(operations)
-        writing = 0.0 if is_written else WRITING * operations + GUARDED * guarded
+        compiling = target_of(self.options.target).seconds(operations) if compiles else 0.0
+        writing = WRITING * operations + GUARDED * guarded if writes else 0.0
         seconds = writing + compiling
         self.options.tell(self.deadline, self._stage, expected=seconds if seconds > PATIENCE else None)
         what = f"{operations:,} operations of {self.name}"
-        if not is_written:
+        if writes:
             size = BYTES * (operations + guarded)
             check_fits(size, f"the {what}, written out one by one,", f"{INSTEAD[0].lower()}{INSTEAD[1:]}")
         if seconds <= PATIENCE:
@@ -86,7 +86,8 @@ class Preparation:
             instead = "in float64 and without exact_order=True, operations on long arrays stay loops"
         else:
             instead = INSTEAD
-        said = f"{what} are written out one by one and compiled, which takes about {seconds:.0f} s. {instead}"
+        done = "written out one by one" + " and compiled" * compiles
+        said = f"{what} are {done}, which takes about {seconds:.0f} s. {instead}"
         self._line.expect(seconds, said)
         if seconds > LONG and not self._is_warned and self.options.progress is not False:
             self._is_warned = True

@@ -27,13 +27,13 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.others import others_for
 from accumulus.programs.parts import arrays_of_points, in_parts, on_disk
-from accumulus.programs.planning import plan_of
+from accumulus.programs.planning import counts_of, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.primal import primal_operations, without_dead
 from accumulus.programs.results import Results
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import inputs_of, linearized
-from accumulus.programs.starts import Start, cheapest, counts_of, rounds_of
+from accumulus.programs.starts import Start, cheapest, rounds_of
 from accumulus.resubstitution.by_value import ByValue
 from accumulus.resubstitution.optimise import is_by_value
 from accumulus.rewriting.canonical import canonical
@@ -118,12 +118,12 @@ class Program:
         self._selection = selection
         self._results = self._laid_out()
         with preparation.stage("compile"):
-            preparation.expect(self.operations, is_written=True)
+            preparation.expect(self.operations, writes=False)
             self.kernel: Kernel = self._compile(first, shared)
 
     def _write(self, starts: Sequence[Start], selection: Selection, preparation: Preparation) -> None:
         """Plan the derivatives, and write and rewrite those of the start whose program promises to be the shortest."""
-        operations, guarded = np.array([counts_of(start) for start in starts]).T
+        operations, guarded = np.array([counts_of(start.linearization, start.plan) for start in starts]).T
         preparation.expect(int(operations.max()), int(guarded.sum()))
         emitted = [self._emitted(start, preparation) for start in starts]
         with preparation.stage("optimise"):

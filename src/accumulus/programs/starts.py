@@ -24,7 +24,7 @@ from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.planning import plan_of
+from accumulus.programs.planning import counts_of, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import linearize_arguments, linearized
@@ -32,13 +32,12 @@ from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.find import find_plan
 from accumulus.search.greedy import greedy_orders
 from accumulus.search.plans.plan import Plan
-from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["AFTER", "BEFORE", "Start", "along_seeds", "cheapest", "counts_of", "rounds_of", "shortened", "starts_of"]
+__all__ = ["AFTER", "BEFORE", "Start", "along_seeds", "cheapest", "rounds_of", "shortened", "starts_of"]
 
 #: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
 #: which then have less to win.
@@ -51,8 +50,6 @@ MOST: Final = 2_000
 _SHARE: Final = 0.3
 #: Jacobians are formed that take no more products and sums than so many times the edges, which a direction takes.
 _FORMED: Final = 1.6
-#: One in so many labels has a condition, if many have.
-FEW: Final = 50
 #: Moves of the search that compares starts, for each node.
 LOOKS: Final = 60
 #: Starts of more operations than this, as a multiple of the fewest, are not looked at.
@@ -71,7 +68,6 @@ _STAY: Final = frozenset(
 _ADD, _SUBTRACT, _NEGATIVE, _MULTIPLY, _DIVIDE, _POWER = (
     BY_NAME[name].code for name in ("add", "subtract", "negative", "multiply", "divide", "power")
 )
-_SELECT: Final = BY_NAME["select"].code
 _LINEAR: Final = (_ADD, _SUBTRACT, _NEGATIVE)
 
 
@@ -110,6 +106,7 @@ def starts_of(
     """Products with the Jacobian of a recording: along the seeds, and by the Jacobian."""
     with preparation.stage("linearize"):
         found = linearized(recording, kind, selection, preparation.name)
+    preparation.expect(*counts_of(found))
     start = along_seeds(found, kind, selection, preparation, is_short)
     formed = _formed(recording, found, selection, preparation) if _may_be_rewritten(preparation.options) else None
     return [start] if formed is None else [start, Start(found, formed, is_short)]
@@ -187,23 +184,6 @@ def _keeps_derivatives(tape: Tape) -> bool:
     return not any(
         p > 1.0 and not p.is_integer() and ((2.0 * p).is_integer() or (base, p - 1.0) in there) for base, p in there
     )
-
-
-def counts_of(start: Start) -> tuple[int, int]:
-    """Operations that a start is written out with, about, and steps among them that conditions of branches reach."""
-    graph = start.linearization.graph
-    if start.plan is not None:
-        steps = len(start.plan.accumulation.steps)
-    else:
-        counted, _ = sweep_counts(graph)
-        most = len(graph.sources) * min(len(graph.roots), len(graph.terminals))
-        steps = min((priced.steps for priced in counted.values()), default=most)
-    if graph.tape is None:
-        return steps, 0
-    codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
-    conditional = int(np.count_nonzero(codes[labels[labels >= 0]] == _SELECT))
-    # what is eliminated next to a condition has it, too: all, if they are not few
-    return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional
 
 
 def cheapest(tapes: Sequence[Tape], seed: int, deadline: Deadline) -> int:
