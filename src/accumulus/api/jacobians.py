@@ -45,11 +45,11 @@ def jacobian(
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "multiplications" or "fma".
-        time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve.
-            0 gives the best greedy plan. What has to be done anyway is not counted: recording, emitting, verifying,
-            compiling.
+        time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve,
+            or after the work that takes an idle core about half as long. 0 gives the best greedy plan. What has to be
+            done anyway is not counted: recording, emitting, verifying, compiling.
         effort: "fast", "balanced" or "thorough".
-        seed: of the search. Same seed, same plan.
+        seed: of the search. Same seed and time limit, same program, unless the report says that it was cut short.
         threads: how many threads share the points of a batch, or the work of one point where arrays are long.
         target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
         dtype: "float64" or "float32" for the compiled code and its results.

@@ -27,6 +27,7 @@ import itertools
 import math
 import random
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from typing import Final
 
 import numpy as np
@@ -51,9 +52,9 @@ _HOT, _COLD = 1.5, 0.2
 _TIE: Final = 0.25
 #: Intermediates of which all sets are tried.
 _FEW: Final = 8
-#: Seconds of work for each edge when a graph is gone through, and for each pair of neighbours that is looked at.
-_EDGE: Final = 2e-6
-_PAIR: Final = 5e-7
+#: Seconds of work for each edge of a graph that is copied, and for each pair of neighbours that is joined or looked at.
+_EDGE: Final = 8e-7
+_PAIR: Final = 1.5e-6
 #: How many times the multiplications of the best graph so far the greedy order may come to, and go on; always up to
 #: `_SMALL`, which is soon done.
 _FILL: Final = 4
@@ -103,6 +104,7 @@ class _Left:
 
     Attributes:
         cost: multiplications and edges.
+        joined: pairs of neighbours so far.
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
@@ -110,7 +112,7 @@ class _Left:
         self.below: list[dict[int, int]] = [{} for _ in range(count)]
         self.above: list[dict[int, int]] = [{} for _ in range(count)]
         live = graph.live_edges
-        self._multiplications = self._edges = 0
+        self._multiplications = self._edges = self.joined = 0
         for j, i, kind in zip(
             graph.sources[live].tolist(), graph.targets[live].tolist(), graph.kinds[live].tolist(), strict=True
         ):
@@ -118,8 +120,13 @@ class _Left:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph, eliminated: Iterable[int]) -> _Left:
-        """The graph after some vertices are gone, whatever their order: those of few neighbours first."""
-        left = cls(graph)
+        """The graph after some vertices are gone."""
+        return cls(graph).without(eliminated)
+
+    def without(self, eliminated: Iterable[int]) -> _Left:
+        """The same after some vertices are gone, whatever their order: those of few neighbours first."""
+        left = copy(self)
+        left.below, left.above = [row.copy() for row in self.below], [row.copy() for row in self.above]
         waiting = [(left.pairs(k), k) for k in sorted(eliminated)]
         heapq.heapify(waiting)
         while waiting:
@@ -164,6 +171,7 @@ class _Left:
     def eliminate(self, k: int) -> set[int]:
         """Replace the edges at k by edges between its neighbours, and return these."""
         above, below = self.above[k], self.below[k]
+        self.joined += len(above) * len(below)
         self.above[k], self.below[k] = {}, {}
         for j in above:
             del self.below[j][k]
@@ -220,7 +228,6 @@ def _greedy(
         del known[k]
         changed = left.eliminate(k)
         gone.append(k)
-        deadline.spend(_EDGE)
         if left.cost < cost:
             best, cost = len(gone), left.cost
         for v in changed & known.keys():
@@ -239,7 +246,7 @@ def _annealed(
     deadline: Deadline,
 ) -> tuple[frozenset[int], _Cost]:
     """The best of the sets that annealing comes by."""
-    moves = min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
+    whole, moves = _Left(graph), min(_MOVES[options.effort] * len(free), _MOST_MOVES[options.effort])
     turn = random.Random(options.seed)
     now, now_cost = best, cost
     for move in range(moves):
@@ -247,8 +254,9 @@ def _annealed(
             break
         k = turn.choice(free)
         tried = now ^ {k}
-        found = _Left.of(graph, tried).cost
-        deadline.spend(_EDGE * len(graph.sources))
+        left = whole.without(tried)
+        found = left.cost
+        deadline.spend(_EDGE * len(graph.sources) + _PAIR * left.joined)
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
         if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
             now, now_cost = tried, found
