@@ -52,9 +52,10 @@ _HOT, _COLD = 1.5, 0.2
 _TIE: Final = 0.25
 #: Intermediates of which all sets are tried.
 _FEW: Final = 8
-#: Seconds of work for each edge of a graph that is copied, and for each pair of neighbours that is joined or looked at.
+#: Seconds of work for each edge of a graph that is copied, and for each pair of neighbours that is joined, or looked at.
 _EDGE: Final = 8e-7
-_PAIR: Final = 1.5e-6
+_JOIN: Final = 1.5e-6
+_LOOK: Final = 2e-7
 #: How many times the multiplications of the best graph so far the greedy order may come to, and go on; always up to
 #: `_SMALL`, which is soon done.
 _FILL: Final = 4
@@ -232,7 +233,7 @@ def _greedy(
             best, cost = len(gone), left.cost
         for v in changed & known.keys():
             known[v] = left.added(v)
-            deadline.spend(_PAIR * (4 + left.pairs(v)))
+            deadline.spend(_LOOK * (4 + left.pairs(v)))
             heapq.heappush(waiting, (known[v], turn.random(), v))
     return always.union(gone[:best]), cost
 
@@ -256,7 +257,7 @@ def _annealed(
         tried = now ^ {k}
         left = whole.without(tried)
         found = left.cost
-        deadline.spend(_EDGE * len(graph.sources) + _PAIR * left.joined)
+        deadline.spend(_EDGE * len(graph.sources) + _JOIN * left.joined)
         heat = _HOT * (_COLD / _HOT) ** (move / moves)
         if found <= now_cost or turn.random() < math.exp((now_cost[0] - found[0] - _TIE) / heat):
             now, now_cost = tried, found
