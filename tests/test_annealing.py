@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from accumulus.annealing import rounds, seed_of, slices, thresholds
+from accumulus.deadline import Deadline
 
 
 class Kernel(SimpleNamespace):
@@ -30,12 +31,15 @@ def test_a_run_cools_from_hot_to_cold_wherever_it_is_cut(slice_):
     assert kernel.temperature == pytest.approx(3 * 0.05)
 
 
-def test_a_run_that_has_less_time_cools_faster():
-    kernel = Kernel(slice=10, made=0)
-    for _ in slices(kernel, kernel.visit, 1000, 2.0, 0.05, unit=3.0, possible=lambda: 50.5 - kernel.made):
+def test_a_run_for_which_less_work_is_left_cools_faster():
+    kernel, deadline = Kernel(slice=10, made=0), Deadline(60.0, work=5.05)
+    for _ in slices(kernel, kernel.visit, 1000, 2.0, 0.05, 3.0, deadline, 0.1):
         pass
     assert kernel.made == 50
     assert kernel.temperature == pytest.approx(3 * 0.05)
+    assert deadline.left == pytest.approx(0.05)
+    assert not list(slices(kernel, kernel.visit, 1000, 2.0, 0.05, 3.0, deadline, 0.1))
+    assert kernel.made == 50
 
 
 def test_no_visits_no_slice():
