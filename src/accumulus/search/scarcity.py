@@ -52,7 +52,7 @@ _HOT, _COLD = 1.5, 0.2
 _TIE: Final = 0.25
 #: Intermediates of which all sets are tried.
 _FEW: Final = 8
-#: Seconds of work for each edge of a graph that is copied, and for each pair of neighbours that is joined, or looked at.
+#: Seconds of work for each edge of a graph that is copied, for each pair of neighbours that is joined, or looked at.
 _EDGE: Final = 8e-7
 _JOIN: Final = 1.5e-6
 _LOOK: Final = 2e-7
