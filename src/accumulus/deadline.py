@@ -23,7 +23,7 @@ __all__ = ["FOREVER", "LOOK", "WORK", "Deadline", "OutOfTimeError"]
 LOOK: Final = 0.02
 #: Seconds of work for each second of the time limit. The rest is for what is not counted, and for machines that are
 #: slower than those that work was measured on, or busy.
-WORK: Final = 0.6
+WORK: Final = 0.5
 #: Units of work in a second. Whole numbers add up to the same in any order: work that is recalled from a cache counts
 #: exactly as much as the work that found it.
 _UNITS: Final = 1e9

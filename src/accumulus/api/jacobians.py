@@ -46,7 +46,7 @@ def jacobian(
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "multiplications" or "fma".
         time_limit: seconds for planning and rewriting together, at most; they stop earlier when they no longer improve,
-            or after the work that takes an idle core 0.6 of that. 0 gives the best greedy plan. What has to be
+            or after the work that takes an idle core half of that. 0 gives the best greedy plan. What has to be
             done anyway is not counted: recording, emitting, verifying, compiling.
         effort: "fast", "balanced" or "thorough".
         seed: of the search. Same seed and time limit, same program, unless the report says that it was cut short.

@@ -85,7 +85,7 @@ def optimise(
         effort: "fast" tries each operation in turn until nothing is won, in near-linear time; "balanced" then anneals
             for a number of moves, of large tapes so long as that wins enough; "thorough" goes on, in longer and longer
             rounds, until several in a row win nothing.
-        time_limit: seconds for the search, which ends after the work that takes an idle core about 0.6 of them. A tape
+        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them. A tape
             that is too large to be searched within them comes back in its canonical form.
         seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
         kept_outputs: that many of the first outputs stay as they are computed, operation by operation.

@@ -44,7 +44,7 @@ def plan(
         objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or
             "operations" (of the tape that the plan emits).
         time_limit: seconds for the search at most; 0 gives the best greedy plan at once. The search ends after the
-            work that takes an idle core about 0.6 of them; only where the clock runs out before that, which
+            work that takes an idle core about half of them; only where the clock runs out before that, which
             `Plan.cut_short` tells, does the plan depend on the machine.
         seed: same seed, same plan, unless that is cut short.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".
