@@ -93,10 +93,12 @@ class _Writer:
         if k < tape.inputs or not self._marked[k]:
             return []
         if k in self._solutions:
-            return [(tape.first[k], held), (tape.second[k], held | self._system(k))]
+            return [(tape.first[k], frozenset()), (tape.second[k], held | self._system(k))]
         if k in self._markers:
             is_held = self._steps[k] in held if k in self._steps else bool(held)
-            return [(self._steps[k] if k in self._steps and not is_held else tape.first[k], held)]
+            if k in self._steps:  # as the solution has it, whatever is held
+                return [(tape.first[k], frozenset()) if is_held else (self._steps[k], held)]
+            return [(tape.first[k], held)]
         return [(a, held) for a in tape.arguments(k)]
 
     def _apply(self, k: int, held: Held) -> int:

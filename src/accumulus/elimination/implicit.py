@@ -74,7 +74,7 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
     constant = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
     solutions: list[int] = []
     while True:
-        need = needed(tape, [*tape.outputs, *solutions])
+        need = needed(tape, [*tape.outputs, *solutions], values=False)
         fixed = [k for k in attached if k in constant and need[k]]
         held = {tape.first[k] for k in fixed}
         # a step that is needed may hold solutions constant that are not needed themselves

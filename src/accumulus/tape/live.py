@@ -42,9 +42,21 @@ _HANDS_ON: Final = np.array(
 _ATTACH: Final = BY_NAME["attach"].code
 
 
-def needed(tape: Tape, outputs: Sequence[int] | None = None) -> bytearray:
-    """1 for every operation that an output, of all or of some, depends on, else 0; undefined for inputs."""
-    return _marked(tape, rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64))
+def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = True) -> bytearray:
+    """1 for every operation that an output, of all or of some, depends on, else 0; undefined for inputs.
+
+    Args:
+        values: whether what computes the x of ``attach(x, d)`` counts, which derivatives do not need.
+    """
+    rows, roots = rows_of(tape, tape.inputs), np.array(tape.outputs if outputs is None else outputs, np.int64)
+    if values:
+        return _marked(tape, rows, roots)
+    marks, handed = np.zeros(len(tape), bool), np.ones(rows[:, 1:].shape, bool)
+    marks[roots[roots >= 0]] = True
+    attached = rows[:, 0] == _ATTACH
+    solved = np.unique(rows[attached & (rows[:, 2] >= 0), 1])
+    handed[attached, 0] = ~np.isin(rows[attached, 1], solved)
+    return bytearray(_spread(tape, rows, marks, handed).tobytes())
 
 
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:

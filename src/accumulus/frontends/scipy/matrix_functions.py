@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from accumulus.frontends import decisions
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.linalg.implicit import attached, fixed, matrices_of, square_of, zeros
+from accumulus.frontends.numpy.linalg.implicit import attached, fixed, matrices_of, plain, square_of, zeros
 from accumulus.frontends.numpy.linalg.spectral import singular
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.tape.tape import Tape
@@ -98,29 +98,47 @@ def polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
         if side not in ("left", "right"):
             raise ValueError(f"polar: side is 'left' or 'right', not {side!r}")
         u = orthogonal_factor(tape, matrices)
-        product = u.mT @ matrices if side == "right" else matrices @ u.mT
-        p = 0.5 * (product + product.mT)
+        symmetric = u.mT @ matrices if side == "right" else matrices @ u.mT
+        p = 0.5 * (symmetric + symmetric.mT)
         return u.reshape(*stack, *u.shape[1:]), p.reshape(*stack, *p.shape[1:])
 
 
 def orthogonal_factor(tape: Tape, a: Any) -> Any:
-    """The nearest matrices with orthogonal columns, or rows, of stacked matrices of full rank.
+    """The nearest matrices with orthogonal columns, or rows, of stacked matrices of full rank, as implicit functions.
 
-    With a = u·p and p = v·s·vᵀ, du is u·v·Ω·vᵀ + (1 - u·uᵀ)·da·p⁻¹, where vᵀ·(uᵀ·da - daᵀ·u)·v has the entries
-    (sᵢ + sⱼ)·Ωᵢⱼ.
+    With a = u·p, what is 0 is R = (uᵀ·u - 1)/2, S = uᵀ·a - aᵀ·u and the part of a that is orthogonal to u. A Newton
+    step is u·(Ω - R) in the space of u, with Ω·p + p·Ω = S - R·p + p·R. This has a solution where singular values are
+    equal, too.
     """
     m, n = a.shape[1:]
     if m < n:
         return orthogonal_factor(tape, a.mT).mT
-    left, values, right = singular(tape, a, "scipy.linalg.polar")
-    u = left @ right.mT
-    along = left.mT @ (a @ right)
-    turning = zeros(tape, len(a), n, n)
-    for i, j in combinations(range(n), 2):
-        angle = (along[:, i, j] - along[:, j, i]) / (values[:, i] + values[:, j])
-        turning[:, i, j], turning[:, j, i] = angle, -angle
-    derivative = left @ turning @ right.mT
+    left, _, right = (plain(tape, part) for part in singular(tape, a, "scipy.linalg.polar"))
+    value = left @ right.mT
+    u, at = fixed(tape, value), fixed(tape, a)
+    p, lengths, along = u.mT @ at, 0.5 * (u.mT @ u - np.eye(n)), u.mT @ a
+    p = 0.5 * (p + p.mT)
+    skew = along - along.mT - lengths @ p + p @ lengths
+    step = u @ (_turning(tape, p, skew) - lengths)
     if m > n:
-        inverse = (right * (1.0 / values)[:, np.newaxis]) @ right.mT
-        derivative += (a - u @ (u.mT @ a)) @ inverse
-    return attached(tape, u, derivative)
+        beside = a - u @ along
+        step += np.linalg.solve(p, (beside - u @ (u.mT @ beside)).mT).mT
+    return attached(tape, value, step)
+
+
+def _turning(tape: Tape, p: Any, skew: Any) -> Any:
+    """The skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
+    pairs = list(combinations(range(p.shape[-1]), 2))
+    place = {pair: k for k, pair in enumerate(pairs)}
+    matrix = zeros(tape, len(p), len(pairs), len(pairs))
+    for (i, j), k in product(pairs, range(p.shape[-1])):
+        for row, column, factor in ((i, k, p[:, k, j]), (k, j, p[:, i, k])):
+            if row != column:
+                sign = 1.0 if row < column else -1.0
+                matrix[:, place[i, j], place[min(row, column), max(row, column)]] += sign * factor
+    result = zeros(tape, *p.shape)
+    if pairs:
+        found = np.linalg.solve(matrix, np.stack([skew[:, i, j] for i, j in pairs], axis=-1)[..., np.newaxis])
+        for (i, j), k in place.items():
+            result[:, i, j], result[:, j, i] = found[:, k, 0], -found[:, k, 0]
+    return result

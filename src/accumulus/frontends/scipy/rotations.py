@@ -1,14 +1,15 @@
 """`scipy.spatial.transform.Rotation` of traced values: unit quaternions, in SciPy's order (x, y, z, w) and conventions.
 
-Constant rotations are SciPy's own objects, and meet traced ones in products and in `apply`. Where SciPy takes another
-formula for small angles, both are recorded, and the one for small angles has no root of a sum of squares: rotation
-vectors have their derivatives at the rotation by nothing, too.
+Constant rotations are SciPy's own objects, and meet traced ones in products and in `apply`. Rotation vectors have
+derivatives at the rotation by nothing, too: what SciPy divides by the angle is a series in its square, of a part of the
+angle, from which that of the whole follows; nothing cancels in derivatives of any order.
 
 SciPy before 1.17 has a compiled class, whose methods cannot be replaced; there traced values are refused.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,10 +29,12 @@ from accumulus.tape.tape import Tape
 __all__ = ["TracedRotation"]
 
 MODULE: Final = "scipy.spatial.transform"
-#: Squares of angles up to which series are taken, as in SciPy.
-SMALL: Final = 1e-6
-#: The same of tan² of half the angle.
-SMALL_TANGENT: Final = float(np.tan(0.5e-3) ** 2)
+#: Squares of angles up to which rotation vectors are taken by series.
+NEAR: Final = 4.0
+#: Of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x up to tan²(π/16): all that derivatives of order 4 need.
+COSINE: Final = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(8))
+SINE: Final = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8))
+ARCTANGENT: Final = tuple((-1.0) ** k / (2.0 * k + 1.0) for k in range(13))
 #: The second angle of Euler's is taken for 0 or π if it is as close.
 LOCKED: Final = 1e-7
 
@@ -110,14 +113,8 @@ class TracedRotation(Operand):
     def as_rotvec(self, degrees: bool = False) -> Any:
         """Vectors along the axes, as long as the angles."""
         quaternions = _canonical(self.quaternions)
-        axis, w = quaternions[..., :3], quaternions[..., 3:]
-        squares = np.sum(axis * axis, axis=-1, keepdims=True)
-        small = squares <= SMALL_TANGENT * w * w
-        # a series for the square of the angle, from tan² of its half
-        tangent = squares / np.where(small, w * w, 1.0)
-        square = 4.0 * tangent * (1.0 - tangent * (2.0 / 3.0 - tangent * (23.0 / 45.0)))
-        angle = 2.0 * np.arctan2(np.sqrt(np.where(small, 1.0, squares)), w)
-        scale = np.where(small, 2.0 + square / 12.0 + 7.0 * square * square / 2880.0, angle / np.sin(angle / 2.0))
+        axis = quaternions[..., :3]
+        scale = _angle_by_sine(axis, quaternions[..., 3:])
         return axis * (scale * (180.0 / np.pi) if degrees else scale)
 
     def as_mrp(self) -> Any:
@@ -177,6 +174,22 @@ class TracedRotation(Operand):
         """The angles."""
         axis = self.quaternions[..., :3]
         return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
+
+
+def _series(x: Any, coefficients: Sequence[float]) -> Any:
+    total: Any = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+def _angle_by_sine(axis: Any, w: Any) -> Any:
+    """The angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
+    quarter = np.sqrt(0.5 + 0.5 * w)  # cosines of parts of the angle
+    eighth = np.sqrt(0.5 + 0.5 * quarter)
+    ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan of a sixteenth, divided by the sine of a half
+    square = np.sum(axis * axis, axis=-1, keepdims=True) * ratio * ratio
+    return 16.0 * ratio * _series(square, ARCTANGENT)
 
 
 def _parts(quaternions: Any) -> list[Any]:
@@ -280,10 +293,15 @@ def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotatio
     if degrees:
         vectors = vectors * (np.pi / 180.0)
     square = np.sum(vectors * vectors, axis=-1, keepdims=True)
-    small = square <= SMALL
-    angle = np.sqrt(np.where(small, 1.0, square))
-    scale = np.where(small, 0.5 - square / 48.0 + square * square / 3840.0, np.sin(angle / 2.0) / angle)
-    cosine = np.where(small, 1.0 - square / 8.0 + square * square / 384.0, np.cos(angle / 2.0))
+    near = square <= NEAR
+    angle = np.sqrt(np.where(near, 1.0, square))
+    # of an eighth of the angle, then of twice that, and twice
+    part = np.where(near, square, 0.0) / 64.0
+    cosine, sine = _series(part, COSINE), _series(part, SINE)
+    for _ in range(2):
+        cosine, sine, part = cosine * cosine - part * sine * sine, sine * cosine, 4.0 * part
+    scale = np.where(near, 0.5 * sine, np.sin(angle / 2.0) / angle)
+    cosine = np.where(near, cosine, np.cos(angle / 2.0))
     return TracedRotation(tape, np.concatenate([vectors * scale, cosine], axis=-1))
 
 

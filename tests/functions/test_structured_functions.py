@@ -1,0 +1,55 @@
+"""Every function of arrays along directions, at every order up to 4, in every kind of derivative and every target.
+
+A fixed tenth of it here, all of it in `make fuzz`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from derivative_checks import TARGETS
+from structured_cases import all_structured, expected_of
+from structured_checks import check_structured, is_among
+
+from accumulus.frontends.numpy.borrowed import BORROWED, REFUSED
+from accumulus.frontends.numpy.table import FUNCTIONS, load_rows
+
+CASES = all_structured()
+TENTH = [(case, target) for case in CASES for target in TARGETS if is_among(case, target)]
+
+
+def test_names_are_unique():
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_references_are_of_the_points(case):
+    values, scales = expected_of(case)
+    assert values.shape == scales.shape
+
+
+@pytest.mark.parametrize(("case", "target"), TENTH, ids=lambda given: getattr(given, "name", given))
+def test_all_derivatives(case, target):
+    _, wrong, _ = check_structured(case, target)
+    assert not wrong, "\n".join(map(str, wrong[:20]))
+
+
+#: Names in the tables of the front ends without a case, with reasons.
+EXCEPTIONS = {
+    **dict.fromkeys(("np.linalg.cross", "np.linalg.matmul", "np.linalg.outer", "np.linalg.tensordot"), "products"),
+    **dict.fromkeys(("np.linalg.vecdot", "np.linalg.trace"), "sums and products"),
+    **dict.fromkeys(("np.linalg.diagonal", "np.linalg.matrix_transpose"), "move entries"),
+    "np.linalg.matrix_rank": "whole numbers",
+    "scipy.linalg.cho_factor": "with cho_solve",
+    "scipy.linalg.lu_factor": "with lu_solve",
+}
+
+
+def test_every_name_of_linear_algebra_and_rotations_has_a_case():
+    load_rows()
+    names = {f"np.linalg.{f.__name__}" for f in FUNCTIONS if f is getattr(np.linalg, f.__name__, None)}
+    names |= {f"scipy.linalg.{name}" for name in BORROWED["scipy.linalg"] if f"scipy.linalg.{name}" not in REFUSED}
+    names |= {name.removeprefix("Rotation.") for name in BORROWED["scipy.spatial.transform"]}
+    assert names - {case.table_name for case in CASES} == set(EXCEPTIONS) & names
+    assert not set(EXCEPTIONS) & {case.table_name for case in CASES}
