@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 #: Modules with a table of cases.
-TABLES: Final = ("scalar_functions",)
+TABLES: Final = ("scalar_functions", "distribution_functions")
 DATA: Final = Path(__file__).parents[1] / "data" / "functions"
 LARGEST_ORDER: Final = 4
 #: Errors that are allowed, in units of 2⁻⁵² of the scale.

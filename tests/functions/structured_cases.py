@@ -36,7 +36,7 @@ from derivative_cases import DATA, LARGEST_ORDER, UNITS, mp, mpf
 __all__ = ["TABLES", "Structured", "all_structured", "expected_of"]
 
 #: Modules with a table of cases.
-TABLES: Final = ("linear_algebra", "rotations")
+TABLES: Final = ("linear_algebra", "rotations", "pieces_and_sums")
 _FILE: Final = DATA / "structured.npz"
 _STEP: Final = mpf(10) ** -15
 _SHIFT: Final = mpf(10) ** -30

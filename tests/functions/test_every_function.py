@@ -10,6 +10,8 @@ import pytest
 from derivative_cases import Case, all_cases, computed, mp, references_of
 from derivative_checks import TARGETS, check, is_in_tests
 
+from accumulus.frontends.scipy.distributions import DISTRIBUTIONS
+
 CASES = [(table, case) for table, cases in all_cases().items() for case in cases]
 TENTH = [(table, case, target) for table, case in CASES for target in TARGETS if is_in_tests(case, target)]
 
@@ -41,3 +43,10 @@ def test_references_of_a_known_function():
     scales = np.abs(one) + np.abs([*one[1:], np.cos(1.0)])  # each is moved by the next
     np.testing.assert_allclose(rows[1, 6:], scales, rtol=1e-2)
     np.testing.assert_allclose(rows[0, 6:], [2.0**-1022, 1.0, 2.0**-1022, 1.0, 2.0**-1022])
+
+
+def test_every_method_of_distributions_has_a_case():
+    cased = {case.table_name.removeprefix("stats.") for table, case in CASES if table == "distribution_functions"}
+    names = {f"{name}.{method}" for name, methods in DISTRIBUTIONS.items() for method in (*methods, "pdf")}
+    names |= {f"multivariate_normal.{method}" for method in ("pdf", "logpdf")}
+    assert names == cased

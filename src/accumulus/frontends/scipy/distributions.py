@@ -115,7 +115,7 @@ DISTRIBUTIONS: Final[dict[str, Functions]] = {
             _gammaln(0.5 * (df + 1.0))
             - _gammaln(0.5 * df)
             - 0.5 * np.log(df * math.pi)
-            - 0.5 * (df + 1.0) * np.log1p(z * z / df)
+            - 0.5 * (df + 1.0) * (np.log(df + z * z) - np.log(df))
         ),
     },
     "cauchy": {"logpdf": lambda z: -math.log(math.pi) - np.log1p(z * z), "cdf": lambda z: 0.5 + np.arctan(z) / math.pi},
