@@ -1,14 +1,21 @@
-"""What is wrong with the derivatives of functions of arrays: all kinds and targets, against references."""
+"""What is wrong with the derivatives of functions of arrays: all kinds and targets, against references.
+
+python tests/functions/structured_checks.py [NAME…]        all cases, or these, in all targets
+"""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parent))
 from derivative_cases import LARGEST_ORDER
-from structured_cases import Structured, expected_of
+from structured_cases import Structured, all_structured, expected_of
 
 import accumulus as acc
 
@@ -80,3 +87,20 @@ def _computed(case: Structured, target: str) -> Iterator[tuple[str, tuple[int, i
         for k, place in enumerate(places):
             if order >= 2:
                 yield "nested", place, order, derivative(0.0, points[k], rays[k]) / factorial
+
+
+def main(names: list[str]) -> int:
+    """Print what is wrong, and return how many derivatives are."""
+    compared = failures = 0
+    for case in all_structured():
+        for target in ("llvm", "numpy", "c"):
+            if not names or case.name in names:
+                count, wrong, worst = check_structured(case, target)
+                compared, failures = compared + count, failures + len(wrong)
+                print(f"{case.name}, {target}: {worst[0]:.3g} units at most", *wrong[:3], flush=True)
+    print(f"{compared:,} derivatives compared, {failures:,} wrong")
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]) > 0)

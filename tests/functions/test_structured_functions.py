@@ -53,3 +53,20 @@ def test_every_name_of_linear_algebra_and_rotations_has_a_case():
     names |= {name.removeprefix("Rotation.") for name in BORROWED["scipy.spatial.transform"]}
     assert names - {case.table_name for case in CASES} == set(EXCEPTIONS) & names
     assert not set(EXCEPTIONS) & {case.table_name for case in CASES}
+
+
+#: Rows of SciPy without a case, with reasons.
+OTHERS = {
+    "scipy.fft": "Fourier transforms are complex; tests/frontends/numpy_functions/test_fourier.py",
+    "scipy.optimize": "rosen and its derivatives are formulas of NumPy's operations",
+    "scipy.interpolate": "made of constant data: of traced data they are refused",
+}
+
+
+def test_every_name_of_scipy_has_a_case():
+    load_rows()
+    cased, tables = {case.table_name for case in CASES}, ("scipy.linalg", "scipy.spatial.transform")
+    elsewhere = (*tables, "scipy.stats", "scipy.special")
+    for module in [module for module in BORROWED if module.startswith("scipy.") and module not in elsewhere]:
+        names = {name for name in BORROWED[module] if f"{module}.{name}" not in REFUSED}
+        assert names <= cased or module in OTHERS, names - cased

@@ -10,6 +10,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 from jax_oracle import FAST, agree  # noqa: E402
+from scipy import special  # noqa: E402
 
 import accumulus as acc  # noqa: E402
 from accumulus.errors import TraceError  # noqa: E402
@@ -206,3 +207,33 @@ def test_stopped_gradients_are_stopped_at_every_order():
     assert not acc.jacobian(acc.jacobian(acc.gradient(f)))(x).any()
     series = np.stack([np.ones(2), np.zeros(2), np.zeros(2)])
     np.testing.assert_allclose(acc.taylor(f)((x,), (series,))[1], [np.sum(2 * x * s), np.sum(s), 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["expi", "exp1"])
+def test_exponential_integrals_of_arrays(name):
+    function, sign = getattr(jax.scipy.special, name), 1.0 if name == "expi" else -1.0
+    x = np.array([0.5, 1.5, 4.0])
+    first = np.exp(sign * x) / x * sign
+    second = first * (sign - 1.0 / x)
+    np.testing.assert_allclose(acc.compile(function, **FAST)(x), getattr(special, name)(x), rtol=1e-12)
+    np.testing.assert_allclose(acc.jacobian(function, **FAST)(x), np.diag(first), rtol=1e-12)
+    np.testing.assert_allclose(acc.hessian(lambda x: jnp.sum(function(x)), **FAST)(x), np.diag(second), rtol=1e-11)
+
+
+def test_loops_side_by_side_go_on_as_long_as_each_condition_holds():
+    def one(x):
+        return lax.while_loop(lambda c: c[0] < 3.0, lambda c: (c[0] * 1.5 + 0.1, c[1] * jnp.sin(c[0])), (x, x))[1]
+
+    def alone(x):
+        factor, slope, power, growth = x, 1.0, x, 1.0
+        while power < 3.0:
+            slope = slope * np.sin(power) + factor * np.cos(power) * growth
+            factor *= np.sin(power)
+            power, growth = power * 1.5 + 0.1, growth * 1.5
+        return factor, slope
+
+    x = np.array([0.2, 1.1, 5.0])
+    several = jax.vmap(one)
+    values, slopes = np.array([alone(each) for each in x.tolist()]).T
+    np.testing.assert_allclose(acc.compile(several, **FAST)(x), values, rtol=1e-13)
+    np.testing.assert_allclose(acc.jacobian(several, **FAST)(x), np.diag(slopes), rtol=1e-13)

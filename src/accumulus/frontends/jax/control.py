@@ -159,7 +159,7 @@ def _while(call: Call, *operands: Any) -> Any:
     unknown = {v for v, x in zip(condition.jaxpr.invars, asked, strict=False) if not is_constant(x)}
     unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in known}
     (answer,) = condition.jaxpr.outvars
-    if not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown):
+    if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
         return _asked(condition, asked, body, shared, begin)
     used = sorted(known)
     step = part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
@@ -176,16 +176,34 @@ def _while(call: Call, *operands: Any) -> Any:
 
 
 def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]) -> Any:
-    """A loop whose number of steps depends on the arguments: that at the given point, kept as guards."""
+    """A loop whose number of steps depends on the arguments: that at the given point, kept as guards.
+
+    Of several loops at once, by `jax.vmap`, each goes on as long as its own condition holds.
+    """
     steps = 0
     while True:
         (answer,) = evaluated(condition.jaxpr, condition.consts, [*asked, *state])
-        if not (bool(answer) if is_constant(answer) else truth(answer.tape, int(answer.references))):
+        if is_constant(answer):
+            holds = np.asarray(answer, bool)
+        else:
+            decided = [truth(answer.tape, int(entry)) for entry in np.ravel(answer.references)]
+            holds = np.reshape(decided, np.shape(answer))
+        if not holds.any():
             return state
-        state = evaluated(body.jaxpr, body.consts, [*shared, *state])
+        following = evaluated(body.jaxpr, body.consts, [*shared, *state])
+        state = [_chosen(holds, *pair) for pair in zip(following, state, strict=True)]
         steps += 1
         if steps > MOST_STEPS:
             raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps; it is not followed any further.")
+
+
+def _chosen(holds: Any, following: Any, before: Any) -> Any:
+    """The entries of loops that go on, and those before of loops that have ended."""
+    return (
+        following
+        if holds.all()
+        else np.where(holds.reshape(holds.shape + (1,) * (np.ndim(before) - holds.ndim)), following, before)
+    )
 
 
 def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
