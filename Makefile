@@ -5,7 +5,7 @@
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
-#   make fuzz     100,000 random programs against independent oracles; threads, forks, kills; half an hour
+#   make fuzz     every function at every order, 100,000 random programs; threads, forks, kills; most of an hour
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures of the documentation; needs Graphviz

@@ -66,25 +66,30 @@ LARGEST_ORDER: Final = 4
 UNITS: Final = 16.0
 #: Steps of differences as a part of the distance to what is singular; two, so that the limit is seen.
 _STEPS: Final = (1e-60, 1e-63)
-#: Digits in which both have to agree, relative to the scale.
+#: Digits in which both have to agree, relative to the scale; and more digits that are tried to reach that.
 _AGREED: Final = 50
+_MORE_DIGITS: Final = (0, 400, 1600)
 
 #: The context of all references.
 mp = MPContext()
 mpf = mp.mpf
 Point = tuple[float, ...]
 Exponents = tuple[int, ...]
+#: Differences, each with what rounding may add.
+Differences = dict[Exponents, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """An exception: a description, units that are allowed, and whether it is about a derivative at a point.
+    """An exception: where, units of the scale and units of 1 that are allowed, and what it is about.
 
-    `applies` is given the point, the exponents of the derivative and the name of the target.
+    `applies` is given the point, the exponents of the derivative and the name of the target. Infinite units are for
+    numbers that are not compared at all.
     """
 
     where: str
-    units: float
+    units: float = 0.0
+    absolute: float = 0.0
     applies: Callable[[Point, Exponents, str], bool] = lambda point, exponents, target: True
 
 
@@ -124,9 +129,10 @@ class Case:
         """The name without orders and remarks: ``special.jv`` of ``special.jv(2)``."""
         return self.name.partition("(")[0]
 
-    def units(self, point: Point, alpha: Exponents, target: str) -> float:
-        """Units of error that are allowed."""
-        return max([UNITS, *(a.units for a in self.allowances if a.applies(point, alpha, target))])
+    def allowed(self, point: Point, alpha: Exponents, target: str) -> tuple[float, float]:
+        """Units of the scale and of 1 that an error may have."""
+        found = [a for a in self.allowances if a.applies(point, alpha, target)]
+        return max([UNITS, *(a.units for a in found)]), max([0.0, *(a.absolute for a in found)])
 
 
 @dataclass(frozen=True)
@@ -190,20 +196,31 @@ def computed(case: Case) -> np.ndarray:
 
 
 def _row(case: Case, point: Point) -> list[float]:
-    lengths = [_length(case, x) for x in point]
-    first, second = (_differences(case, point, lengths, mpf(step)) for step in _STEPS)
-    for alpha in second:
-        if abs(second[alpha]) < abs(first[alpha]) / 100:
-            second[alpha] = mpf(0)  # what remains of a derivative of 0 goes with the step
-    wanted, scales = exponents(case.arity), {}
-    for alpha in wanted:
-        moved = (abs(mpf(x) * second[_raised(alpha, i)]) for i, x in enumerate(point))
-        scales[alpha] = abs(second[alpha]) + sum(moved)
-        gap = abs(second[alpha] - first[alpha])
-        if second[alpha] and gap > scales[alpha] * mpf(10) ** -_AGREED:
-            share = mp.nstr(gap / scales[alpha], 4)
-            raise ArithmeticError(f"{case.name} at {point}, {alpha}: differences are {share} of the scale apart")
-    return [_double(second[alpha]) for alpha in wanted] + [_rounded(scales[alpha]) for alpha in wanted]
+    """Derivatives and scales at a point, with as many more digits as it takes."""
+    gap = None
+    for extra in _MORE_DIGITS:
+        first, second = (_differences(case, point, mpf(step), extra) for step in _STEPS)
+        for alpha, (value, noise) in second.items():
+            # what remains of a derivative of 0 goes with the step, or is rounding with all digits
+            if abs(value) < abs(first[alpha][0]) / 100 or (extra == _MORE_DIGITS[-1] and abs(value) < noise):
+                second[alpha] = (mpf(0), noise)
+        scales = {}
+        for alpha in exponents(case.arity):
+            moved = (abs(mpf(x) * second[_raised(alpha, i)][0]) for i, x in enumerate(point))
+            scales[alpha] = abs(second[alpha][0]) + sum(moved)
+        gap = _gap(first, second, scales)
+        if gap is None:
+            return [_double(second[alpha][0]) for alpha in scales] + [_rounded(scale) for scale in scales.values()]
+    raise ArithmeticError(f"{case.name} at {point}: differences of {gap}")
+
+
+def _gap(first: Differences, second: Differences, scales: Mapping[Exponents, Any]) -> str | None:
+    """A derivative of which both steps give other digits."""
+    for alpha, scale in scales.items():
+        found = second[alpha][0]
+        if found and abs(found - first[alpha][0]) > scale * mpf(10) ** -_AGREED:
+            return f"{alpha} are {mp.nstr(abs(found - first[alpha][0]) / scale, 4)} of the scale apart"
+    return None
 
 
 def _length(case: Case, x: float) -> Any:
@@ -212,24 +229,28 @@ def _length(case: Case, x: float) -> Any:
     return min([max(mpf(1), abs(mpf(x))), *distances])
 
 
-def _differences(case: Case, point: Point, lengths: Sequence[Any], step: Any) -> dict[Exponents, Any]:
-    """Forward differences of all orders up to one more than is wanted."""
+def _differences(case: Case, point: Point, step: Any, extra: int) -> Differences:
+    """Forward differences of all orders up to one more than is wanted, each with what rounding may add."""
     largest = LARGEST_ORDER + 1
-    least = min([mpf(1), *lengths])
-    digits = _AGREED + 20 - int(largest * mp.log10(step)) - (largest + 1) * int(mp.log10(least))
+    lengths = [_length(case, x) for x in point]
+    digits = (
+        _AGREED + 20 + extra - int(largest * mp.log10(step)) - (largest + 1) * int(mp.log10(min([mpf(1), *lengths])))
+    )
     with mp.workdps(digits):
         h = [length * step for length in lengths]
         values = {
             beta: mpf(mp.re(case.exact(*(mpf(x) + k * each for x, k, each in zip(point, beta, h, strict=True)))))
             for beta in exponents(case.arity, largest)
         }
+        rounding = max(map(abs, values.values())) * mpf(10) ** (20 - digits)
         found = {}
         for alpha in exponents(case.arity, largest):
             total = mpf(0)
             for beta in itertools.product(*(range(k + 1) for k in alpha)):
                 sign = (-1) ** (sum(alpha) - sum(beta))
                 total += sign * math.prod(math.comb(a, b) for a, b in zip(alpha, beta, strict=True)) * values[beta]
-            found[alpha] = total / mp.fprod(each**k for each, k in zip(h, alpha, strict=True))
+            divisor = mp.fprod(each**k for each, k in zip(h, alpha, strict=True))
+            found[alpha] = (total / divisor, rounding / divisor)
     return found
 
 

@@ -5,12 +5,21 @@ A fixed tenth of it here, all of it in `make fuzz`.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scalar_functions
 from derivative_cases import Case, all_cases, computed, mp, references_of
 from derivative_checks import TARGETS, check, is_in_tests
 
+import accumulus as acc
+from accumulus.errors import TraceError
+from accumulus.frontends.numpy import elementwise, mathematics
+from accumulus.frontends.numpy.borrowed import BORROWED
 from accumulus.frontends.scipy.distributions import DISTRIBUTIONS
+from accumulus.tape.operations import OPERATIONS
 
 CASES = [(table, case) for table, cases in all_cases().items() for case in cases]
 TENTH = [(table, case, target) for table, case in CASES for target in TARGETS if is_in_tests(case, target)]
@@ -50,3 +59,58 @@ def test_every_method_of_distributions_has_a_case():
     names = {f"{name}.{method}" for name, methods in DISTRIBUTIONS.items() for method in (*methods, "pdf")}
     names |= {f"multivariate_normal.{method}" for method in ("pdf", "logpdf")}
     assert names == cased
+
+
+def test_no_function_of_the_tables_is_left_out():
+    names = {case.table_name for _, case in CASES} | scalar_functions.WITHOUT_CASE.keys()
+    wanted = {f"np.{name}" for name in elementwise.ELEMENTWISE}
+    wanted |= {f"special.{name}" for name in (*elementwise.SPECIAL, *elementwise.OF_ORDER)}
+    wanted |= {f"special.{name}" for name in BORROWED["scipy.special"]}
+    wanted |= {f"math.{name}" for name in mathematics.MATH} | {f"math.{name}" for name in BORROWED["math"]}
+    assert not wanted - names
+
+
+def test_no_operation_is_left_out():
+    recorded = {"select"}  # by np.where, which is a function of arrays
+    for case in scalar_functions.CASES:
+        point = next(iter(case.regular))
+        tape = acc.trace(lambda x, case=case: case.function(*(x[k] for k in range(case.arity))), np.array(point)).tape
+        recorded |= {tape.operation(k).name for k in range(tape.inputs, len(tape))}
+    assert not {row.name for row in OPERATIONS} - recorded - scalar_functions.WITHOUT_CASE.keys()
+
+
+@pytest.mark.parametrize(("function", "message"), [each[1:] for each in scalar_functions.REFUSED])
+def test_orders_beyond_the_highest_are_refused(function, message):
+    with pytest.raises(TraceError, match=re.escape(message)):
+        acc.jacobian(function, cache=False, check=False)(1.5)
+
+
+@pytest.mark.parametrize("order", [19, 20])
+@pytest.mark.parametrize("derivative", [acc.hessian, acc.hvp, acc.taylor])
+def test_orders_are_refused_by_every_kind_of_derivative(derivative, order):
+    third = scalar_functions.differentiated(lambda x: scalar_functions.special.iv(order, x), 3)
+    arguments = {
+        acc.hessian: (2.0,),
+        acc.hvp: ((2.0,), (1.0,)),
+        acc.taylor: ((2.0,), (np.array([1.0, 0.0]),)),
+    }[derivative]
+    compiled = derivative(third, cache=False, check=False, effort="fast")
+    if order == 20:
+        with pytest.raises(TraceError, match="highest order is 24"):
+            compiled(*arguments)
+    else:
+        compiled(*arguments)
+
+
+def test_documented_exceptions_are_those_of_the_table():
+    text = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text(encoding="utf-8")
+    rows = set()
+    for _, case in CASES:
+        for each in case.allowances:
+            size = "not compared" if np.isinf(each.units) else " and ".join(
+                [f"{units:g} {what}" for units, what in ((each.units, "units"), (each.absolute, "units of 1")) if units]
+            )  # fmt: skip
+            rows.add((case.table_name, each.where, size))
+    table = text.partition("## Every function at every order")[2].partition("\n## ")[0]
+    in_section = {tuple(c.strip() for c in line.split("|")[1:4]) for line in table.splitlines() if line[:3] == "| `"}
+    assert {(n.strip().strip("`"), w, s) for ns, w, s in in_section for n in ns.split(",")} == rows

@@ -1,6 +1,8 @@
 """Random programs over the whole surface against independent oracles, in several processes: `make fuzz`.
 
-    python tests/fuzz/driver.py                              100,000 programs, then threads, forks and kills
+    python tests/fuzz/driver.py                              every function at every order, 100,000 programs, then
+                                                             threads, forks and kills
+    python tests/fuzz/driver.py --functions NAME…            these functions alone: special.jv, or all without a name
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
 
@@ -23,10 +25,13 @@ from pathlib import Path
 from typing import Final
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the references of all tests
+sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
+import derivative_checks
 import stress
 import with_jax
 from checking import Outcome, check
+from derivative_cases import all_cases
 from kinds import check_kind
 from rich.console import Console
 
@@ -49,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = checked(options.only)
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
+    failed = bool(_functions(options, console))
+    if options.functions is not None:
+        return int(failed)
     kinds, seconds = _programs(options, console)
     by_jax = kinds.pop("with JAX", 0)
     total = sum(kinds.values())
@@ -56,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     rate = total / seconds if seconds else 0.0
     console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.0f} a second of one processor")
     console.print(f"JAX: {with_jax.MISSING or f'{by_jax:,} of them compared'}")
-    failed = bool(kinds["wrong"] + kinds["crash"])
+    failed |= bool(kinds["wrong"] + kinds["crash"])
     for name, part in stress.PARTS.items():
         if name in options.stress:
             failures = part(options.rounds, options.seed)
@@ -70,6 +78,32 @@ def main(arguments: list[str] | None = None) -> int:
 def checked(number: int) -> Outcome:
     """The outcome of the program of a number."""
     return check_kind(number) if number % KINDS == 0 else check(number)
+
+
+def _functions(options: argparse.Namespace, console: Console) -> int:
+    """How many derivatives of the tables of functions are wrong, in all kinds and targets."""
+    chosen = [
+        (table, case.name, target)
+        for table, cases in all_cases().items()
+        for case in cases
+        if not options.functions or {case.name, case.table_name} & set(options.functions)
+        for target in derivative_checks.TARGETS
+    ]
+    compared = wrong = 0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for (_, name, target), result in zip(chosen, pool.map(_function, chosen), strict=True):
+            compared += result.compared
+            wrong += len(result.wrong)
+            for finding in result.wrong[:3]:
+                console.print(f"wrong: {finding}\n{Path(__file__).name} --functions '{name}' ({target})")
+    console.print(f"functions: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong")
+    return wrong
+
+
+def _function(chosen: tuple[str, str, str]) -> derivative_checks.Result:
+    table, name, target = chosen
+    (case,) = (case for case in all_cases()[table] if case.name == name)
+    return derivative_checks.check(table, case, target)
 
 
 def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[str], float]:
@@ -116,6 +150,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
+    parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
     parser.add_argument("--stress", nargs="*", choices=stress.PARTS, default=list(stress.PARTS), help="all by default")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
     options = parser.parse_args(arguments)

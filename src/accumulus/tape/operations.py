@@ -194,7 +194,7 @@ def _rows() -> list[Operation]:
 
     row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",), parity="odd")
     row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",), parity="even", zero_signs="lost")
-    row("tanh", "np.tanh({0})", "@tanh", ("(1 - v) * (1 + v)",), parity="odd")
+    row("tanh", "np.tanh({0})", "@tanh", ("1 - v * v",), parity="odd")
     row("asinh", "np.arcsinh({0})", "@asinh", ("1 / hypot(1, x)",), WIDE, parity="odd")
     row("acosh", "np.arccosh({0})", "@acosh", ("1 / (sqrt(x - 1) * sqrt(x + 1))",), (1.0, 1e150), kinks=((1.0,),), zero_signs="lost")
     row("atanh", "np.arctanh({0})", "@atanh", ("1 / (1 - x * x)",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")

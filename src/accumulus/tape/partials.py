@@ -115,9 +115,9 @@ def _source(node: ast.expr) -> str:
             return _call("less_equal", right, left)
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return _call(_BINARY[type(operator)], left, right)
-        case ast.Call(func=ast.Name(id="over_x"), args=[ast.Constant(value=name), *arguments]):
+        case ast.Call(func=ast.Name(id="over_x"), args=[ast.Constant(value=str(name)), *arguments]):
             assert name in SERIES, f"no series of {name}"
-            return f"over_x(t, a[0], {str(name)!r}, {', '.join(map(_source, arguments))})"
+            return f"over_x(t, a[0], {name!r}, {', '.join(map(_source, arguments))})"
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return _call(name, *arguments)
     raise AssertionError(f"not an expression of the table: {ast.unparse(node)}")
