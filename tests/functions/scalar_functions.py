@@ -130,7 +130,7 @@ _ALLOWED: Final[dict[str, Sequence[Allowance]]] = {
     **{f"special.{name}": [TOO_LARGE] for name in ("yv", "yn", "kv", "kn")},
     **dict.fromkeys(("special.expit", "special.log_expit", "np.logaddexp", "np.logaddexp2"), (ODD_PARTS,)),
     **{f"special.{name}": [ODD_PARTS] for name in ("logsumexp", "softmax", "log_softmax", "pseudo_huber")},
-    **{f"special.{name}": [LONG_CHAIN] for name in ("boxcox", "boxcox1p")},
+    **{f"special.{name}": [LONG_CHAIN] for name in ("boxcox", "boxcox1p", "inv_boxcox")},
     "special.eval_laguerre(20)": [RECURRENCE],
 }
 
