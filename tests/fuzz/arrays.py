@@ -17,6 +17,9 @@ from typing import Any, Final
 
 import function_cases
 import numpy as np
+from forms import QUICK
+
+import accumulus as acc
 
 PARAMETERS: Final = ("v", "A", "M", "s")
 SHAPES: Final[tuple[tuple[int, ...], ...]] = ((3,), (3, 3), (2, 4), ())
@@ -114,7 +117,7 @@ def scope() -> dict[str, Any]:
     """What the text of a function may use."""
     from scipy import special
 
-    return {**namespace(np), "special": special}
+    return {**namespace(np), "special": special, "acc": acc, "quick": QUICK}
 
 
 def leaves(result: Any) -> list[Any]:

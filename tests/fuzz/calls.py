@@ -20,7 +20,7 @@ from scalars import Scalars
 import accumulus as acc
 
 METHODS: Final = tuple(acc.methods())
-TARGETS: Final = ("numpy", "llvm")
+TARGETS: Final = {"numpy": 88, "llvm": 10, "c": 2}
 #: What a program is called through; each with how often.
 Route = Literal["derivative", "copy", "trace"]
 ROUTES: Final[dict[Route, int]] = {"derivative": 80, "copy": 8, "trace": 12}
@@ -104,7 +104,7 @@ def random_call(program: Scalars | Arrays, rng: random.Random) -> Call:
     scalars = isinstance(program, Scalars)
     both_targets = rng.random() < 0.06
     options: dict[str, Any] = {
-        "target": "llvm" if rng.random() < 0.1 else "numpy",
+        "target": rng.choices(list(TARGETS), list(TARGETS.values()))[0],
         "method": "auto" if rng.random() < 0.6 else rng.choice(METHODS),
         "effort": rng.choices(("fast", "balanced", "thorough"), (80, 17, 3))[0],
         # what time ends is not the same twice
@@ -258,7 +258,7 @@ def called(program: Scalars | Arrays, call: Call, points: Sequence[Sequence[Any]
 
 def on_other_target(call: Call) -> Call:
     """The same call for the other target."""
-    (target,) = set(TARGETS) - {call.options["target"]}
+    target = "llvm" if call.options["target"] == "numpy" else "numpy"
     return replace(call, options={**call.options, "target": target})
 
 

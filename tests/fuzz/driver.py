@@ -4,6 +4,7 @@
                                                              threads, forks and kills
     python tests/fuzz/driver.py --functions NAME…            these functions alone: special.jv, or all without a name
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
+    python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
 
 Program k of a run is that of the number seed·10⁹ + k, which a failure is printed with. Ends with 1 if a result was
@@ -29,18 +30,24 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
 import derivative_checks
 import stress
+import sweep
 import with_jax
 from checking import Outcome, check
 from derivative_cases import all_cases
-from kinds import check_kind
+from kinds import check_form, check_kind
 from rich.console import Console
 
 #: One program in so many is checked in another kind of derivative than Jacobians.
 KINDS: Final = 3
+#: One in so many is a function of JAX or of SymPy.
+FORMS: Final = 100
 #: Programs that a process is given at once.
 CHUNK = 50
 #: A run is given this much for each of its programs, and every one of its numbers is below this.
 RUN = 10**9
+#: Thorough programs of a run have numbers from here on, and so many are tried for each that is to be whole.
+THOROUGH: Final = 5 * 10**8
+MOST_TRIED: Final = 20
 #: Rounds of each part of the stress for a hundred thousand programs.
 ROUNDS = 60
 
@@ -51,13 +58,14 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # programs are searched for, never loaded
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
     if options.only is not None:
-        outcome = checked(options.only)
+        outcome = checked(options.only, "thorough" if options.only % RUN >= THOROUGH else "program")
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
     failed = bool(_functions(options, console))
     if options.functions is not None:
         return int(failed)
-    kinds, seconds = _programs(options, console)
+    first = options.seed * RUN
+    kinds, seconds = _programs(range(first, first + options.programs), options, console)
     by_jax = kinds.pop("with JAX", 0)
     total = sum(kinds.values())
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
@@ -65,6 +73,13 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.0f} a second of one processor")
     console.print(f"JAX: {with_jax.MISSING or f'{by_jax:,} of them compared'}")
     failed |= bool(kinds["wrong"] + kinds["crash"])
+    if options.thorough:
+        failed |= _thorough(first + THOROUGH, options, console)
+    if options.sweep:
+        kinds, _ = _programs(range(sweep.count()), options, console, "sweep")
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()) if count)
+        console.print(f"{sweep.count():,} calls of NumPy's functions with odd arguments: {counts}")
+        failed |= bool(kinds["wrong"] + kinds["crash"])
     for name, part in stress.PARTS.items():
         if name in options.stress:
             failures = part(options.rounds, options.seed)
@@ -75,8 +90,31 @@ def main(arguments: list[str] | None = None) -> int:
     return int(failed)
 
 
-def checked(number: int) -> Outcome:
-    """The outcome of the program of a number."""
+def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool:
+    """Check thorough programs until as many as asked for were whole; whether one of them failed."""
+    found: Counter[str] = Counter()
+    whole = tried = 0
+    while whole < options.thorough and tried < MOST_TRIED * options.thorough:
+        count = max(options.jobs, options.thorough - whole)
+        kinds, _ = _programs(range(first + tried, first + tried + count), options, console, "thorough")
+        tried, whole = tried + count, whole + count - kinds["cut short"]
+        found += kinds
+    short = found.pop("cut short", 0)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.items()))
+    console.print(
+        f"{whole:,} thorough programs: {counts}; {short:,} more were cut short by the clock, and do not count"
+    )
+    return bool(found["wrong"] + found["crash"])
+
+
+def checked(number: int, how: str = "program") -> Outcome:
+    """The outcome of the program of a number, of a thorough one, or of a case of the sweep."""
+    if how == "sweep":
+        return sweep.check_case(number)
+    if how == "thorough":
+        return check_kind(number, thorough=True)
+    if number % FORMS == 1:
+        return check_form(number)
     return check_kind(number) if number % KINDS == 0 else check(number)
 
 
@@ -106,14 +144,16 @@ def _function(chosen: tuple[str, str, str]) -> derivative_checks.Result:
     return derivative_checks.check(table, case, target)
 
 
-def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[str], float]:
-    """How many programs came out how, and seconds of all processors."""
+def _programs(
+    numbers: range, options: argparse.Namespace, console: Console, how: str = "program"
+) -> tuple[Counter[str], float]:
+    """How many programs came out how, and seconds of all processors; of thorough ones those that were whole."""
     kinds: Counter[str] = Counter()
     seconds = 0.0
-    first = options.seed * RUN
-    last = first + options.programs
+    last, size = numbers.stop, {"thorough": 1, "sweep": 20 * CHUNK}.get(how, CHUNK)
     with ProcessPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(_chunk, a, min(a + CHUNK, last)): a for a in range(first, last, CHUNK)}
+        starts = range(numbers.start, last, size)
+        waiting = {pool.submit(_chunk, a, min(a + size, last), how): a for a in starts}
         for future in as_completed(waiting):
             try:
                 outcomes, taken = future.result()
@@ -122,6 +162,9 @@ def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[st
                 outcomes, taken = [Outcome(waiting[future], "crash", remark)], 0.0
             seconds += taken
             for outcome in outcomes:
+                if outcome.cut_short and outcome.kind in ("right", "undecided"):
+                    kinds["cut short"] += 1
+                    continue
                 kinds[outcome.kind] += 1
                 kinds["with JAX"] += outcome.with_jax
                 if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
@@ -129,10 +172,10 @@ def _programs(options: argparse.Namespace, console: Console) -> tuple[Counter[st
     return kinds, seconds
 
 
-def _chunk(first: int, last: int) -> tuple[list[Outcome], float]:
+def _chunk(first: int, last: int, how: str) -> tuple[list[Outcome], float]:
     """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
     start = time.process_time()
-    outcomes = [checked(number) for number in range(first, last)]
+    outcomes = [checked(number, how) for number in range(first, last)]
     brief = [replace(each, source="") if each.kind in ("right", "undecided") else each for each in outcomes]
     return brief, time.process_time() - start
 
@@ -146,16 +189,18 @@ def _show(outcome: Outcome, console: Console) -> None:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=100_000, help="how many (default 100,000)")
+    parser.add_argument("--thorough", type=int, default=0, help="and how many thorough ones that are whole (default 0)")
     parser.add_argument("--seed", type=int, default=0, help="of the run (default 0)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
     parser.add_argument("--stress", nargs="*", choices=stress.PARTS, default=list(stress.PARTS), help="all by default")
+    parser.add_argument("--sweep", action=argparse.BooleanOptionalAction, default=True, help="odd arguments, too")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
     options = parser.parse_args(arguments)
-    if options.programs < 0 or options.jobs < 1 or options.rounds < 0 or options.seed < 0:
-        parser.error("--programs, --seed and --rounds must be at least 0, --jobs at least 1")
+    if min(options.programs, options.thorough) < 0 or options.jobs < 1 or options.rounds < 0 or options.seed < 0:
+        parser.error("--programs, --thorough, --seed and --rounds must be at least 0, --jobs at least 1")
     return options
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -23,13 +24,14 @@ import numpy as np
 from arrays import Arrays, flat, random_arrays
 from calls import Disagreement, function, own, random_call
 from checking import LOOPS, Outcome, random_point, written_out
+from forms import OTHERS
 from rolling import rolling
 from scalars import Scalars, Undecided, random_scalars
 from truths import Differences, Exact, Floats, Oracle, total
 from with_jax import MISSING
 
 import accumulus as acc
-from accumulus.errors import CompileError, MismatchError, RewritingWarning
+from accumulus.errors import ArgumentError, CompileError, MismatchError, RewritingWarning
 
 SCALARS: Final = 0.7
 #: Of the options of a call, those that every kind takes.
@@ -370,7 +372,8 @@ def in_another_way(posed: Posed, way: str, result: Any, dtype: str) -> None:
         found = jax.jit(names["f"])(*given)
     else:
         found = names["f"](*given)
-    for one, other in zip(_arrays(result), found, strict=True):
+    own = _arrays(result)
+    for one, other in zip(own, found[: len(own)], strict=True):  # whether guards hold comes last
         _demand_close(_numbers(one), np.asarray(other), f"source for {way}", dtype)
 
 
@@ -416,8 +419,8 @@ def _demand_close(one: Floats, other: Floats, what: str, dtype: str) -> None:
 # One program -----------------------------------------------------------------------------------------------------
 
 
-def check_kind(seed: int) -> Outcome:
-    """Draw and check the program of a seed, in one kind, target and way."""
+def check_kind(seed: int, thorough: bool = False) -> Outcome:
+    """Draw and check the program of a seed, in one kind, target and way; `thorough`, at the default limit or above."""
     rng = random.Random(seed)
     program: Scalars | Arrays = random_scalars(rng) if rng.random() < SCALARS else random_arrays(rng)
     call = random_call(program, rng)
@@ -425,13 +428,15 @@ def check_kind(seed: int) -> Outcome:
     options["target"] = rng.choices(list(TARGETS), list(TARGETS.values()))[0]
     if isinstance(program, Arrays):
         options["dtype"] = "float64"
+    if thorough:
+        options |= {"effort": "thorough", "time_limit": rng.choice((1.0, 1.0, 2.0)), "optimise": None}
     point = random_point(program, options["dtype"], rng)
     kind, way = rng.choice(list(KINDS)), rng.choices(list(WAYS), list(WAYS.values()))[0]
     loops = isinstance(program, Arrays) and rng.random() < LOOPS
     rolls = rng.random() < 0.25
     drawn = Drawn(program, point, options, rng, seed)
     remarks = f"{kind}, {way}{', with loops' if loops else ''}{', rolled' if rolls else ''}"
-    finite = True
+    finite, cut_short, start = True, False, time.monotonic()
     source = f"{program.source}# {remarks}, {options}\n# at {point}\n"
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -444,17 +449,62 @@ def check_kind(seed: int) -> Outcome:
             with written_out(0) if loops else nullcontext(), rolling() if rolls else nullcontext():
                 posed = KINDS[kind](drawn)
                 result = posed.derivative(*posed.arguments)
+                cut_short = thorough and _is_cut_short(posed.derivative, time.monotonic() - start, options)
                 in_another_way(posed, way, result, options["dtype"])
             outcome, remark = _judged(posed.claims(result), options["dtype"])
     except Undecided as why:
         outcome, remark = "undecided", str(why)
     except Disagreement as why:
         outcome, remark = "wrong", str(why)
+    except ArgumentError as error:  # an iteration has no second derivative
+        outcome, remark = ("undecided" if "derivatives of its derivatives" in str(error) else "crash"), str(error)
     except MismatchError as error:  # where NaN are, a derivative and its recording may have different ones
         outcome, remark = ("crash" if finite else "undecided"), f"{type(error).__name__}: {error}"
     except Exception as error:
         outcome, remark = "crash", f"{type(error).__name__}: {error}"
-    return Outcome(seed, outcome, f"{kind}: {remark}", source)  # type: ignore[arg-type]
+    return Outcome(seed, outcome, f"{kind}: {remark}", source, cut_short=cut_short)  # type: ignore[arg-type]
+
+
+def _is_cut_short(derivative: Any, seconds: float, options: dict[str, Any]) -> bool:
+    """Whether the clock ended a search: as the program says, or else if preparing took the limit and longer."""
+    stage = getattr(getattr(derivative, "_program", None), "cut_short", None)
+    return seconds >= options["time_limit"] if stage is None else bool(stage)
+
+
+def check_form(seed: int) -> Outcome:
+    """Draw and check the program of a seed as a function of JAX or of SymPy."""
+    rng = random.Random(seed)
+    program = random_scalars(rng)
+    call = random_call(program, rng)
+    options = {name: call.options[name] for name in OPTIONS} | {"dtype": "float64"}
+    options["target"] = rng.choices(list(TARGETS), list(TARGETS.values()))[0]
+    point, form = random_point(program, "float64", rng), rng.choice(list(OTHERS))
+    way = rng.choices(list(WAYS), list(WAYS.values()))[0]
+    source = program.source
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", RewritingWarning)
+            f, source = OTHERS[form](program, rng)
+            given = point if form == "jax" else [float(x) for each in point for x in np.ravel(each)]
+            oracle = Exact(program, point, "float64", seed)
+
+            def claims(result: Any) -> Claims:
+                value, slopes = result
+                matrix = np.concatenate([np.reshape(each, (oracle.outputs, -1)) for each in slopes], axis=1)
+                return [("value", flat(value), oracle.value()), ("J", matrix, oracle.jacobian())]
+
+            posed = Posed(acc.value_and_jacobian(f, tuple(range(len(given))), **options), tuple(given), claims)
+            result = posed.derivative(*posed.arguments)
+            in_another_way(posed, way, result, "float64")
+            outcome, remark = _judged(posed.claims(result), "float64")
+    except Undecided as why:
+        outcome, remark = "undecided", str(why)
+    except Disagreement as why:
+        outcome, remark = "wrong", str(why)
+    except Exception as error:
+        outcome, remark = "crash", f"{type(error).__name__}: {error}"
+    return Outcome(seed, outcome, f"{form}: {remark}", f"{source}# {form}, {way}, {options}\n# at {point}\n")  # type: ignore[arg-type]
 
 
 def _judged(claims: Claims, dtype: str) -> tuple[str, str]:

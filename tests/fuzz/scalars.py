@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 from exact import EXACT, PARTIALS, mp, mpf
+from forms import BRANCHES, THROUGH, drawn
 
 from accumulus.tape.operations import BY_NAME
 
@@ -287,10 +288,14 @@ def _written(program: Scalars, rng: random.Random) -> str:
     written = [*program.names, *map(repr, program.constants)]
     lines = []
     for name, arguments in program.steps:
-        target = f"t{len(written)}"
-        lines.append(f"{target} = {TABLE[name].text.format(*(written[k] for k in arguments))}")
-        if rng.random() < 0.1 and not TABLE[name].boolean:  # through an item of an array, and back
-            lines += [f"items = np.zeros(2); items[1] = {target}", f"{target} = items[1]"]
+        target, operands = f"t{len(written)}", [written[k] for k in arguments]
+        branch = drawn(BRANCHES, rng) if name == "select" else None
+        if branch is None:
+            lines.append(f"{target} = {TABLE[name].text.format(*operands)}")
+        else:
+            lines.append(branch.format(t=target, c=operands[0], a=operands[1], b=operands[2]))
+        through = None if TABLE[name].boolean else drawn(THROUGH, rng)
+        lines += [] if through is None else [through.format(t=target)]
         written.append(target)
     results = [written[k] for k in program.outputs]
     form = rng.choice(

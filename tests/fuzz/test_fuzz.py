@@ -9,11 +9,13 @@ from dataclasses import replace
 import arrays
 import calls
 import checking
+import forms
 import kinds
 import numpy as np
 import pytest
 import scalars
 import stress
+import sweep
 import with_jax
 from exact import mpf
 
@@ -22,6 +24,7 @@ import accumulus as acc
 SHARDS = 4
 PROGRAMS = 45
 OF_KINDS = 40
+OF_FORMS = 16
 FIRST = 100
 
 
@@ -39,6 +42,42 @@ def test_random_programs_of_every_kind():
         assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.seed}\n{outcome.source}"
     right = {outcome.remark.partition(":")[0] for outcome in outcomes if outcome.kind == "right"}
     assert len(right) > 0.7 * len(kinds.KINDS)
+
+
+def test_forms_of_other_libraries():
+    outcomes = [kinds.check_form(FIRST + k) for k in range(OF_FORMS)]
+    for outcome in outcomes:
+        assert outcome.kind in ("right", "undecided"), f"{outcome.remark}\n{outcome.seed}\n{outcome.source}"
+    right = {outcome.remark.partition(":")[0] for outcome in outcomes if outcome.kind == "right"}
+    assert right == set(forms.OTHERS)
+
+
+@pytest.mark.parametrize("table", ["THROUGH", "BRANCHES", "THROUGH_JAX", "BRANCHES_JAX"])
+def test_all_texts_are_drawn(table):
+    texts = getattr(forms, table)
+    assert sum(texts.values()) < 1
+    draw = random.Random(0)
+    assert {forms.drawn(texts, draw) for _ in range(20_000)} == {*texts, None}
+
+
+def test_texts_leave_values_as_they_are():
+    for text in forms.THROUGH:
+        scope = {**arrays.scope(), "t": np.float64(1.5)}
+        exec(text.format(t="t").replace("\n    ", "\n"), scope)
+        assert scope["t"] == 1.5, text
+    for text in forms.BRANCHES:
+        for c in (True, False):
+            scope = {"a": 1.5, "b": 2.5, "c": c}
+            exec(text.format(t="t", a="a", b="b", c="c").replace("\n    ", "\n"), scope)
+            assert scope["t"] == (1.5 if c else 2.5), text
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_odd_arguments(shard):
+    """A tenth of all cases."""
+    for number in range(10 * shard, sweep.count(), 10 * SHARDS):
+        outcome = sweep.check_case(number)
+        assert outcome.kind == "right", f"{number}: {outcome.source}{outcome.remark}"
 
 
 def test_mistakes_in_other_kinds_are_noticed(monkeypatch):

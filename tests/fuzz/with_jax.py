@@ -37,6 +37,12 @@ def _jax() -> tuple[Any, dict[str, Any]]:
     return jax, {"np": jax.numpy, "special": special}
 
 
+def names() -> dict[str, Any]:
+    """What the text of a function of JAX may use."""
+    jax, scope = _jax()
+    return {**scope, "jax": jax, "lax": jax.lax}
+
+
 def jacobian(
     program: Scalars | Arrays, point: Sequence[Any], samples: int, seed: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
