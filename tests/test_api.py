@@ -343,3 +343,17 @@ def test_static_arguments_that_cannot_be_hashed_are_named():
     for argument in ({1.0}, (2, [{1.0}]), Switch(bytearray(2))):
         with pytest.raises(ArgumentError, match=r"argument 1 .* cannot be hashed"):
             derivative(1.0, argument)
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacfwd", "jacrev", "jit", "vmap", "linearize"])
+def test_names_of_other_libraries_lead_to_those_of_this_one(name):
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. Write acc\."):
+        getattr(acc, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'gradiant'$"):
+        acc.gradiant  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["jvp", "vjp", "hvp", "taylor"])
+def test_arguments_in_the_manner_of_other_libraries_are_told_apart(name):
+    with pytest.raises(ArgumentError, match=rf"write acc\.{name}\(f\)\(\(x,\), "):
+        getattr(acc, name)(lambda x: x, np.ones(2), np.ones(2))

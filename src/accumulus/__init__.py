@@ -124,9 +124,24 @@ _LATER = {
 }
 
 
+# What other libraries call it, and what it is called here.
+_ELSEWHERE = {
+    "grad": "acc.gradient(f)",
+    "value_and_grad": "acc.value_and_gradient(f)",
+    "jac": "acc.jacobian(f)",
+    "jacfwd": "acc.jacobian(f)",
+    "jacrev": "acc.jacobian(f)",
+    "elementwise_grad": "acc.jvp(f)",
+    "jit": "acc.compile(f)",
+    "vmap": "acc.jacobian(f).batch(points), or acc.map(f, points) within a function",
+    "linearize": "acc.linear_operator(f)",
+}
+
+
 def __getattr__(name: str) -> object:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f". Write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     module = _import_module(_LATER[name])
     return getattr(module, name, module)
 

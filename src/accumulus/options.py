@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
@@ -227,9 +227,23 @@ def with_parameters(function: F, more: dict[str, Any], without: Iterable[str] = 
         for name, default in (more | options).items()
         if name not in without
     ]
-    own = list(signature.parameters.values())[:-1]
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    own = [each for each in signature.parameters.values() if each.kind not in variadic]
     vars(function)["__signature__"] = signature.replace(parameters=own + named)
     return function
+
+
+def takes_one_function(name: str, call: str, given: Sequence[object]) -> None:
+    """Refuse further arguments by position of a function of a function, as other libraries take them.
+
+    Raises:
+        ArgumentError: if there are any.
+    """
+    if given:
+        raise ArgumentError(
+            f"acc.{name} takes a function and options by keyword, and {len(given)} further arguments were given. It "
+            f"returns a function of these: write acc.{name}(f)({call})"
+        )
 
 
 def _check_executor(executor: Any) -> None:

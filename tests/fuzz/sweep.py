@@ -61,7 +61,9 @@ LEFT_OUT: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 #: Functions whose results are not unique where a matrix is singular.
-AMBIGUOUS: Final = frozenset(("np.linalg.svd", "np.linalg.qr", "np.linalg.eig", "np.linalg.eigh"))
+AMBIGUOUS: Final = frozenset(
+    ("np.linalg.matrix_rank", "np.linalg.svd", "np.linalg.qr", "np.linalg.eig", "np.linalg.eigh")
+)
 SPECIAL: Final = """
     erf erfc gamma gammaln psi beta betaln j0 j1 jv iv kv y0 expit logit xlogy entr exp10 log_ndtr logsumexp
     softmax binom zeta polygamma huber boxcox eval_legendre hyp2f1 wofz ellipk

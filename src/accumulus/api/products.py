@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from accumulus.api.asked import dense
 from accumulus.frontends.location import name_of
-from accumulus.options import Given, shows_options
+from accumulus.options import Given, shows_options, takes_one_function
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.kinds import HVP, JVP, TAYLOR, VJP, Kind
@@ -16,7 +16,7 @@ __all__ = ["hvp", "jvp", "taylor", "vjp"]
 
 
 @shows_options
-def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+def jvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
     """The value of `f` and the product of its Jacobian with directions: a function of (primals, tangents).
 
     As ``jax.jvp(f, primals, tangents)``: `primals` are a tuple of all arguments, `tangents` one of the same structure,
@@ -42,11 +42,12 @@ def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
     array([[3., 0.],
            [0., 3.]])
     """
+    takes_one_function("jvp", "(x,), (v,)", given)
     return _directed(f, JVP, options)
 
 
 @shows_options
-def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+def vjp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
     """The value of `f` and the product of weights with its Jacobian: a function of (primals, cotangents).
 
     As ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)`` in one: `primals` are a tuple of all arguments,
@@ -66,11 +67,12 @@ def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
     >>> by_x, float(by_a)
     (array([6., 6.]), 3.0)
     """
+    takes_one_function("vjp", "(x,), (w,)", given)
     return _directed(f, VJP, options)
 
 
 @shows_options
-def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+def hvp(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
     """The product of the Hessian of a function that returns one number with directions: of (primals, tangents).
 
     As ``jax.jvp(jax.grad(f), primals, tangents)[1]``, by all arguments that have a tangent: the result has their
@@ -90,11 +92,12 @@ def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
     >>> product((np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
     (array([4., 2.]),)
     """
+    takes_one_function("hvp", "(x,), (v,)", given)
     return _directed(f, HVP, options)
 
 
 @shows_options
-def taylor(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
+def taylor(f: Callable[..., Any], *given: Never, **options: Unpack[Given]) -> Derivative:
     """The value of `f` along a path of its arguments and its Taylor coefficients: a function of (primals, series).
 
     With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` are a tuple of all arguments, x₀.
@@ -118,6 +121,7 @@ def taylor(f: Callable[..., Any], **options: Unpack[Given]) -> Derivative:
     >>> float(value), coefficients.tolist()
     (1.0, [1.0, 0.5, 0.16666666666666666])
     """
+    takes_one_function("taylor", "(x,), (v,)", given)
     return _directed(f, TAYLOR, options)
 
 

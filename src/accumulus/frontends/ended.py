@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from accumulus.frontends.active import ACTIVE, refuse
 
 __all__ = ["ending"]
 
+T = TypeVar("T")
 #: Tapes within one that are remembered, at most.
 MOST_INNER: Final = 1000
 ENDED: Final = (
@@ -27,15 +28,15 @@ def _refused(tape: Any, name: str) -> Any:
 
 
 @cache
-def _ended(kind: type) -> Any:
+def _ended(kind: Any) -> Any:
     """Return the class of a tape of a kind that has ended."""
     return type("EndedTape", (kind,), {"__slots__": (), "__getattribute__": _refused})
 
 
-def ending(record: Callable[..., Any]) -> Callable[..., Any]:
+def ending(record: Callable[..., T]) -> Callable[..., T]:
     """Return a function that records on a tape, its first argument, which ends afterwards, and those within it too."""
 
-    def recorded(tape: Any, **keywords: Any) -> Any:
+    def recorded(tape: Any, **keywords: Any) -> T:
         around, ACTIVE.inner = ACTIVE.inner, deque(maxlen=MOST_INNER)
         try:
             return record(tape, **keywords)

@@ -165,6 +165,8 @@ def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
         references = references_of(tape, array)
+        if references.ndim != 2 and not (references.ndim == 1 and k in (0, len(arrays) - 1)):
+            raise np.linalg.LinAlgError(f"{references.ndim}-dimensional array given. Array must be two-dimensional")
         labels = LETTERS[k : k + 2] if references.ndim == 2 else LETTERS[k + (k == 0)]
         operands.append((references, labels))
     result = "".join(label for label in LETTERS if sum(label in labels for _, labels in operands) == 1)
