@@ -6,6 +6,7 @@ Cases are numbered; `make fuzz` runs all of them, the tests a tenth.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -45,7 +46,7 @@ OTHERS: Final[dict[str, Any]] = {
     "2.5": 2.5,
     "(0, 0)": (0, 0),
     "np.ma.masked_array": np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False]),
-    "np.arange(3)": np.arange(3),
+    "np.arange(1, 4)": np.arange(1, 4),
     "x": None,
 }
 KEYWORDS: Final[tuple[dict[str, Any], ...]] = ({}, {"axis": 5}, {"axis": -1}, {"dtype": np.float32}, {"out": None})
@@ -106,12 +107,12 @@ def check_case(number: int) -> Outcome:
     """Run a case, and say what came of it."""
     rest, turn = divmod(number, PER_ARGUMENT)
     name, first = list(functions())[rest // len(ARGUMENTS)], list(ARGUMENTS)[rest % len(ARGUMENTS)]
-    other = ("", "", ("x", "np.arange(3)", "2.5", "0")[rest % 4], list(OTHERS)[rest % len(OTHERS)])[turn]
+    other = ("", "", ("x", "np.arange(1, 4)", "2.5", "0")[rest % 4], list(OTHERS)[rest % len(OTHERS)])[turn]
     keywords = KEYWORDS[1 + rest // len(OTHERS) % (len(KEYWORDS) - 1)] if turn in (1, 3) else {}
     function, second = functions()[name], OTHERS[other]
 
     def f(x: Any) -> Any:
-        further = {"": [], "x": [x]}.get(other, [second])
+        further = {"": [], "x": [x]}.get(other, [copy.copy(second)])
         return function(ARGUMENTS[first](x), *further, **keywords)
 
     source = f"{name}({first}, {other}, {keywords})\n"

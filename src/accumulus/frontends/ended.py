@@ -42,7 +42,8 @@ def ending(record: Callable[..., T]) -> Callable[..., T]:
             return record(tape, **keywords)
         finally:
             for each in (tape, *ACTIVE.inner):
-                each.__class__ = _ended(type(each))
+                kind: Any = type(each)
+                each.__class__ = _ended(kind)
             ACTIVE.inner = around
 
     return recorded
