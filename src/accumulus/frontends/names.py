@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -94,6 +95,8 @@ class _Names:
     """What is known of one tape."""
 
     tape: Tape
+    #: The same operations, which outlast the recording.
+    written: Tape
     #: By reference: how deep the function is that gives the name, the name, and which of its values it is.
     names: dict[int, tuple[int, str, int]] = field(default_factory=dict)
     #: How many values a name had.
@@ -136,7 +139,9 @@ class _Watch:
         tape = ACTIVE.tape
         if type(tape) is not Tape:
             return None  # a body, whose operations are written onto the tape around it
-        return self._tapes.setdefault(id(tape), _Names(tape, length=tape.inputs))
+        if id(tape) not in self._tapes:
+            self._tapes[id(tape)] = _Names(tape, copy(tape), length=tape.inputs)
+        return self._tapes[id(tape)]
 
     def _note_lines(self) -> None:
         current = self._current()
@@ -176,12 +181,12 @@ class _Watch:
         """Of the tape that most is known of: a function that is recorded twice has two."""
         if not self._tapes:
             return None
-        best = max(self._tapes.values(), key=lambda each: (len(each.names), len(each.tape)))
+        best = max(self._tapes.values(), key=lambda each: (len(each.names), len(each.written)))
         names = {
             reference: name if best.values[name] == 1 else f"{name}, value {value}"
             for reference, (_, name, value) in best.names.items()
         }
-        return NamedValues(best.tape, names, best.lines)
+        return NamedValues(best.written, names, best.lines)
 
 
 def _is_of_a_file(frame: FrameType) -> bool:
