@@ -45,7 +45,7 @@ _SHOWING: Final = frozenset(
 #: Methods by which objects write themselves: their text is that of whoever asks.
 _WRITING: Final = frozenset(("__format__", "__repr__", "__str__"))
 #: Functions that make text, and methods of text that make text of it.
-_MAKERS: Final = (str, repr, format, ascii)
+_MAKERS: Final = (str, repr, format, ascii, np.array_str, np.array_repr, np.array2string)
 _METHODS: Final = frozenset(("center", "format", "format_map", "join", "ljust", "lower", "rjust", "strip", "upper"))
 #: Functions and methods of `logging` that log.
 _LOGGING: Final = frozenset(("critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"))
