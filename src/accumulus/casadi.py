@@ -194,7 +194,7 @@ class _Nonzeros:
     ) -> None:
         self._derivative = derivative
         self._program = derivative.compile(*points)
-        self._is_settled = not (self._program.is_guarded or derivative._watched.captured)
+        self._captured = derivative._watched.captured
         self.results = list(self._program.recording.result_shapes) if results is None else list(results)
         patterns = list(leaves(self._program.pattern, SparsePattern))
         self._count = len(patterns)
@@ -225,7 +225,8 @@ class _Nonzeros:
         if self._last is None or not all(map(np.array_equal, point, self._last[0])):
             found = list(leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
             # other cases of the function, and values that it holds, may have derivatives elsewhere
-            program = self._program if self._is_settled else self._derivative.compile(*point)
+            settled = not self._program.is_guarded and self._derivative._watched.captured is self._captured
+            program = self._program if settled else self._derivative.compile(*point)
             known = program is self._program
             patterns = [None] * self._count if known else list(leaves(program.pattern, SparsePattern))
             self._last = point, found, patterns

@@ -55,6 +55,8 @@ __all__ = ["GONE", "Captured", "Observed", "is_changeable"]
 #: Bytes of the largest array whose contents are compared; the most variables and entries that are watched.
 LARGEST: Final = 4096
 MOST: Final = 2000
+#: Objects that are looked into, most of which hold nothing that can change: some 10 ms.
+MOST_OBJECTS: Final = 5000
 #: Entries of larger arrays that are compared, spread over each axis.
 SAMPLED: Final = 64
 #: Entries of one namespace up to which a comparison for each is quicker than one for all.
@@ -504,6 +506,11 @@ class Captured:
     def _visit(self, value: Any, label: str) -> None:
         """Watch what is in an object, or what a function can reach."""
         if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # a traced value says so itself
+            return
+        if self._left < 0 or len(self._seen) == MOST_OBJECTS:
+            if self._left >= 0:
+                self._left = -MOST
+                self.unwatched.append(f"objects beyond {MOST_OBJECTS:,}, from {label} on")
             return
         self._seen[id(value)] = value
         if isinstance(value, FunctionType):
