@@ -75,6 +75,16 @@ def _erfcx(x: Any) -> Any:
     return mp.exp(x * x) * mp.erfc(x)
 
 
+def _ierfcx(n: Any, x: Any) -> Any:
+    """exp(x²) iⁿerfc x, by Tricomi's function (DLMF 7.18.10), and by the recurrence upwards for negative x."""
+    if x >= 0:
+        return mp.power(2, -n) / mp.sqrt(mp.pi) * mp.hyperu((n + 1) / mpf(2), mpf("0.5"), x * x)
+    before, now = 2 / mp.sqrt(mp.pi), _erfcx(x)
+    for k in range(1, int(n) + 1):
+        before, now = now, (before - 2 * x * now) / (2 * k)
+    return now
+
+
 def _erfcinv(y: Any) -> Any:
     """By Newton's iteration for the logarithm of erfc; of the smaller tail."""
     if not 0 < y < 2:
@@ -127,6 +137,8 @@ EXACT: dict[str, Callable[..., Any]] = {
     "log_ndtr": lambda x: (
         mp.log1p(-_erfc(x / mp.sqrt(2)) / 2) if x > 0 else mp.log(_erfcx(-x / mp.sqrt(2)) / 2) - x * x / 2
     ),
+    "i1erfcx": lambda x: _ierfcx(1, x),
+    "ierfcx": _ierfcx,
     "gamma": _real(mp.gamma),
     "gammaln": lambda x: mp.re(mp.loggamma(x)),
     "digamma": _real(mp.digamma),
@@ -209,6 +221,8 @@ PARTIALS: dict[str, tuple[Callable[..., Any], ...]] = {
     "erfcinv": (lambda x: -mp.sqrt(mp.pi) / 2 * mp.exp(_erfcinv(x) ** 2),),
     "erfcx": (lambda x: 2 * x * _erfcx(x) - 2 / mp.sqrt(mp.pi),),
     "log_ndtr": (lambda x: mp.sqrt(2 / mp.pi) / _erfcx(-x / mp.sqrt(2)),),
+    "i1erfcx": (lambda x: -4 * _ierfcx(2, x),),
+    "ierfcx": (lambda n, x: mpf(0), lambda n, x: -2 * (n + 1) * _ierfcx(n + 1, x)),
     "gamma": (_real(lambda x: mp.gamma(x) * mp.digamma(x)),),
     "gammaln": (_real(mp.digamma),),
     "digamma": (_real(lambda x: mp.polygamma(1, x)),),

@@ -56,7 +56,7 @@ def run(lines: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 #: An operation that NumPy, C99 and JAX have, with a derivative.
 EVERYWHERE = """--- src/accumulus/tape/operations.py
-     special("k1e", "k1e({0})", ("v - k0e(x) - v / x",), (0.0, 1e4), zero_signs="lost")
+         arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12)
 +    row("nextafter", "np.nextafter({0}, {1})", "@nextafter", ("1", None), zero_signs="seen")
 """
 USED_EVERYWHERE = """

@@ -104,6 +104,8 @@ class Case:
     singular: Sequence[float] = ()
     at: Mapping[Any, Any] = field(default_factory=dict)
     allowances: Sequence[Allowance] = ()
+    #: The function of a vector, where it is not `function` of the entries: of JAX, or a model of SymPy.
+    vector: Callable[[Any], Any] | None = None
 
     @property
     def arity(self) -> int:

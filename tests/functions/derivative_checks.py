@@ -144,7 +144,7 @@ def _findings(table: str, case: Case, target: str, kinds: tuple[str, ...]) -> It
 
 
 def _of_vector(case: Case) -> Callable[..., Any]:
-    return lambda x: case.function(*(x[k] for k in range(case.arity)))
+    return case.vector or (lambda x: case.function(*(x[k] for k in range(case.arity))))
 
 
 def _error(found: float, expected: float, scale: float, convention: bool) -> float:

@@ -61,8 +61,19 @@ EXPONENTIALLY_SCALED: Final = (
     Allowance("derivatives, x beyond ±30: the same", INF, 0, _far(30.0)),
 )
 LOGARITHM_OF_TAIL: Final = (
-    Allowance("orders from 2 on, x within ±25: as `erfcx`", 1e10, 0, _far(0.0, 2, 25.0)),
-    Allowance("derivatives, x beyond ±25: the same", INF, 0, _far(25.0)),
+    Allowance(
+        "orders from 3 on, x from -5 on: h = φ/Φ and x cancel",
+        256,
+        0,
+        lambda p, alpha, _: p[0] >= -5 and sum(alpha) > 2,
+    ),
+    Allowance(
+        "orders from 3 on, x from -40 to -5: the same", 2048, 0, lambda p, alpha, _: p[0] < -5 and sum(alpha) > 2
+    ),
+    Allowance("orders from 3 on, x below -40: the same", 1e10, 0, lambda p, alpha, _: p[0] < -40 and sum(alpha) > 2),
+    Allowance(
+        "orders from 2 on, x beyond 25: exp(x²) overflows", INF, 0, lambda p, alpha, _: p[0] > 25 and sum(alpha) > 1
+    ),
 )
 SUM_OF_SQUARES: Final = Allowance("orders from 2 on: 1/v and x²/v³ cancel", 0, 128, _of_order(2))
 ODD_PARTS: Final = Allowance(
@@ -103,7 +114,7 @@ def _case(name: str, function: Callable[..., Any], exact: Callable[..., Any], po
 #: Exceptions of a case, or of all cases of a function.
 _ALLOWED: Final[dict[str, Sequence[Allowance]]] = {
     "np.tanh": [SATURATED],
-    **{f"special.{name}": EXPONENTIALLY_SCALED for name in ("erfcx", "i0e", "i1e", "k0e", "k1e")},
+    **{f"special.{name}": EXPONENTIALLY_SCALED for name in ("i0e", "i1e", "k0e", "k1e")},
     "special.log_ndtr": LOGARITHM_OF_TAIL,
     "special.kve": [*EXPONENTIALLY_SCALED, TOO_LARGE],
     "np.hypot": [SUM_OF_SQUARES, RANGE],
@@ -1025,6 +1036,7 @@ REFUSED: Final[list[tuple[str, Callable[..., Any], str]]] = [
         "needs iv of order 25, and the highest order is 24",
     ),
     ("ive(20), 5th", differentiated(lambda x: special.ive(20, x), 4), "needs ive of order 25, and the highest order"),
+    ("erfcx, 13th", differentiated(special.erfcx, 12), "needs ierfcx of order 13, and the highest order is 12"),
     ("spherical_jn(3)", lambda x: special.spherical_jn(3, x), "orders 0, 1 and 2"),
     ("zeta(x, 2)", lambda x: special.zeta(x, 2.0), "derivative by its first argument is not known"),
     ("polygamma(x, 2)", lambda x: special.polygamma(x, 2.0), "order has to be a constant"),
@@ -1044,6 +1056,7 @@ _OF_MATH: Final = (
 #: Operations and functions without a case, each with a reason.
 WITHOUT_CASE: Final[dict[str, str]] = {
     **dict.fromkeys(("input", "attach", "np.attach"), "no function of NumPy or SciPy"),
+    **dict.fromkeys(("i1erfcx", "ierfcx"), "derivatives of special.erfcx"),
     **dict.fromkeys(_OF_TRUTH.split(), "has truth values, no derivative"),
     **dict.fromkeys((f"special.{name}" for name in ("cbrt", "exp2", "expm1", "log1p")), "NumPy's function"),
     **dict.fromkeys((f"math.{name}" for name in _OF_MATH.split()), "NumPy's function by another name"),

@@ -13,6 +13,7 @@ import pytest
 import scalar_functions
 from derivative_cases import Case, all_cases, computed, mp, references_of
 from derivative_checks import TARGETS, check, is_in_tests
+from structured_cases import all_structured
 
 import accumulus as acc
 from accumulus.errors import TraceError
@@ -102,15 +103,42 @@ def test_orders_are_refused_by_every_kind_of_derivative(derivative, order):
         compiled(*arguments)
 
 
-def test_documented_exceptions_are_those_of_the_table():
+#: Sections of docs/numerics.md that list the exceptions of tables.
+SECTIONS = {
+    "scalar_functions": "Every function at every order",
+    "distribution_functions": "Functions of arrays at every order",
+}
+
+
+def _size(allowance):
+    if np.isinf(allowance.units):
+        return "not compared"
+    sizes = ((allowance.units, "units"), (allowance.absolute, "units of 1"))
+    return " and ".join(f"{units:g} {what}" for units, what in sizes if units)
+
+
+def test_every_table_has_a_section():
+    assert SECTIONS.keys() == all_cases().keys()
+
+
+@pytest.mark.parametrize("section", sorted(set(SECTIONS.values())))
+def test_documented_exceptions_are_those_of_the_table(section):
     text = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text(encoding="utf-8")
-    rows = set()
-    for _, case in CASES:
-        for each in case.allowances:
-            size = "not compared" if np.isinf(each.units) else " and ".join(
-                [f"{units:g} {what}" for units, what in ((each.units, "units"), (each.absolute, "units of 1")) if units]
-            )  # fmt: skip
-            rows.add((case.table_name, each.where, size))
-    table = text.partition("## Every function at every order")[2].partition("\n## ")[0]
-    in_section = {tuple(c.strip() for c in line.split("|")[1:4]) for line in table.splitlines() if line[:3] == "| `"}
-    assert {(n.strip().strip("`"), w, s) for ns, w, s in in_section for n in ns.split(",")} == rows
+    rows = {
+        (case.table_name, each.where, _size(each))
+        for table, case in CASES
+        for each in case.allowances
+        if SECTIONS[table] == section
+    }
+    if section == SECTIONS["distribution_functions"]:  # those of arrays say positions and orders; sizes are compared
+        arrays = [(case.table_name, each[2]) for case in all_structured() for each in case.allowances]
+        rows |= {(name, "", f"{units:g} units") for name, units in arrays}
+    table = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    listed = [[c.strip() for c in line.split("|")[1:4]] for line in table.splitlines() if line[:3] == "| `"]
+    places = {name: where for name, where, _ in rows}
+    found = set()
+    for names, where, size in listed:
+        for name in (each.strip().strip("`") for each in names.split(",")):
+            of_arrays = places.get(name.rpartition(".")[2]) == ""
+            found.add((name.rpartition(".")[2], "", size) if of_arrays else (name, where, size))
+    assert found == rows

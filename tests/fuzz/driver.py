@@ -30,12 +30,14 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
 import derivative_checks
 import stress
+import structured_checks
 import sweep
 import with_jax
 from checking import Outcome, check
 from derivative_cases import all_cases
 from kinds import check_form, check_kind
 from rich.console import Console
+from structured_cases import all_structured
 
 #: One program in so many is checked in another kind of derivative than Jacobians.
 KINDS: Final = 3
@@ -61,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = checked(options.only, "thorough" if options.only % RUN >= THOROUGH else "program")
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
-    failed = bool(_functions(options, console))
+    failed = bool(_functions(options, console) + _structured(options, console))
     if options.functions is not None:
         return int(failed)
     first = options.seed * RUN
@@ -142,6 +144,32 @@ def _function(chosen: tuple[str, str, str]) -> derivative_checks.Result:
     table, name, target = chosen
     (case,) = (case for case in all_cases()[table] if case.name == name)
     return derivative_checks.check(table, case, target)
+
+
+def _structured(options: argparse.Namespace, console: Console) -> int:
+    """How many derivatives of functions of arrays are wrong, in all kinds and targets."""
+    chosen = [
+        (case.name, target)
+        for case in all_structured()
+        if not options.functions or {case.name, case.table_name} & set(options.functions)
+        for target in derivative_checks.TARGETS
+    ]
+    compared = wrong = 0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for (name, target), (count, found) in zip(chosen, pool.map(_structured_function, chosen), strict=True):
+            compared, wrong = compared + count, wrong + len(found)
+            for each in found[:3]:
+                console.print(f"wrong: {each}\n{Path(__file__).name} --functions '{name}' ({target})")
+    console.print(
+        f"functions of arrays: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong"
+    )
+    return wrong
+
+
+def _structured_function(chosen: tuple[str, str]) -> tuple[int, list[structured_checks.Worst]]:
+    name, target = chosen
+    (case,) = (case for case in all_structured() if case.name == name)
+    return structured_checks.check_structured(case, target)[:2]
 
 
 def _programs(

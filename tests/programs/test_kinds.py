@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+import accumulus.sympy
 from accumulus.errors import ArgumentError, SizeError
+from accumulus.frontends.trees import flatten
 from accumulus.programs import choice
 
 QUICK = {"effort": "fast", "time_limit": 0.0}
@@ -419,3 +421,30 @@ class TestLongArrays:
 
 def travelling(x):
     return np.sum(x**3)
+
+
+def model_of(library):
+    """Return sin(x)·Σy² written with a library whose functions are written down, not called."""
+    if library == "casadi":
+        ca = pytest.importorskip("casadi")
+        x, y = ca.SX.sym("x"), ca.SX.sym("y", 3)
+        return ca.Function("f", [x, y], [ca.sin(x) * ca.sumsqr(y)])
+    sympy = pytest.importorskip("sympy")
+    x, y = sympy.Symbol("x"), sympy.symbols("y:3")
+    return accumulus.sympy.Model([x, y], sympy.sin(x) * sum(each**2 for each in y))
+
+
+@pytest.mark.parametrize("library", ["casadi", "sympy"])
+@pytest.mark.parametrize("kind", ["jvp", "vjp", "hvp", "taylor"])
+def test_products_and_series_of_models_are_those_of_functions(kind, library):
+    primals = (0.5, np.array([1.0, -2.0, 0.5]))
+    seeds = {
+        "vjp": 2.0,
+        "taylor": (np.array([1.0, -0.5]), np.array([[0.1, 0.2, 0.3], [1.0, 0.0, -1.0]])),
+    }.get(kind, (0.3, np.array([1.0, 2.0, -1.0])))
+    expected = getattr(acc, kind)(lambda x, y: np.sin(x) * np.sum(y**2))(primals, seeds)
+    derivative = getattr(acc, kind)(model_of(library))
+    found = derivative(primals, seeds)
+    assert flatten(found)[0] == flatten(expected)[0]
+    for (_, one), (_, other) in zip(flatten(found)[1], flatten(expected)[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14)

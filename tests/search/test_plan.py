@@ -66,7 +66,7 @@ def test_wrong_orders(order, message):
         ({"seed": "x"}, "seed is 'x'"),
         ({"iterations": -1}, "iterations is -1; expected at least 0"),
         ({"iterations": 1e6}, "iterations is 1000000.0; expected a whole number"),
-        ({"progress": 3}, "progress is 3; expected a function"),
+        ({"progress": 3}, "progress is 3; expected True"),
         ({"order": "abc"}, "order is 'abc'; expected the names"),
         ({"order": 5}, "order is 5; expected the names"),
         ({"order": ["a", "b", "c"], "method": "vertex"}, "both method='vertex' and an order"),

@@ -106,6 +106,28 @@ def _erfcx(t: Any) -> Any:
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
+def _i1erfcx(t: Any) -> Any:
+    if t == 1:
+        return 2 / mp.sqrt(mp.pi)
+    x = ERFCX_SCALE * (1 + t) / (1 - t)
+    return (1 + 2 * x) ** 2 * mp.hyperu(1, mp.mpf(1) / 2, x * x) / (2 * mp.sqrt(mp.pi))
+
+
+#: The highest order of exp(x²) iⁿerfc x that is computed, and 2n + 1 of the quotient above it.
+LARGEST_ORDER: Final = 12
+IERFCX_SQUARE: Final = 27.0
+
+
+def _ierfcx(u: Any) -> Any:
+    """(x + w) i¹³erfc(x) / i¹²erfc(x) of x/w = u, with w = √(x² + 27): near 1, since that is almost 1/(x + w)."""
+    if u == 1:
+        return mp.mpf(1)
+    x = mp.sqrt(IERFCX_SQUARE) * u / mp.sqrt(1 - u * u)
+    first, half = mp.mpf(LARGEST_ORDER + 1), mp.mpf(1) / 2
+    ratio = mp.hyperu((first + 1) / 2, half, x * x) / (2 * mp.hyperu(first / 2, half, x * x))
+    return (x + mp.sqrt(x * x + IERFCX_SQUARE)) * ratio
+
+
 def _over_z(function: Function) -> Function:
     """An even function of r as one of z = r², 0 < z."""
     return lambda z: function(mp.sqrt(z))
@@ -127,6 +149,8 @@ FITS: Final[dict[str, tuple[Function, float, float]]] = {
     "ERFINV_UPPER": (lambda s: _inverse_of_error(s * s), 4.0, 9.0),
     "ERFINV_TAIL": (lambda s: _inverse_of_error(s * s), 9.0, 28.0),
     "ERFCX": (_erfcx, -1.0, 1.0),
+    "I1ERFCX": (_i1erfcx, -1.0, 1.0),
+    "IERFCX": (_ierfcx, 1e-20, 1.0),
     "I0E_LOWER": (lambda x: mp.exp(-x) * mp.besseli(0, x), 0.0, 8.0),
     "I0E_UPPER": (lambda u: mp.sqrt(8 / u) * mp.exp(-8 / u) * mp.besseli(0, 8 / u), 1e-6, 1.0),
     "I1E_LOWER": (lambda x: (1 + x) * mp.exp(-x) * mp.besseli(1, x) / x if x else mp.mpf(0.5), 0.0, 8.0),

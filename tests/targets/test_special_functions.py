@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 from exact import EXACT, PARTIALS, mp, mpf
 from special_fits import FITS, fit
 
+from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.partials import partial
 from accumulus.tape.tape import Tape
@@ -21,6 +23,8 @@ INTERVALS: dict[str, tuple[tuple[float, float, float], ...]] = {
     "erfinv": ((-1.0, 1.0, 4), (-1e-5, 1e-5, 4), (0.999, 1.0 - 1e-12, 4)),
     "erfcinv": ((1e-9, 1.9, 4), (1e-300, 1e-9, 4)),
     "erfcx": ((0.0, 30.0, 6), (30.0, 1e5, 6), (-26.0, 0.0, 6)),
+    "i1erfcx": ((0.0, 1.0, 6), (1.0, 30.0, 6), (30.0, 1e9, 6), (-25.0, 0.0, 6)),
+    "ierfcx": ((0.0, 1.0, 6), (1.0, 30.0, 6), (30.0, 1e9, 6), (-25.0, 0.0, 6)),
     "log_ndtr": ((-1.0, 1.0, 6), (-1e3, -1.0, 6), (1.0, 36.0, 6)),
     "gamma": ((1e-5, 3.0, 6), (3.0, 8.0, 6), (8.0, 171.0, 6), (-170.0, -1e-5, 8)),
     "gammaln": ((1e-9, 0.99, 4), (0.99, 1.01, 4), (1.99, 2.01, 4), (1.0, 8.0, 4), (8.0, 1e6, 4)),
@@ -49,6 +53,7 @@ SPECIAL = {
     "erfinv": {0.0: 0.0, 1.0: INF, -1.0: -INF, 1.5: NAN, NAN: NAN},
     "erfcinv": {0.0: INF, 1.0: 0.0, 2.0: -INF, -0.5: NAN, 2.5: NAN, NAN: NAN},
     "erfcx": {0.0: 1.0, INF: 0.0, -INF: INF, -30.0: INF, NAN: NAN},
+    "i1erfcx": {0.0: 1.0 / math.sqrt(math.pi), INF: 0.0, -INF: INF, -30.0: INF, NAN: NAN},
     "log_ndtr": {0.0: math.log(0.5), INF: 0.0, -INF: -INF, NAN: NAN},
     "gamma": {0.0: INF, 1.0: 1.0, 5.0: 24.0, 172.0: INF, INF: INF, -1.0: NAN, -INF: NAN, NAN: NAN},
     "gammaln": {0.0: INF, 1.0: 0.0, 2.0: 0.0, INF: INF, -INF: INF, -1.0: INF, -5.0: INF, NAN: NAN},
@@ -111,7 +116,7 @@ def test_values_and_derivatives(row, target):
             assert abs(mpf(float(value)) - true_value) <= allowed * abs(true_value), (x, value)
             # terms of opposite sign cancel in some derivatives, and are as large as the value; that of log Φ is φ/Φ
             scale = abs(true_slope) * (1 + x * x if row.name == "log_ndtr" else 1)
-            if row.name[0] in "eikjy":
+            if row.name[0] in "eikjy" and "erfcx" not in row.name:
                 scale += abs(true_value) * (1 + 2 * abs(x) + 1 / abs(x))
             assert abs(mpf(float(slope)) - true_slope) <= 20 * allowed * scale, (x, slope)
 
@@ -141,7 +146,7 @@ def test_single_precision(row):
     np.testing.assert_allclose(single, double, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ["SINPI", "GAMMALN_MIDDLE", "DIGAMMA_TAIL", "ERFCX", "K1_LOWER"])
+@pytest.mark.parametrize("name", ["SINPI", "GAMMALN_MIDDLE", "DIGAMMA_TAIL", "ERFCX", "IERFCX", "K1_LOWER"])
 def test_coefficients_are_those_of_the_fits(name):
     low, high, coefficients = getattr(special_coefficients, name)
     assert FITS[name][1:] == (low, high)
@@ -166,3 +171,23 @@ def test_modified_bessel_functions_of_all_orders(order):
     X = np.array([1e-3, 0.5, 7.0, 60.0, 399.0, 401.0, 5e3, -3.0])
     true = np.array([float(EXACT["ive"](mpf(order), mpf(x))) for x in X])
     np.testing.assert_allclose(kernel.batch(X)[0].ravel(), true, rtol=1e-14)
+
+
+@pytest.mark.parametrize("target", ["llvm", "numpy", "c"])
+@pytest.mark.parametrize("order", [0, 1, 2, 5, 12])
+def test_repeated_integrals_of_erfc_of_all_orders(order, target):
+    tape = Tape(1)
+    tape.outputs = [tape.apply("ierfcx", tape.constant(float(order)), 0)]
+    kernel = compile_tape(tape, (Segment(1, (0,), (0,)),), target=target, arguments=((),))
+    X = np.array([0.0, 1e-300, 1e-3, 0.3, 1.0, 2.5, 7.3, 30.0, 1e5, 1e14, 1e15, 1e16, -1e-8, -0.5, -3.0])
+    true = np.array([float(EXACT["ierfcx"](mpf(order), mpf(x))) for x in X])
+    np.testing.assert_allclose(kernel.batch(X)[0].ravel(), true, rtol=8 * 2.0**-52)
+    ends = kernel.batch(np.array([math.inf, 1e300, -math.inf, -30.0, math.nan]))[0].ravel()
+    np.testing.assert_allclose(ends, [0.0, 0.0 if order else 1e-300 / math.sqrt(math.pi), math.inf, math.inf, math.nan])
+
+
+def test_helpers_have_the_coefficients_of_the_fits():
+    literals = re.findall(r"-?\d[\d.]*(?:e-?\d+)?(?=,)", helpers("_ierfcx(")[0].partition("coefficient in (")[2])
+    assert [float(each) for each in literals[: len(special_coefficients.IERFCX[2])]] == list(
+        special_coefficients.IERFCX[2][::-1]
+    )

@@ -20,7 +20,7 @@ from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.leaves import numbers_in
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, without_lists
 
-__all__ = ["Restructured", "constant_key", "function_of", "restructured"]
+__all__ = ["Restructured", "as_called", "constant_key", "function_of", "restructured"]
 
 
 class Restructured:
@@ -103,6 +103,20 @@ class Restructured:
 def function_of(function: Any) -> Any:
     """The user's function behind a `Restructured`; any other is itself."""
     return function.function if isinstance(function, Restructured) else function
+
+
+def as_called(
+    function: Any, arguments: Sequence[Any], inputs: Sequence[Any] = ()
+) -> tuple[Any, Sequence[Any], Sequence[Any]]:
+    """Return the user's function, with arguments and inputs as it takes them by position; of constants there are none.
+
+    For functions that are not called while they are recorded, but written down.
+    """
+    if not isinstance(function, Restructured):
+        return function, arguments, inputs
+    given, _ = function.arguments(arguments)
+    references, _ = function.arguments(inputs or arguments, lambda _: None)
+    return function.function, given, references
 
 
 def restructured(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
+from accumulus.frontends.calls import as_called
 from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.operations import BY_NAME
@@ -75,6 +76,7 @@ class _Functions(Recorder):
         return isinstance(function, ca.Function)
 
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+        function, arguments, inputs = as_called(function, arguments, inputs)
         scalars = _expanded(function)
         given = [
             np.array([tape.constant(float(x)) for x in np.ravel(argument)])
@@ -92,6 +94,7 @@ class _Functions(Recorder):
         return np.asarray(leaf, np.int64)
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
+        function, arguments, _ = as_called(function, arguments)
         given = [ca.DM(np.reshape(argument, function.size_in(k))) for k, argument in enumerate(arguments)]
         found = function(*given)
         results = [found] if function.n_out() == 1 else found

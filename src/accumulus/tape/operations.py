@@ -27,6 +27,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from accumulus.tape.helpers import helpers
+
 __all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
 
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
@@ -53,7 +55,8 @@ CONSTANTS: Final = {
 class Operation:
     """One row of the table.
 
-    `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope.
+    `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope, and
+    those of `accumulus.tape.helpers`.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
@@ -235,7 +238,7 @@ def _rows() -> list[Operation]:
 
     special("erfinv", "erfinv({0})", ("half_sqrt_pi * exp(v * v)",), UNIT, parity="odd")
     special("erfcinv", "erfcinv({0})", ("-(half_sqrt_pi * exp(v * v))",), (0.0, 2.0), zero_signs="lost")
-    special("erfcx", "erfcx({0})", ("2 * x * v - two_over_sqrt_pi",), (-26.0, 1e9), zero_signs="lost")
+    special("erfcx", "erfcx({0})", ("-2 * i1erfcx(x)",), (-26.0, 1e9), zero_signs="lost")
     special("log_ndtr", "log_ndtr({0})", ("sqrt_two_over_pi / erfcx(-(sqrt_half * x))",), (-1e9, 37.0), zero_signs="lost")
     special("gamma", "gamma({0})", ("v * digamma(x)",), (0.0, 171.0))
     special("gammaln", "gammaln({0})", ("digamma(x)",), (0.0, 1e100), zero_signs="lost")
@@ -262,6 +265,10 @@ def _rows() -> list[Operation]:
     special("k1", "k1({0})", ("-(k0(x) + v / x)",), (0.0, 700.0), zero_signs="lost")
     special("k0e", "k0e({0})", ("v - k1e(x)",), (0.0, 1e4), zero_signs="lost")
     special("k1e", "k1e({0})", ("v - k0e(x) - v / x",), (0.0, 1e4), zero_signs="lost")
+    # exp(x²) iⁿerfc x, repeated integrals of erfc (DLMF 7.18): positive, so that no derivative of erfcx cancels for x > 0
+    row("i1erfcx", "_ierfcx(1.0, {0})", "@i1erfcx", ("-4 * ierfcx(2, x)",), (-25.0, 1e9), zero_signs="lost", special=True)
+    row("ierfcx", "_ierfcx({0}, {1})", "@ierfcx", (None, "-(2 * (x + 1)) * ierfcx(x + 1, y)"), ORDERS, (-25.0, 1e9),
+        arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12)
     # fmt: on
     return rows
 
@@ -270,10 +277,12 @@ def _rows() -> list[Operation]:
 def _evaluator(template: str, arity: int) -> Callable[..., Any]:
     names = [f"a{i}" for i in range(arity)]
     scope: dict[str, Any] = {"np": np}
-    if "special." in template:  # SciPy takes longer to import than most programs need it
+    written = helpers(template)
+    if "special." in "".join([template, *written]):  # SciPy takes longer to import than most programs need it
         from scipy import special
 
         scope["special"] = special
+    exec("\n".join(written), scope)
     source = f"lambda {', '.join(names)}: {template.format(*names)}"
     return eval(source, scope)  # type: ignore[no-any-return]  # the table's own text
 

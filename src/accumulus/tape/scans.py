@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.helpers import helpers
 from accumulus.tape.tape import Tape
 
 __all__ = ["body_function", "check_order", "relative", "run_steps"]
@@ -79,11 +79,13 @@ def body_function(body: Tape) -> Callable[..., tuple[Any, ...]]:
         lines.append(f"    t{reference} = {formula}")
     lines.append(f"    return ({''.join(f'{name(output)}, ' for output in body.outputs)})")
     scope: dict[str, Any] = {"np": np, **names}
-    if any("special." in OPERATIONS[code].numpy for code in set(body.codes)):
+    text = "\n".join(lines)
+    text = "\n".join([*helpers(text), text])
+    if "special." in text:
         from scipy import special
 
         scope["special"] = special
-    exec("\n".join(lines), scope)  # the table's own text
+    exec(text, scope)  # the table's own text
     return scope["function"]  # type: ignore[no-any-return]
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from accumulus.errors import CompileError
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.fusion import Map
+from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
@@ -102,15 +103,16 @@ class BodyWriter:
 def module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: Sequence[str]) -> str:
     """The text of a module with a function."""
     text = "\n".join(lines)
+    called = [each.replace("np.", "jnp.") for each in helpers(text)]
     imports = ["import jax", *(["import numpy as np"] if tables or "np.array(" in text.replace("jnp.", "") else [])]
     imports.append("import jax.numpy as jnp")
-    if "special." in text:
+    if "special." in "".join([text, *called]):
         imports.append("from jax.scipy import special")
     listed = ", ".join(parameters)
     begin = [f"real = jnp.result_type({listed}, float)" if parameters else "real = jnp.result_type(float)"]
     begin += [f"{each} = jnp.asarray({each}, real)" for each in parameters]
     body = textwrap.indent("\n".join([*begin, text]), "    ")
-    return "\n".join([*imports, "", *tables, "", f"def {name}({listed}):", body, ""])
+    return "\n".join([*imports, "", *called, *tables, "", f"def {name}({listed}):", body, ""])
 
 
 def loop_lines(

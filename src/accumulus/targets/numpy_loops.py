@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, references_in
 from accumulus.tape.fusion import Map
+from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
@@ -32,9 +33,10 @@ def loop_module(
     """A module with the function `name`, of arrays to a tuple of flat ones; arguments are names and lengths."""
     tables, lines = _NumPyLoops(tape, maps, segments, arguments).written()
     text = "\n".join(lines)
-    imports = ["import numpy as np", *(["from scipy import special"] if "special." in text else [])]
+    called = helpers(text)
+    imports = ["import numpy as np", *(["from scipy import special"] if "special." in "".join([text, *called]) else [])]
     head = f"def {name}({', '.join(name for name, _ in arguments)}):"
-    return "\n".join([*imports, "", *tables, "", head, textwrap.indent(text, "    "), ""])
+    return "\n".join([*imports, "", *called, *tables, "", head, textwrap.indent(text, "    "), ""])
 
 
 class _NumPyWriter(BodyWriter):

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment, Shape
@@ -108,10 +109,11 @@ def source(
             body.append(_commented(line, labels.entry(step.segment, step.start)))
     body.append(f"return {', '.join(arrays)}{',' * (len(arrays) == 1)}" if arrays else "return ()")
     text = "\n".join(body)
+    called = "".join(f"\n\n{each}" for each in helpers(text))
     imports = "import numpy as np\n"
-    if "special." in text:
+    if "special." in called + text:
         imports += "from scipy import special\n"
-    return f"{imports}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
+    return f"{imports}{called}\n\ndef {name}({', '.join(parameters)}):\n{textwrap.indent(text, '    ')}\n"
 
 
 def _parameters(arguments: Sequence[Shape], name: str) -> list[str]:
@@ -134,7 +136,7 @@ def _commented(line: str, comment: str) -> str:
 
 def _named(wanted: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
     """Names of parameters and of their entries, after those that are wanted: no two the same, and none of `taken`."""
-    taken = taken | {"np", "special", "points"}
+    taken = taken | {"np", "special", "points", "_ierfcx"}
 
     def free(name: str) -> str:
         while name in taken or iskeyword(name) or _OPERATION.fullmatch(name):

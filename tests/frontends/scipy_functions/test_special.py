@@ -139,3 +139,13 @@ def test_logsumexp_at_infinities():
 def test_what_is_refused(function, message):
     with pytest.raises(TraceError, match=rf"(?s)test_special\.py.*{message}"):
         acc.jacobian(function, cache=False)(1.5)
+
+
+@pytest.mark.parametrize("name", ["beta", "betaln", "binom"])
+def test_signs_and_poles_of_beta_are_those_of_scipy(name):
+    numbers = [-12.0, -11.5, -3.0, -2.5, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 5.0, 7.0, 12.0, 40.0]
+    points = np.array([(a, b) for a in numbers for b in numbers if a > 0 or b > 0 or name == "binom"])
+    function = getattr(special, name)
+    compiled = acc.compile(lambda x: function(x[0], x[1]), target="numpy", effort="fast", cache=False)
+    expected = function(points[:, 0], points[:, 1])
+    np.testing.assert_allclose(compiled.batch(points), expected, rtol=1e-6, atol=1e-12)  # SciPy's own errors

@@ -82,7 +82,7 @@ _FOLDS: Final[dict[str, tuple[float | None, str | None]]] = {
 def _of_the_table() -> dict[str, Elementwise]:
     rows = {}
     for row in OPERATIONS:
-        if not row.arity or row.name == "select" or "order" in row.arguments:
+        if not row.arity or row.name == "select" or "order" in row.arguments or row.numpy.startswith("_"):
             continue
         match = re.fullmatch(r"(?:np|special)\.(\w+)\(.*\)", row.numpy)
         name = {"abs": "absolute"}.get(row.name, match[1] if match else row.name)

@@ -24,10 +24,12 @@ _ORDINARY: Final[Interval] = (0.1, 20.0)
 #: Of modified Bessel functions; the second derivative needs two more.
 _LARGEST_ORDER: Final = 20
 
-_abs, _erfc, _exp, _expm1, _hypot, _log, _log1p, _sin, _select, _and, _or = map(
-    operation, ["abs", "erfc", "exp", "expm1", "hypot", "log", "log1p", "sin", "select", "logical_and", "logical_or"]
+_abs, _erfc, _exp, _expm1, _hypot, _log, _log1p, _sin, _select = map(
+    operation, ["abs", "erfc", "exp", "expm1", "hypot", "log", "log1p", "sin", "select"]
 )
-_gammaln, _erfcinv, _k0, _k1, _k0e, _k1e = map(operation, ["gammaln", "erfcinv", "k0", "k1", "k0e", "k1e"])
+_and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
+_gammaln, _erfcinv, _floor = map(operation, ["gammaln", "erfcinv", "floor"])
+_k0, _k1, _k0e, _k1e = map(operation, ["k0", "k1", "k0e", "k1e"])
 
 
 def _is_nan(x: Any) -> Any:
@@ -66,16 +68,45 @@ def _betaln(a: Any, b: Any) -> Any:
     """log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without what cancels, by Stirling's series."""
     ordered = a < b
     small, large = _select(ordered, a, b), _select(ordered, b, a)
-    near = large < 10.0
+    pole, reflected = _at_pole(small, large)
+    small = _select(reflected, 1.0 - small - large, _select(pole, 1.0, small))
+    near = _or(large < 10.0, large + small < 10.0)
     far, some = _select(near, 10.0, large), _select(near, large, 1.0)
     difference = _stirling(far) - _stirling(far + small) - (far + small - 0.5) * _log1p(small / far)
-    return _gammaln(small) + _select(
+    value = _gammaln(small) + _select(
         near, _gammaln(some) - _gammaln(some + small), difference - small * (_log(far) - 1.0)
     )
+    return _select(_and(pole, _not(reflected)), math.inf, value)
+
+
+def _at_pole(small: Any, large: Any) -> tuple[Any, Any]:
+    """Whether Γ(small) is infinite, and whether B is: (-1)^large B(1 - small - large, large) for SciPy."""
+    pole = _and(small <= 0, _floor(small) == small)
+    return pole, _and(_and(pole, _floor(large) == large), _and(large > 0, small + large <= 0))
+
+
+def _sign_of_gamma(x: Any) -> Any:
+    """-1 where Γ(x) is negative."""
+    half = 0.5 * _floor(x)
+    return _select(_and(x < 0, _floor(half) != half), -1.0, 1.0)
 
 
 def _beta(a: Any, b: Any) -> Any:
-    return _exp(_betaln(a, b))
+    ordered = a < b
+    small, large = _select(ordered, a, b), _select(ordered, b, a)
+    pole, reflected = _at_pole(small, large)
+    sign = _sign_of_gamma(a) * _sign_of_gamma(b) * _sign_of_gamma(a + b)
+    at_pole = _select(_and(reflected, _floor(0.5 * large) != 0.5 * large), -1.0, 1.0)
+    return _select(pole, at_pole, sign) * _exp(_betaln(a, b))
+
+
+def _binom(n: Any, k: Any) -> Any:
+    """n! / (k! (n - k)!), of negative n, too, unless that is whole."""
+    a, b, above = n - k + 1.0, k + 1.0, n + 1.0
+    sign = _sign_of_gamma(a) * _sign_of_gamma(b) * _sign_of_gamma(above)
+    size = _select(n > -0.5, _log1p(n), _log(_abs(above)))
+    value = sign * _exp(-_betaln(a, b) - size)
+    return _select(_and(n < 0, _floor(n) == n), math.nan, value)
 
 
 def _order(n: Any, name: str) -> int:
@@ -207,7 +238,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "ndtri": (lambda x: -math.sqrt(2.0) * _erfcinv(2.0 * x), (_UNIT,)),
     "beta": (_beta, (_ORDINARY, _ORDINARY)),
     "betaln": (_betaln, (_ORDINARY, _ORDINARY)),
-    "binom": (lambda n, k: _exp(-_betaln(n - k + 1.0, k + 1.0) - _log1p(n)), ((10.0, 20.0), (1.0, 9.0))),
+    "binom": (_binom, ((10.0, 20.0), (1.0, 9.0))),
     "exprel": (_exprel, (REAL,)),
     "cosm1": (lambda x: -2.0 * _sin(0.5 * x) * _sin(0.5 * x), (REAL,)),
     "boxcox": (lambda x, power: _boxcox(x, power, _log), (_ORDINARY, _UNIT)),

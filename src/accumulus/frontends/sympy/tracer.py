@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import sympy as sp
 
+from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.frontends.sympy.model import Model
 from accumulus.frontends.sympy.numbers import evaluated
@@ -25,6 +26,7 @@ class _Expressions(Recorder):
         return isinstance(function, sp.Lambda | Model)
 
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
+        function, arguments, inputs = as_called(function, arguments, inputs)
         model = _model(function)
         given = [
             np.asarray(argument, float) if references is None else references
@@ -37,6 +39,7 @@ class _Expressions(Recorder):
         return np.asarray(leaf)
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
+        function, arguments, _ = as_called(function, arguments)
         return evaluated(_model(function), arguments)
 
     def holds(self, function: Any) -> object:

@@ -33,6 +33,11 @@ _TERMS_OF_ZETA: Final = 8
 #: Orders of Iₙ for which the recurrence upwards from 400 on loses little, and where the fraction begins below.
 LARGEST_ORDER: Final = int(BY_NAME["iv"].largest_order)
 _FIRST_OF_FRACTION: Final = 128
+#: The highest order of repeated integrals of erfc; 2n + 1 of the quotient above it; where that is 1/(2x).
+LARGEST_INTEGRAL: Final = int(BY_NAME["ierfcx"].largest_order)
+_SQUARE_OF_QUOTIENT: Final = 2.0 * LARGEST_INTEGRAL + 3.0
+_FAR: Final = 1e15
+_TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 
 
 def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
@@ -141,14 +146,60 @@ def _right_erfcx(x: Term) -> Term:
     return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
 
 
-def erfcx(x: Term) -> Term:
-    """exp(x²) erfc x; 2 exp(x²) - erfcx(-x) for negative x."""
-    right = _right_erfcx(abs(x))
+def _twice_exp_of_square(x: Term) -> Term:
+    """2 exp(x²) of a number that is not positive; 2 of others."""
     near = where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
     square = near * near
     power = square.exp()
-    power = where(x < -27.0, math.inf, power + power * fused(near, near, -square))
-    return where(x < 0.0, 2.0 * power - right, right)
+    return 2.0 * where(x < -27.0, math.inf, power + power * fused(near, near, -square))
+
+
+def erfcx(x: Term) -> Term:
+    """exp(x²) erfc x; 2 exp(x²) - erfcx(-x) for negative x."""
+    right = _right_erfcx(abs(x))
+    return where(x < 0.0, _twice_exp_of_square(x) - right, right)
+
+
+def i1erfcx(x: Term) -> Term:
+    """exp(x²) i¹erfc x, which derivatives of erfcx begin with; with -2x exp(x²) more for negative x."""
+    a = abs(x)
+    inverse = 1.0 / (1.0 + 2.0 * a)
+    right = polynomial(fits.I1ERFCX, 1.0 - 7.5 / (a + 3.75)) * inverse * inverse
+    return where(x < 0.0, a * _twice_exp_of_square(x) + right, right)
+
+
+def ierfcx(order: Term, x: Term) -> Term:
+    """yₙ = exp(x²) iⁿerfc x for whole n from 0 to `LARGEST_INTEGRAL`, y₋₁ = 2/√π (DLMF 7.18).
+
+    The recurrence yₙ₋₂ = 2x yₙ₋₁ + 2n yₙ has positive terms for x ≥ 0, downwards from the quotient of the highest
+    orders to y₋₁. It is one of multiples of yₙ/sⁿ, with s close to that quotient, so that they keep their size. For
+    x < 0 its terms are positive upwards.
+    """
+    a = abs(x)
+    far = _FAR < a
+    near = where(far, _FAR, a)
+    root = (near * near + _SQUARE_OF_QUOTIENT).sqrt()
+    step = 1.0 / (near + root)
+    slope, square = (near + near) * step, step * step
+    scale = where(far, 0.5 / a, step)
+    after = polynomial(fits.IERFCX, near / root)
+    # of the highest order: 1, whatever x is
+    now = where(a < 0.0, 0.0, 1.0)
+    right = now
+    for k in range(LARGEST_INTEGRAL + 1, 0, -1):
+        after, now = now, fused(slope, now, (2.0 * k) * square * after)
+        if k > 1:
+            right = where(order < float(k - 1), now, right * scale)
+            first = now
+    factor = _TWO_OVER_SQRT_PI * scale / now
+    right = right * factor
+    left = upper = _twice_exp_of_square(x) - first * factor
+    twice = -2.0 * where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
+    before: Term | float = _TWO_OVER_SQRT_PI
+    for k in range(1, LARGEST_INTEGRAL + 1):
+        before, upper = upper, (before + twice * upper) * (0.5 / k)
+        left = where(order < float(k), left, upper)
+    return where(x < 0.0, left, right)
 
 
 def log_ndtr(x: Term) -> Term:
@@ -281,6 +332,8 @@ SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
         ("erfinv", erfinv, 1, "log"),
         ("erfcinv", erfcinv, 1, "log"),
         ("erfcx", erfcx, 1, "exp"),
+        ("i1erfcx", i1erfcx, 1, "exp"),
+        ("ierfcx", ierfcx, 2, "exp"),
         ("log_ndtr", log_ndtr, 1, "exp log"),
         ("iv", iv, 2, "exp"),
         ("ive", ive, 2, ""),
