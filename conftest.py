@@ -4,5 +4,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 # for processes that tests start, too; those that test the cache switch it on again
 os.environ["ACCUMULUS_CACHE_PLANS"] = "0"
+
+
+@pytest.fixture(autouse=True)
+def _as_of_a_user(doctest_namespace):
+    """Functions of doctests are recorded and watched as those of users' modules are."""
+    doctest_namespace["__name__"] = "example"

@@ -72,6 +72,7 @@ class _Writer:
         for k in range(tape.inputs, len(tape)):
             self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))
         self._systems: dict[int, Held] = {}
+        self._around: dict[int, Held] = {}
         self._written: dict[tuple[int, Held], int] = {}
 
     def write(self, value: int, held: Held = frozenset()) -> int:
@@ -93,13 +94,21 @@ class _Writer:
         if k < tape.inputs or not self._marked[k]:
             return []
         if k in self._solutions:
-            return [(tape.first[k], frozenset()), (tape.second[k], held | self._system(k))]
+            return [self._computed(k, held), (tape.second[k], held | self._system(k))]
         if k in self._markers:
             is_held = self._steps[k] in held if k in self._steps else bool(held)
-            if k in self._steps:  # as the solution has it, whatever is held
-                return [(tape.first[k], frozenset()) if is_held else (self._steps[k], held)]
+            if k in self._steps:
+                return [self._computed(k, held) if is_held else (self._steps[k], held)]
             return [(tape.first[k], held)]
         return [(a, held) for a in tape.arguments(k)]
+
+    def _computed(self, k: int, held: Held) -> tuple[int, Held]:
+        """What has computed a solution: the same wherever it is used, but for the solutions whose equations it is in."""
+        x = self._tape.first[k]
+        if x not in self._around:
+            need = needed(self._tape, [x])
+            self._around[x] = frozenset(solution for marker, solution in self._steps.items() if need[marker])
+        return x, held & self._around[x]
 
     def _apply(self, k: int, held: Held) -> int:
         """A value, whose operands are written."""

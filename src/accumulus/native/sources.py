@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from enum import EnumType
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 __all__ = ["PACKAGE", "digest", "subjects"]
 
@@ -69,9 +70,11 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
 
 def _taken(module: str, name: str, text: str) -> str:
     """What a kernel takes of a value of another module: codes of rows of a table, a constant, or its module."""
-    value = getattr(import_module(module), name)
+    value: Any = getattr(import_module(module), name)
     rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
     if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # and the import
         return repr([(row, value[row].code) for row in sorted(set(rows))])
+    if isinstance(value, EnumType):
+        return repr({name: int(value[name]) for name in value.__members__})
     constant = isinstance(value, int | float | str | tuple)
     return repr(value) if constant else PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text("utf-8")

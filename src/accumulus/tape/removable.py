@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
 
-__all__ = ["SERIES", "removable"]
+__all__ = ["SERIES", "removable", "terms"]
 
 #: What the terms that are left out may be, relative to the first, in a derivative of this order.
 _RELATIVE: Final = 2.0**-56
@@ -59,7 +59,7 @@ def removable(
     size = variable if even else tape.apply("abs", x)
     near = tape.apply("less", size, tape.constant(radius**2 if even else radius))
     inside = tape.select(near, variable, tape.constant(0.0))
-    first, *others = reversed(_terms(coefficient, radius**2 if even else radius))
+    first, *others = reversed(terms(coefficient, radius**2 if even else radius))
     total = tape.constant(first)
     for each in others:
         total = tape.add(tape.multiply(total, inside), tape.constant(each))
@@ -69,7 +69,7 @@ def removable(
 
 
 @cache
-def _terms(coefficient: Callable[[int], float], variable: float) -> tuple[float, ...]:
+def terms(coefficient: Callable[[int], float], variable: float) -> tuple[float, ...]:
     """Coefficients up to the last that matters where the variable is largest."""
     found = []
     for k in itertools.count():

@@ -24,6 +24,7 @@ from accumulus.frontends.numpy.ordering import interpolated, nonzero
 from accumulus.frontends.numpy.refusals import check_dtype
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED, implements, unsupported
+from accumulus.tape.removable import SERIES, terms
 from accumulus.tape.tape import Tape
 
 __all__ = ["sine_by_argument", "where"]
@@ -96,7 +97,19 @@ def sinc(tape: Tape, x: Any) -> Any:
 
 def sine_by_argument(y: Any) -> Any:
     """sin(y) / y."""
-    return apply(y.tape, _SINE_BY_ARGUMENT, [y]) if isinstance(y, Traced) else np.sinc(np.divide(y, np.pi))
+    if not isinstance(y, Traced):
+        return np.sinc(np.divide(y, np.pi))
+    is_complex = getattr(y, "dtype", np.dtype(float)).kind == "c"
+    return _sine_by_complex_argument(y) if is_complex else apply(y.tape, _SINE_BY_ARGUMENT, [y])
+
+
+def _sine_by_complex_argument(y: Any) -> Any:
+    near: Any = np.abs(y) < _RADIUS
+    total: Any = 0.0
+    square, safe = np.where(near, y * y, 0.0), np.where(near, 1.0, y)
+    for each in reversed(terms(SERIES["sin(x)/x"], _RADIUS**2)):
+        total = total * square + each
+    return np.where(near, total, np.sin(safe) / safe)
 
 
 def _sine_by_argument(y: Any) -> Any:
@@ -104,9 +117,11 @@ def _sine_by_argument(y: Any) -> Any:
         safe = _select(near, 1.0, y)
         return _sin(safe) / safe
 
-    return near_zero("sin(x)/x", y, closed, 2.0)
+    return near_zero("sin(x)/x", y, closed, _RADIUS)
 
 
+#: Where the closed form of sin(y) / y begins.
+_RADIUS: Final = 2.0
 _sin, _select = operation("sin"), operation("select")
 _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf),))
 

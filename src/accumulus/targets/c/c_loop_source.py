@@ -235,5 +235,6 @@ class LoopSource:
         ]
         texts = ["\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"]) for head, lines in functions]
         loops = self._loops
-        parts = [*self._mathematics.prelude(), *independent, *places.tables(), *loops.helpers, *loops.texts, *texts]
+        texts = [*loops.helpers, *loops.texts, *texts]
+        parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
         return "\n".join(parts) + "\n"

@@ -7,6 +7,7 @@ other loops, so that one table of places serves all instances. Tables that are e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -158,9 +159,10 @@ class Places:
         kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
         return self._table("places", kind, places), kind
 
-    def tables(self) -> list[str]:
-        """The text of all tables."""
-        return self._texts
+    def tables(self, code: Iterable[str]) -> list[str]:
+        """The text of the tables that lines of code read."""
+        read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
+        return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
 
     def _table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
         key = kind, numbers.tobytes()

@@ -88,7 +88,6 @@ class CudaLoopSource(LoopSource):
             "// Compile with --fmad=false: products are fused with sums where the text says so.",
             "",
         ]
-        tables = [table.replace("static const", "static __device__ const", 1) for table in self._places.tables()]
         functions = [
             "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
             for head, lines in (
@@ -96,6 +95,8 @@ class CudaLoopSource(LoopSource):
                 (f'extern "C" __global__ void {name}(\n        {listed})', kernel),
             )
         ]
+        texts = [*loops.helpers, *loops.texts, *functions]
+        tables = [table.replace("static const", "static __device__ const", 1) for table in self._places.tables(texts)]
         words = [word.format(macro=self._macro) for word in _WORDS]
-        parts = [*about, *words, "", *self._mathematics.prelude(), *tables, *loops.helpers, *loops.texts, *functions]
+        parts = [*about, *words, "", *self._mathematics.prelude(), *tables, *texts]
         return "\n".join(parts)
