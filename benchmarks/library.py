@@ -71,7 +71,7 @@ KINDS: dict[Kind, str] = {
 
 
 #: Seconds for the search of an order, and for that of algebra on the tape, where the effort is thorough.
-PATIENCE = 3.0
+PATIENCE = 6.0
 
 
 @cache

@@ -69,7 +69,7 @@ class Options:
 
     method: str = "auto"
     objective: Objective = Objective.OPERATIONS
-    time_limit: float = 1.0
+    time_limit: float = 2.0
     effort: Effort = "balanced"
     seed: int = 0
     iterations: int | None = None

@@ -112,7 +112,7 @@ def test_names_do_not_matter(folder):
         {"objective": "fma"},
         {"method": "forward"},
         {"seed": 1},
-        {"time_limit": 2.0},
+        {"time_limit": 4.0},
         {"time_limit": 0},
         {"effort": "thorough"},
         {"iterations": 10},
@@ -147,7 +147,7 @@ def test_every_option_that_decides_a_plan_is_part_of_the_key():
         others = {
             "method": "vertex",
             "objective": Objective.FMA,
-            "time_limit": 2.0,
+            "time_limit": 4.0,
             "effort": "fast",
             "seed": 1,
             "iterations": 5,

@@ -22,7 +22,7 @@ from accumulus.text import printable
 __all__ = ["Watch"]
 
 #: Searches that may last no longer than this many seconds show no bar.
-QUICK: Final = 1.0
+QUICK: Final = 2.0
 
 
 class Watch:

@@ -103,7 +103,7 @@ class _Writer:
         return [(a, held) for a in tape.arguments(k)]
 
     def _computed(self, k: int, held: Held) -> tuple[int, Held]:
-        """What has computed a solution: the same wherever it is used, but for the solutions whose equations it is in."""
+        """What has computed a solution, with those held constant whose equations it is within."""
         x = self._tape.first[k]
         if x not in self._around:
             need = needed(self._tape, [x])

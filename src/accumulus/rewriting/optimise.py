@@ -68,7 +68,7 @@ def optimise(
     tape: Tape,
     *,
     effort: str = "balanced",
-    time_limit: float = 1.0,
+    time_limit: float = 2.0,
     seed: int = 0,
     kept_outputs: int = 0,
     deadline: Deadline | None = None,

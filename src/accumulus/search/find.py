@@ -26,7 +26,7 @@ def plan(
     graph: DifferentiationGraph,
     method: str = "auto",
     objective: str = "multiplications",
-    time_limit: float = 1.0,
+    time_limit: float = 2.0,
     seed: int = 0,
     *,
     effort: Effort = "balanced",

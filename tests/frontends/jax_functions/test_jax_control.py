@@ -137,6 +137,29 @@ def test_rules_are_smooth_where_branches_of_the_function_meet():
     assert derivative.operations <= 4  # the rule, and nothing of what it is multiplied with
 
 
+def test_functions_of_jax_have_all_derivatives_where_their_branches_meet():
+    at = np.full(2, 0.5)
+    functions = {
+        np.logaddexp: jnp.logaddexp,
+        np.logaddexp2: jnp.logaddexp2,
+        np.hypot: jnp.hypot,
+    }
+    for expected, function in functions.items():
+        third = acc.jacobian(acc.hessian(jax.jit(lambda x, f=function: f(x[0], x[1])), **FAST), **FAST)(at)
+        wanted = acc.jacobian(acc.hessian(lambda x, f=expected: f(x[0], x[1]), **FAST), **FAST)(at)
+        np.testing.assert_allclose(third, wanted, rtol=1e-14)
+    np.testing.assert_allclose(acc.hessian(lambda x: jax.nn.softplus(x[0]), **FAST)(np.zeros(1)), [[0.25]])
+
+
+def test_rules_of_users_count_whatever_the_function_is_called():
+    @jax.custom_jvp
+    def hypot(x, y):
+        return jnp.sqrt(x * x + y * y)
+
+    hypot.defjvp(lambda x, t: (hypot(*x), 2.0 * t[0] + 3.0 * t[1]))
+    np.testing.assert_array_equal(acc.gradient(lambda x: hypot(x[0], x[1]), **FAST)(np.ones(2)), [2.0, 3.0])
+
+
 def test_transformed_functions():
     def loss(x):
         return jnp.sum(jnp.tanh(x) ** 2 * x[0]) + jax.nn.logsumexp(x)

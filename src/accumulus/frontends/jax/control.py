@@ -9,12 +9,14 @@ of what changes is written out step by step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal
+from scipy import special
 
 from accumulus.frontends.active import ACTIVE, TooLongError, refuse
 from accumulus.frontends.decisions import truth
@@ -35,12 +37,23 @@ from accumulus.frontends.numpy.scanning import scan
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["folds_by_numpy", "part_of"]
+__all__ = ["folds_by_numpy", "known_function", "part_of"]
 
 #: Steps of a loop, at most, whose end is found by following what it counts.
 MOST_STEPS: Final = 100_000
 #: Primitives whose operands from this position on are numbers of entries.
 INDEXED: Final = {"dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2, **dict.fromkeys(SCATTERS, 1)}
+#: Functions of JAX whose formulas or rules are not right at every order where branches meet, as those of NumPy are.
+_KNOWN: Final[dict[str, np.ufunc | Callable[..., Any]]] = {
+    "sinc": np.sinc,
+    "hypot": np.hypot,
+    "logaddexp": np.logaddexp,
+    "logaddexp2": np.logaddexp2,
+    "xlogy": special.xlogy,
+    "xlog1py": special.xlog1py,
+    "log_ndtr": special.log_ndtr,
+}
+_OF_JAX: Final = re.compile(r"[\\/]jax[\\/]_src[\\/]")
 
 
 # Calls ------------------------------------------------------------------------------------------------------------
@@ -52,19 +65,27 @@ def _call(call: Call, *operands: Any) -> Any:
     jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
     if all(map(is_constant, operands)) and not folds_by_numpy(jaxpr):
         return by_jax(call.equation, operands)
-    if call.params.get("name") == "sinc" and _is_sinc(inner):
-        return [np.sinc(operands[0])]
-    return evaluated(jaxpr, constants, operands)
+    known = known_function(inner)
+    return evaluated(jaxpr, constants, operands) if known is None else [known(*operands)]
 
 
-def _is_sinc(function: Any) -> bool:
-    """Whether a function is JAX's sinc, whose rule at 0 calls itself for each further derivative."""
-    rules = any(equation.primitive.name == "custom_jvp_call" for equation in function.jaxpr.eqns)
-    if not rules or [variable.aval.dtype.kind for variable in function.jaxpr.invars] != ["f"]:
-        return False
-    (variable,) = function.jaxpr.invars
-    tried = [np.full(variable.aval.shape, x, variable.aval.dtype) for x in (0.0, 0.3, -2.7)]
-    return all(np.allclose(jaxpr_as_fun(function)(x)[0], np.sinc(x), rtol=1e-5) for x in tried)
+def known_function(function: Any) -> Callable[..., Any] | None:
+    """The function of NumPy or SciPy that a function of JAX is by its name and its numbers, if there is one."""
+    if not isinstance(function, ClosedJaxpr):
+        return None
+    name, _, file = str(getattr(function.jaxpr.debug_info, "func_src_info", "")).partition(" at ")
+    known = _KNOWN.get(name)
+    if known is None or not _OF_JAX.search(file):
+        return None
+    variables = function.jaxpr.invars
+    if len(variables) != getattr(known, "nin", 1) or any(variable.aval.dtype.kind != "f" for variable in variables):
+        return None
+    for point in zip((0.7, 2.5, 0.0), (-0.4, 2.5, 3.0), strict=True):
+        tried = [np.full(each.aval.shape, x, each.aval.dtype) for each, x in zip(variables, point, strict=False)]
+        (found,) = evaluated(function.jaxpr, function.consts, tried)
+        if not np.allclose(found, known(*tried), rtol=1e-5, atol=1e-6, equal_nan=True):
+            return None
+    return known
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:

@@ -77,9 +77,7 @@ SPECIAL: Final = {
     "igammac": "gammaincc",
     "lgamma": "gammaln",
     "logistic": "expit",
-    "polygamma": "polygamma",
     "regularized_incomplete_beta": "betainc",
-    "zeta": "zeta",
 }
 
 
@@ -111,6 +109,13 @@ for _name, _formula in {
     **dict.fromkeys(("sharding_constraint", "layout_constraint", "reshard", "pvary"), lambda x: x),
 }.items():
     _enter(_name, _formula)
+
+
+@records("polygamma", "zeta")
+def _of_order(call: Call, order: Any, x: Any) -> Any:
+    from accumulus.frontends.scipy import special  # while something is recorded
+
+    return getattr(special, call.equation.primitive.name)(call.tape, order, x)
 
 
 @records("device_put", "optimization_barrier")

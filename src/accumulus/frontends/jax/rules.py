@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.jax.control import folds_by_numpy, part_of
+from accumulus.frontends.jax.control import folds_by_numpy, known_function, part_of
 from accumulus.frontends.jax.equations import Call, by_jax, evaluated, is_constant, records, single
 from accumulus.frontends.jax.folding import product
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
@@ -57,6 +57,9 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
     results = evaluated(closed.jaxpr, closed.consts, operands)
     if _WITHIN.rule:
         return results
+    known = known_function(closed)
+    if known is not None:
+        return [known(*operands)]
     function, active, values = _of_active(call, operands)
     if not active:
         return results

@@ -45,7 +45,7 @@ class Plan:
     seconds: float = field(default=0.0, compare=False)
     seed: int = 0
     effort: Effort = field(default="balanced", compare=False)
-    time_limit: float = field(default=1.0, compare=False)
+    time_limit: float = field(default=2.0, compare=False)
     recalled: bool = field(default=False, compare=False)
     cut_short: bool = field(default=False, compare=False)
 
