@@ -65,7 +65,7 @@ KINDS: dict[Kind, str] = {
     "root": "sqrt",
     "function": "power cbrt hypot exp expm1 exp2 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh "
     "asinh acosh atanh erf erfc erfinv erfcinv erfcx log_ndtr gamma gammaln digamma zeta j0 j1 y0 y1 jn yn iv ive "
-    "i0 i1 i0e i1e k0 k1 k0e k1e",
+    "i0 i1 i0e i1e k0 k1 k0e k1e i1erfcx ierfcx",
     "sign": "negative",
 }
 
