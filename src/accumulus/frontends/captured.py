@@ -94,6 +94,8 @@ _OUTSIDE: Final = frozenset(
 )
 #: Modules of the standard library that read files and clocks for their own purposes.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
+#: Packages that this one calls for its own purposes; what the user's code calls of them is watched.
+_OWN: Final = frozenset(("dask", "distributed", "networkx", "platformdirs", "rich", "typer"))
 #: Modules of the standard library with classes that keep what they contain in attributes.
 _HOLDING: Final = frozenset(
     (
@@ -191,6 +193,8 @@ class Observed:
         #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
         self._calls: dict[int, int] = {}
         self._others: dict[int, tuple[CodeType, bool]] = {}
+        #: Code that runs for imports and for this package.
+        self._beside: dict[int, CodeType] = {}
         self._around: Observed | None = None
         self._runs = False
 
@@ -234,6 +238,9 @@ class Observed:
                 if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
                     self._others[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
                     self._calls[key] = 0 if top in _HOLDING else MOST_CALLS
+                elif self._is_beside(frame, top):
+                    self._beside[key], self._calls[key] = code, 0
+                    return
                 else:
                     self.codes[key] = code, scope
             if self._calls[key] < MOST_CALLS and code.co_argcount and (key in self.codes or self._is_called(frame)):
@@ -251,6 +258,18 @@ class Observed:
             is_extension = bool(top) and not is_foreign(top) and key in self.codes
             if is_extension or top in _OUTSIDE or (top == "builtins" and name in _READERS):
                 self.outside.add(f"{module}.{name}".removeprefix("builtins."))
+
+    def _is_beside(self, frame: FrameType, top: str) -> bool:
+        """Whether code runs for an import, or for this package itself, and not for the function."""
+        back = frame.f_back
+        while back is not None and id(back.f_code) not in self.codes:
+            caller = str(back.f_globals.get("__name__")).partition(".")[0]
+            if caller in ("importlib", "_frozen_importlib") or id(back.f_code) in self._beside:
+                return True
+            if caller not in sys.stdlib_module_names:
+                return caller == "accumulus" and top in _OWN
+            back = back.f_back
+        return False
 
     def _is_called(self, frame: FrameType) -> bool:
         """Whether it is the user's code that calls code of the standard library, or the like of that."""

@@ -1,0 +1,63 @@
+"""What is observed while a function runs: its own code, and not what runs for imports and for this package."""
+
+from __future__ import annotations
+
+import sys
+
+import platformdirs
+
+import accumulus as acc
+from accumulus.frontends.captured import Observed
+
+
+class Finder:
+    """Is asked for modules, as hooks of test frameworks and installers are."""
+
+    def find_spec(self, name, path=None, target=None):
+        return looked_up(name)
+
+
+def looked_up(_):
+    return None
+
+
+def names(observed):
+    return {code.co_name for code, _ in observed.codes.values()}
+
+
+def test_code_of_imports_is_not_observed(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+
+    def function():
+        import colorsys
+
+        return colorsys
+
+    with Observed() as observed:
+        function()
+    assert names(observed) == {"function"}
+
+
+def test_what_this_package_calls_for_itself_is_not_observed():
+    def function():
+        return platformdirs.user_cache_dir()
+
+    own = {"__name__": "accumulus.example", "platformdirs": platformdirs}
+    exec("def inner():\n    return platformdirs.user_cache_dir()", own)
+    with Observed() as observed:
+        own["inner"]()
+    assert not names(observed)
+    with Observed() as observed:
+        function()
+    assert names(observed) >= {"function", "user_cache_dir"}
+
+
+def test_environments_do_not_matter_to_nested_derivatives(monkeypatch):
+    slope = acc.gradient(lambda y: y**3)
+    derivative = acc.jacobian(lambda x: 1.0 * slope(x))
+    assert derivative(2.0) == 12.0
+    watched = derivative._watched.captured
+    monkeypatch.setenv("ACCUMULUS_EXAMPLE", "another")
+    assert derivative(3.0) == 18.0
+    assert derivative._watched.captured is watched
