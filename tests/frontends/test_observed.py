@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import platformdirs
+import pytest
 
 import accumulus as acc
 from accumulus.frontends.captured import Observed
@@ -59,5 +61,30 @@ def test_environments_do_not_matter_to_nested_derivatives(monkeypatch):
     assert derivative(2.0) == 12.0
     watched = derivative._watched.captured
     monkeypatch.setenv("ACCUMULUS_EXAMPLE", "another")
+    assert not watched.changes()
     assert derivative(3.0) == 18.0
     assert derivative._watched.captured is watched
+
+
+def in_branches(x):
+    return np.sin(x[1]) if x[0] > 0.0 else x[1]
+
+
+OF_ALL_KINDS = {
+    "gradient": lambda x: acc.gradient(lambda y: np.sum(y["a"] ** 3) * y["b"][0])({"a": x, "b": [x[0]]})["a"],
+    "numpy": lambda x: acc.compile(lambda y: np.sin(y) * y, target="numpy")(x) * 1.0,
+    "implicit": lambda x: acc.implicit(lambda y, p: y**3 + y - p)(1.0, x[0]),
+    "map": lambda x: acc.map(lambda y: y * np.sin(y), x),
+    "scan": lambda x: acc.scan(lambda c, y: (c * np.sin(y), c), 1.0, x)[0],
+    "branches": in_branches,
+}
+
+
+@pytest.mark.parametrize("name", OF_ALL_KINDS)
+def test_code_that_this_package_writes_is_not_observed(name):
+    f = OF_ALL_KINDS[name]
+    f(np.ones(3))
+    with Observed() as observed:
+        f(np.ones(3))
+        acc.jacobian(f, target="numpy")(np.ones(3))
+    assert {code.co_filename for code, _ in observed.codes.values()} == {__file__}

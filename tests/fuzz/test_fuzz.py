@@ -74,7 +74,7 @@ def test_texts_leave_values_as_they_are():
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_odd_arguments(shard):
-    """A tenth of all cases."""
+    """A twentieth of all cases."""
     for number in range(20 * shard, sweep.count(), 20 * SHARDS):
         outcome = sweep.check_case(number)
         assert outcome.kind == "right", f"{number}: {outcome.source}{outcome.remark}"

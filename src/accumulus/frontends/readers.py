@@ -26,7 +26,7 @@ class _Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._objects: dict[str, Any] = {}
+        self._objects: dict[str, Any] = {"__name__": __name__}
         self._count = 0
 
     def fresh(self) -> str:

@@ -178,7 +178,7 @@ class NativeFunction:
             name if shape or points else f"{name}[0]" for name, shape in zip(results, self._shapes, strict=False)
         ]
         lines.append(f"    return {', '.join(returned)}")
-        scope = {"np": np, "dtype": kernel.dtype.type, "run": self.ctypes}
+        scope = {"__name__": __name__, "np": np, "dtype": kernel.dtype.type, "run": self.ctypes}
         exec("\n".join(lines), scope)
         return scope["function"]
 

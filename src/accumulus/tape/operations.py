@@ -276,7 +276,7 @@ def _rows() -> list[Operation]:
 @cache
 def _evaluator(template: str, arity: int) -> Callable[..., Any]:
     names = [f"a{i}" for i in range(arity)]
-    scope: dict[str, Any] = {"np": np}
+    scope: dict[str, Any] = {"__name__": __name__, "np": np}
     written = helpers(template)
     if "special." in "".join([template, *written]):  # SciPy takes longer to import than most programs need it
         from scipy import special

@@ -94,7 +94,7 @@ def _unknown(tape: Tape, arguments: tuple[int, ...], reference: int) -> int:
 
 def _compile(text: str) -> Writer:
     source = _source(ast.parse(text, mode="eval").body)
-    return eval(f"lambda t, a, v: {source}", {"over_x": _over_x})  # type: ignore[no-any-return]  # from the table
+    return eval(f"lambda t, a, v: {source}", {"__name__": __name__, "over_x": _over_x})  # type: ignore[no-any-return]  # from the table
 
 
 def _source(node: ast.expr) -> str:

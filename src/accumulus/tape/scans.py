@@ -78,7 +78,7 @@ def body_function(body: Tape) -> Callable[..., tuple[Any, ...]]:
         formula = body.operation(reference).numpy.format(*map(name, body.arguments(reference)))
         lines.append(f"    t{reference} = {formula}")
     lines.append(f"    return ({''.join(f'{name(output)}, ' for output in body.outputs)})")
-    scope: dict[str, Any] = {"np": np, **names}
+    scope: dict[str, Any] = {"__name__": __name__, "np": np, **names}
     text = "\n".join(lines)
     text = "\n".join([*helpers(text), text])
     if "special." in text:

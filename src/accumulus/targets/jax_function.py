@@ -61,7 +61,9 @@ def _spelled(code: int) -> Callable[..., Any]:
     row = OPERATIONS[code]
     names = [f"a{k}" for k in range(row.arity)]
     source = f"lambda {', '.join(names)}: {row.numpy.format(*names)}"
-    written: Callable[..., Any] = eval(source, {"np": jnp, "special": jax.scipy.special})  # the table's own text
+    written: Callable[..., Any] = eval(
+        source, {"__name__": __name__, "np": jnp, "special": jax.scipy.special}
+    )  # the table's own text
 
     def call(*operands: Any) -> Any:
         try:

@@ -215,7 +215,7 @@ class NumPyKernel(Kernel):
         self._tape = tape
         self.source = source(tape, segments, dtype, arguments)
         emitted = time.perf_counter()
-        scope: dict[str, Any] = {}
+        scope: dict[str, Any] = {"__name__": __name__}
         exec(compile(self.source, "<accumulus>", "exec"), scope)
         self._function: Callable[..., tuple[NDArray[Any], ...]] = scope["f"]
         self.seconds = {"emit": emitted - start, "compile": time.perf_counter() - emitted}
