@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import numpy as np
@@ -53,6 +54,27 @@ def test_what_this_package_calls_for_itself_is_not_observed():
     with Observed() as observed:
         function()
     assert names(observed) >= {"function", "user_cache_dir"}
+
+
+def test_code_of_the_garbage_collector_is_not_observed():
+    class Ended:
+        def __del__(self):
+            looked_up(self)
+
+    def callback(phase, _):
+        looked_up(phase)
+
+    def function():
+        Ended()
+        gc.collect()
+
+    gc.callbacks.append(callback)
+    try:
+        with Observed() as observed:
+            function()
+    finally:
+        gc.callbacks.remove(callback)
+    assert names(observed) == {"function"}
 
 
 def test_environments_do_not_matter_to_nested_derivatives(monkeypatch):

@@ -95,7 +95,7 @@ _OUTSIDE: Final = frozenset(
 #: Modules of the standard library that read files and clocks for their own purposes.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
 #: Packages that this one calls for its own purposes; what the user's code calls of them is watched.
-_OWN: Final = frozenset(("dask", "distributed", "networkx", "platformdirs", "rich", "typer"))
+_OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
 #: Modules of the standard library with classes that keep what they contain in attributes.
 _HOLDING: Final = frozenset(
     (
@@ -193,7 +193,7 @@ class Observed:
         #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
         self._calls: dict[int, int] = {}
         self._others: dict[int, tuple[CodeType, bool]] = {}
-        #: Code that runs for imports and for this package.
+        #: Code that runs for imports, the garbage collector and this package.
         self._beside: dict[int, CodeType] = {}
         self._around: Observed | None = None
         self._runs = False
@@ -260,8 +260,10 @@ class Observed:
                 self.outside.add(f"{module}.{name}".removeprefix("builtins."))
 
     def _is_beside(self, frame: FrameType, top: str) -> bool:
-        """Whether code runs for an import, or for this package itself, and not for the function."""
-        back = frame.f_back
+        """Whether code runs for an import, the garbage collector, or this package, and not for the function."""
+        code, back = frame.f_code, frame.f_back
+        if code.co_name == "__del__" or any(getattr(each, "__code__", None) is code for each in gc.callbacks):
+            return True
         while back is not None and id(back.f_code) not in self.codes:
             caller = str(back.f_globals.get("__name__")).partition(".")[0]
             if caller in ("importlib", "_frozen_importlib") or id(back.f_code) in self._beside:
