@@ -39,7 +39,8 @@ def test_code_of_imports_is_not_observed(monkeypatch):
 
     with Observed() as observed:
         function()
-    assert names(observed) == {"function"}
+    assert "function" in names(observed)
+    assert not names(observed) & {"find_spec", "looked_up"}
 
 
 def test_what_this_package_calls_for_itself_is_not_observed():
@@ -50,7 +51,7 @@ def test_what_this_package_calls_for_itself_is_not_observed():
     exec("def inner():\n    return platformdirs.user_cache_dir()", own)
     with Observed() as observed:
         own["inner"]()
-    assert not names(observed)
+    assert "user_cache_dir" not in names(observed)
     with Observed() as observed:
         function()
     assert names(observed) >= {"function", "user_cache_dir"}
@@ -110,4 +111,6 @@ def test_code_that_this_package_writes_is_not_observed(name):
     with Observed() as observed:
         f(np.ones(3))
         acc.jacobian(f, target="numpy")(np.ones(3))
-    assert {code.co_filename for code, _ in observed.codes.values()} == {__file__}
+    files = {code.co_filename for code, _ in observed.codes.values()}
+    assert __file__ in files
+    assert not [each for each in files if each.startswith("<")]

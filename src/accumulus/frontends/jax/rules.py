@@ -54,12 +54,12 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
         if folds_by_numpy(closed.jaxpr):
             return evaluated(closed.jaxpr, closed.consts, operands)
         return by_jax(call.equation, operands)
-    results = evaluated(closed.jaxpr, closed.consts, operands)
-    if _WITHIN.rule:
-        return results
     known = known_function(closed)
     if known is not None:
         return [known(*operands)]
+    results = evaluated(closed.jaxpr, closed.consts, operands)
+    if _WITHIN.rule:
+        return results
     function, active, values = _of_active(call, operands)
     if not active:
         return results
