@@ -6,6 +6,8 @@
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
+    python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped, of the
+                                                             same sources
 
 Program k of a run is that of the number seed·10⁹ + k, which a failure is printed with. Ends with 1 if a result was
 wrong, anything but a typed error was raised, or something hung; numbers that are less accurate than rounding explains
@@ -15,15 +17,18 @@ are counted and shown.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import shelve
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the references of all tests
 sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
@@ -53,16 +58,29 @@ MOST_TRIED: Final = 20
 #: Rounds of each part of the stress for a hundred thousand programs.
 ROUNDS = 60
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what is asked for, and say what came of it."""
     options = _parse(arguments)
     os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # programs are searched for, never loaded
+    if options.log is None:
+        return _run(options, {})
+    with shelve.open(options.log) as log:
+        if log.setdefault("sources", _sources()) != _sources():
+            sys.exit(f"{options.log} is of other sources: remove it, or name another file")
+        return _run(options, log)
+
+
+def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
     if options.only is not None:
         outcome = checked(options.only, "thorough" if options.only % RUN >= THOROUGH else "program")
         _show(outcome, console)
         return 0 if outcome.kind in ("right", "undecided") else 1
+    options.log = log
     failed = bool(_functions(options, console) + _structured(options, console))
     if options.functions is not None:
         return int(failed)
@@ -130,12 +148,11 @@ def _functions(options: argparse.Namespace, console: Console) -> int:
         for target in derivative_checks.TARGETS
     ]
     compared = wrong = 0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for (_, name, target), result in zip(chosen, pool.map(_function, chosen), strict=True):
-            compared += result.compared
-            wrong += len(result.wrong)
-            for finding in result.wrong[:3]:
-                console.print(f"wrong: {finding}\n{Path(__file__).name} --functions '{name}' ({target})")
+    for (_, name, target), result in _done(_function, chosen, options):
+        compared += result.compared
+        wrong += len(result.wrong)
+        for finding in result.wrong[:3]:
+            console.print(f"wrong: {finding}\n{Path(__file__).name} --functions '{name}' ({target})")
     console.print(f"functions: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong")
     return wrong
 
@@ -155,11 +172,10 @@ def _structured(options: argparse.Namespace, console: Console) -> int:
         for target in derivative_checks.TARGETS
     ]
     compared = wrong = 0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for (name, target), (count, found) in zip(chosen, pool.map(_structured_function, chosen), strict=True):
-            compared, wrong = compared + count, wrong + len(found)
-            for each in found[:3]:
-                console.print(f"wrong: {each}\n{Path(__file__).name} --functions '{name}' ({target})")
+    for (name, target), (count, found) in _done(_structured_function, chosen, options):
+        compared, wrong = compared + count, wrong + len(found)
+        for each in found[:3]:
+            console.print(f"wrong: {each}\n{Path(__file__).name} --functions '{name}' ({target})")
     console.print(
         f"functions of arrays: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong"
     )
@@ -179,29 +195,49 @@ def _programs(
     kinds: Counter[str] = Counter()
     seconds = 0.0
     last, size = numbers.stop, {"thorough": 1, "sweep": 20 * CHUNK}.get(how, CHUNK)
-    with ProcessPoolExecutor(options.jobs) as pool:
-        starts = range(numbers.start, last, size)
-        waiting = {pool.submit(_chunk, a, min(a + size, last), how): a for a in starts}
-        for future in as_completed(waiting):
-            try:
-                outcomes, taken = future.result()
-            except BrokenProcessPool:
-                remark = f"a process died within {CHUNK} programs from here, or at another such place"
-                outcomes, taken = [Outcome(waiting[future], "crash", remark)], 0.0
-            seconds += taken
-            for outcome in outcomes:
-                if outcome.cut_short and outcome.kind in ("right", "undecided"):
-                    kinds["cut short"] += 1
-                    continue
-                kinds[outcome.kind] += 1
-                kinds["with JAX"] += outcome.with_jax
-                if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
-                    _show(outcome, console)
+    chunks = [(a, min(a + size, last), how) for a in range(numbers.start, last, size)]
+    for _, (outcomes, taken) in _done(_chunk, chunks, options):
+        seconds += taken
+        for outcome in outcomes:
+            if outcome.cut_short and outcome.kind in ("right", "undecided"):
+                kinds["cut short"] += 1
+                continue
+            kinds[outcome.kind] += 1
+            kinds["with JAX"] += outcome.with_jax
+            if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
+                _show(outcome, console)
     return kinds, seconds
 
 
-def _chunk(first: int, last: int, how: str) -> tuple[list[Outcome], float]:
+def _done(
+    work: Callable[[Given], Found], given: list[Given], options: argparse.Namespace
+) -> Iterator[tuple[Given, Found]]:
+    """What came of each, as it comes: from the log, or from one of the processes."""
+    log = options.log
+    for each in given:
+        if repr(each) in log:
+            yield each, log[repr(each)]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        waiting = {pool.submit(work, each): each for each in given if repr(each) not in log}
+        for future in as_completed(waiting):
+            each = waiting[future]
+            try:
+                found = log[repr(each)] = future.result()
+            except BrokenProcessPool:
+                sys.exit(f"a process died in {work.__name__}{each}, or in another at that moment")
+            yield each, found
+
+
+def _sources() -> str:
+    """A digest of all sources, the tests' among them."""
+    root = Path(__file__).resolve().parents[2]
+    files = sorted([*root.glob("src/**/*.py"), *root.glob("tests/**/*.py")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _chunk(chunk: tuple[int, int, str]) -> tuple[list[Outcome], float]:
     """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
+    first, last, how = chunk
     start = time.process_time()
     outcomes = [checked(number, how) for number in range(first, last)]
     brief = [replace(each, source="") if each.kind in ("right", "undecided") else each for each in outcomes]
@@ -219,6 +255,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=100_000, help="how many (default 100,000)")
     parser.add_argument("--thorough", type=int, default=0, help="and how many thorough ones that are whole (default 0)")
     parser.add_argument("--seed", type=int, default=0, help="of the run (default 0)")
+    parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")

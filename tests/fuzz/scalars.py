@@ -185,6 +185,8 @@ LARGE: Final = 1e6
 #: What quotients are put into, and how often a function has one of these at its beginning.
 DECIDING: Final = [name for name, row in TABLE.items() if row.jumps is not None]
 IDIOMS: Final = 0.2
+#: Most programs are short: a mistake shows in few steps, and what is deep is often beyond what an oracle can tell.
+MOST_STEPS: Final = (4, 6, 8, 16)
 CONSTANTS: Final = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, 0.1, 1.5, 7.0, 10.0, 49.0, -0.25, 1e-3)
 EXPONENTS: Final = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 #: Points are mixed of these and of ordinary numbers.
@@ -258,7 +260,7 @@ def _draw_steps(program: Scalars, rng: random.Random) -> None:
         reals.append(first)
         (booleans if TABLE[name].boolean else reals).append(first + 1)
     start = first + len(program.steps)
-    for value in range(start, start + rng.randint(2, 16)):
+    for value in range(start, start + rng.randint(2, rng.choice(MOST_STEPS))):
         name = rng.choices(names, weights)[0]
         row = TABLE[name]
         while "boolean" in row.arguments and not booleans:

@@ -13,6 +13,7 @@ import borrowed_helpers
 import numpy as np
 import pytest
 from agreement import assert_agrees
+from scipy.spatial import distance
 
 from accumulus.errors import TraceError
 from accumulus.frontends import record
@@ -175,6 +176,42 @@ def test_numpy_as_an_argument_or_an_attribute():
     assert default.__kwdefaults__ == {"make": np.zeros}
     assert record(argument, [2.0, np]).tape.operations > 0
     assert record(argument, [2.0, np]).tape.operations > 0
+
+
+class Metric:
+    """An object that holds a function of SciPy, and one that closes over it."""
+
+    def __init__(self):
+        self.distance = distance.euclidean
+        self.closing = closing(distance.euclidean)
+
+    def between(self, u, v):
+        return self.distance(u, v)
+
+
+def closing(function):
+    def closed(u, v):
+        return 2 * function(u, v)
+
+    return closed
+
+
+METRIC = Metric()
+CLOSING = closing(distance.euclidean)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: CLOSING(x[:2], x[2:]),
+        lambda x: METRIC.closing(x[:2], x[2:]),
+        lambda x: METRIC.between(x[:2], x[2:]),
+        lambda x: sum(CLOSING(u, v) for u, v in [(x[:2], x[2:])]),
+    ],
+)
+def test_functions_in_closures_and_objects_that_globals_hold(function):
+    assert_agrees(function, [np.array([0.3, -1.0, 2.0, 0.5])])
+    assert METRIC.distance is distance.euclidean
 
 
 def test_functions_compiled_by_numba_run_as_python():

@@ -27,7 +27,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
@@ -274,8 +274,14 @@ def _is_loading(namespace: Mapping[str, Any]) -> bool:
     return bool(getattr(namespace.get("__spec__"), "_initializing", False))
 
 
+@functools.lru_cache(maxsize=4096)
+def _names(code: CodeType) -> frozenset[str]:
+    """Names in code, and in that of functions which it makes."""
+    return frozenset(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
 def _parts(function: object) -> Iterator[Any]:
-    """The Python functions and objects that `function` consists of: behind methods, partials, decorators, closures."""
+    """The Python functions and objects that `function` consists of or names: behind methods, decorators, closures."""
     seen: set[int] = set()
     waiting = [function]
     while waiting:
@@ -294,8 +300,10 @@ def _parts(function: object) -> Iterator[Any]:
                 yield part
                 waiting.append(getattr(part, "__wrapped__", None))
                 waiting += [cell.cell_contents for cell in cells(part)]
+                waiting += [part.__globals__.get(name) for name in _names(part.__code__)]
         elif not isinstance(part, type | ModuleType) and not is_foreign(type(part).__module__):
             if isinstance(getattr(part, "__dict__", None), dict):
                 yield part
+                waiting += [held for held in vars(part).values() if callable(held)]
             if callable(part):
                 waiting.append(type(part).__call__)
