@@ -83,6 +83,8 @@ _ASIDE: Final = frozenset(
 )
 _COMPARING: Final = frozenset({"__eq__", "__lt__", "__le__", "__gt__", "__ge__"})
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
+#: Containers that have no attributes.
+_CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, MappingProxyType))
 #: Objects of compiled code that do not change.
 _PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
 #: Modules whose functions return something else from call to call, or read what is outside of Python.
@@ -479,10 +481,10 @@ class Captured:
         self._finish()
 
     def _finish(self) -> None:
-        triples: dict[Way, list[tuple[Callable[[Any], Any], Any, Any]]] = {way: [] for way in Way}
-        for read, owner, kept, _, way, *_ in self._variables:
-            triples[way].append((read, owner, kept))
-        self.singles, self._entries, self._contents = map(tuple, triples.values())
+        self.singles, self._entries, self._contents = (
+            tuple([each[:3] for each in self._variables if each.way is way])
+            for way in (Way.SAME, Way.ENTRIES, Way.EQUAL)
+        )
 
     def _add(self, variable: Variable, entries: int = 1) -> None:
         if self._left >= entries:
@@ -571,6 +573,8 @@ class Captured:
             self._add_single(call, value, label)
         else:
             self._visit_container(value, label)
+            if type(value) in _CONTAINERS:
+                return
             if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
                 self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
@@ -649,7 +653,7 @@ class Captured:
 
     def _visit_code(self, code: CodeType, scope: dict[str, Any]) -> None:
         names = set(_names(code))
-        self._codes |= {id(each) for each in _codes(code)}
+        self._codes.update(map(id, _codes(code)))
         self._further |= names
         known = self._scopes.setdefault(id(scope), set())
         names -= known
