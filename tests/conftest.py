@@ -27,7 +27,7 @@ c_compiler.FLAGS = ("-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-We
 settings.register_profile(
     "default",
     settings.get_profile("default"),
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     derandomize=False,
     database=None,

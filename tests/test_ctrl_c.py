@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs 
 MOST: float = 1.0
 TICK: float = 0.002
 #: Moments at which each preparation is interrupted.
-MOMENTS: int = 6
+MOMENTS: int = 3
 
 
 def chain(x):
@@ -51,9 +51,9 @@ CHAIN, LONG = np.array([0.3, 0.7, 0.2]), np.linspace(0.1, 0.9, 500)
 CASES = {
     "fast": (chain, CHAIN, acc.jacobian, {"effort": "fast"}),
     "balanced": (chain, CHAIN, acc.jacobian, {"effort": "balanced"}),
-    "thorough": (chain, CHAIN, acc.jacobian, {"effort": "thorough", "time_limit": 0.5}),
+    "thorough": (chain, CHAIN, acc.jacobian, {"effort": "thorough", "time_limit": 0.25}),
     "no time": (chain, CHAIN, acc.jacobian, {"time_limit": 0}),
-    "exact": (chain, CHAIN, acc.jacobian, {"method": "exact-vertex", "time_limit": 0.5}),
+    "exact": (chain, CHAIN, acc.jacobian, {"method": "exact-vertex", "time_limit": 0.25}),
     "numpy": (chain, CHAIN, acc.jacobian, {"target": "numpy"}),
     "c": (chain, CHAIN, acc.jacobian, {"target": "c"}),
     "hessian": (lambda x: np.sum(chain(x)), CHAIN, acc.hessian, {}),

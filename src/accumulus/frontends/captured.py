@@ -49,6 +49,7 @@ import numpy as np
 
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import LIBRARIES, dispatchers, is_foreign, is_library_code
+from accumulus.frontends.source.nodes import MARK
 
 __all__ = ["GONE", "Captured", "Observed", "is_changeable"]
 
@@ -240,6 +241,8 @@ class Observed:
                 if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
                     self._others[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
                     self._calls[key] = 0 if top in _HOLDING else MOST_CALLS
+                elif any(name.startswith(MARK) for name in (*code.co_freevars, *code.co_varnames)):
+                    self._others[key], self._calls[key] = (code, True), MOST_CALLS  # the original runs, too
                 elif self._is_beside(frame, top):
                     self._beside[key], self._calls[key] = code, 0
                     return
@@ -670,15 +673,25 @@ class Captured:
 
     def _visit_observed(self, observed: Observed) -> None:
         """Watch functions that ran, whatever led to them, and objects whose methods did."""
+        found = self._functions(observed)
         for code, scope in observed.codes.values():
             if id(code) in self._codes:
                 continue
-            found = code.co_freevars and [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
-            for function in found or ():
+            for function in found.get(id(code), ()):
                 self._visit(function, function.__name__)
             self._visit_code(code, scope)
         for value in observed.found():
             self._visit(value, _name_of(value))
+
+    def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
+        """Functions with variables of their own that ran and that no name leads to, by the identity of their code."""
+        found: dict[int, list[FunctionType]] = {}
+        codes = [code for key, (code, _) in observed.codes.items() if code.co_freevars and key not in self._codes]
+        # which goes through all objects that there are: once for all of them
+        for function in gc.get_referrers(*codes) if codes else ():
+            if isinstance(function, FunctionType):
+                found.setdefault(id(function.__code__), []).append(function)
+        return found
 
     def _visit_object(self, value: Any, label: str) -> None:
         """Watch attributes of an object, or a class, and of its classes."""

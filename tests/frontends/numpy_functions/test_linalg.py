@@ -164,8 +164,9 @@ def _of_rank(n, rank, kind):
     return found.astype(float)
 
 
-@pytest.mark.parametrize("kind", ["dense", "diagonal", "first columns"])
-@pytest.mark.parametrize("n", [4, 5, 6, 8])
+@pytest.mark.parametrize(
+    ("n", "kind"), [*((n, kind) for n in (4, 6) for kind in ("dense", "diagonal", "first columns")), (8, "dense")]
+)
 def test_derivatives_of_determinants_of_singular_matrices(n, kind):
     expand = accumulus.taylor(np.linalg.det, effort="fast", time_limit=0.0)
     gradient = accumulus.gradient(np.linalg.det, effort="fast", time_limit=0.0)

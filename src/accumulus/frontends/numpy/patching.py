@@ -7,8 +7,9 @@ library and the array libraries; what the recorded function closes over, has as 
 that it runs itself. All is put back when the last recording ends, however it ends, and a thread that does not record
 meets replacements that call the originals.
 
-Finding the names takes a look at every global variable of the user's modules. Of installed packages, of which there may
-be hundreds, it is kept which names these are for as long as no global is added.
+Finding the names takes a look at every global variable of the user's modules. It is kept which names these are for as
+long as all globals hold the same objects, and in installed packages, of which there may be hundreds, for as long as no
+global is added.
 
 What is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those with
 traced values is an error that says what to do.
@@ -45,18 +46,19 @@ _restorers: list[Callable[[], None]] = []
 _recordings = 0
 
 
-class _Installed(NamedTuple):
-    """What is known of a module of an installed package."""
+class _Known(NamedTuple):
+    """What is known of a module."""
 
     module: ModuleType
-    #: How many globals it has, how much there is to be replaced, and types of functions that Numba compiles.
-    state: tuple[int, int, frozenset[type]]
+    #: How many globals it has, or which objects these hold, how much there is to be replaced, and types of functions
+    #: that Numba compiles.
+    state: tuple[object, int, frozenset[type]]
     #: Globals that are replaced.
     names: tuple[str, ...]
 
 
-#: By the name of the module.
-_INSTALLED: Final[dict[str, _Installed]] = {}
+#: By the name of the module, and whether nothing is replaced in it yet.
+_KNOWN: Final[dict[tuple[str, bool], _Known]] = {}
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
@@ -104,7 +106,8 @@ def _enter(function: object) -> None:
     if _recordings == 1:
         _replace_import()
     _borrow()
-    _replace_in_modules(untouched=_recordings == 1)
+    if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # else all of them are replaced
+        _replace_in_modules(untouched=_recordings == 1)
     for part in list(_parts(function)):
         if isinstance(part, FunctionType):
             _replace_in(part.__globals__)
@@ -120,14 +123,24 @@ class _Listed:
 
     def __init__(self) -> None:
         self._count, self._last = 0, object()
-        self._modules: list[tuple[str, ModuleType]] = []
+        self._modules: list[tuple[str, ModuleType, bool]] = []
 
-    def users(self) -> list[tuple[str, ModuleType]]:
-        """Names and modules; what is loaded comes last, also what had been dropped and is loaded again."""
-        loaded = list(sys.modules.values())
-        if len(loaded) != self._count or loaded[-1] is not self._last:
-            self._count, self._last = len(loaded), loaded[-1]
-            self._modules = [item for item in list(sys.modules.items()) if _is_users(*item)]
+    def is_outdated(self) -> bool:
+        """Whether modules have come, or gone."""
+        return len(sys.modules) != self._count or next(reversed(sys.modules.values())) is not self._last
+
+    def users(self) -> list[tuple[str, ModuleType, bool]]:
+        """Names, modules, and whether they are of installed packages.
+
+        What is loaded comes last, also what had been dropped and is loaded again.
+        """
+        if self.is_outdated():
+            self._count, self._last = len(sys.modules), next(reversed(sys.modules.values()))
+            self._modules = [
+                (name, module, any(folder in str(vars(module).get("__file__")) for folder in _PACKAGES))
+                for name, module in list(sys.modules.items())
+                if _is_users(name, module)
+            ]
         return self._modules
 
 
@@ -137,17 +150,18 @@ _listed: Final = _Listed()
 def _replace_in_modules(*, untouched: bool = False) -> None:
     """Replace NumPy in all modules; `untouched` if nothing has been replaced in them yet."""
     kinds = dispatchers()
-    for name, module in _listed.users():
+    for name, module, is_installed in _listed.users():
         namespace = vars(module)
-        state = len(namespace), len(REPLACEMENTS), kinds
-        known = _INSTALLED.get(name)
+        holds: object = len(namespace) if is_installed else hash(tuple(map(id, list(namespace.values()))))
+        state = holds, len(REPLACEMENTS), kinds
+        known = _KNOWN.get((name, untouched))
         if known is not None and known.module is module and known.state == state:
             for held in known.names:
                 _replace_name(namespace, held)
         elif not _is_loading(namespace):
             names = _replace_in(namespace)
-            if untouched and any(folder in str(namespace.get("__file__")) for folder in _PACKAGES):
-                _INSTALLED[name] = _Installed(module, state, names)
+            if untouched or not is_installed:
+                _KNOWN[name, untouched] = _Known(module, state, names)
 
 
 def _borrow() -> None:
