@@ -1344,7 +1344,7 @@ KINDS = {
         lambda f, x: jacobian_of(f, x) @ V,
     ),
     "nested": (
-        plain(lambda f: acc.jacobian(lambda x: acc.jacobian(f)(x) @ V, **OPTIONS)),
+        plain(lambda f: acc.jacobian(lambda x: acc.jacobian(f, **OPTIONS)(x) @ V, **OPTIONS)),
         lambda f, x: jacobian_of(lambda y: jacobian_of(f, y, 1e-3) @ V, x, 1e-3),
     ),
 }
