@@ -8,6 +8,7 @@ that printed N.
 from __future__ import annotations
 
 import random
+import signal
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -50,6 +51,9 @@ with suppress(ImportError):  # not public; Hypotheses that do not have it draw n
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    # a shell lets what it starts in the background ignore Ctrl-C, which some tests wait for
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # before Hypothesis reads the option, and before worker processes are given a copy of all options
     if config.getoption("hypothesis_seed", None) is None:
         fuzzing = config.getoption("hypothesis_profile", None) == "fuzz"
