@@ -28,7 +28,7 @@ def _ndtri(q):
 OF_LOG_NDTR = Allowance(
     "orders from 3 on: those of `log_ndtr`", 2048, applies=lambda point, exponents, target: sum(exponents) > 2
 )
-NEAR_MODE = Allowance("near the mode, where terms of both signs are small", 64.0)
+NEAR_MODE = Allowance("near the mode, where terms of both signs are small", 128.0)
 LARGE_DF = Allowance("differences of `gammaln`", 1e5)
 HALF = {0.0: (0.5, 0.25, 0.0, -0.125)}
 MINUS_HALF = {0.0: (0.5, -0.25, 0.0, 0.125)}

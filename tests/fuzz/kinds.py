@@ -412,7 +412,7 @@ def _demand_close(one: Floats, other: Floats, what: str, dtype: str) -> None:
         return  # XLA's functions of large arguments are others
     finite = np.isfinite(one) & np.isfinite(other)
     limit = (1e-6 if dtype == "float64" else 1e-2) * (1 + np.abs(one[finite]).max(initial=0.0))
-    if np.any(np.abs(one[finite] - other[finite]) > limit) or np.any(np.isnan(one) != np.isnan(other)):
+    if np.any(np.abs(one[finite] - other[finite]) > limit) or np.any(np.isfinite(one) != np.isfinite(other)):
         raise Disagreement(f"{what}: {one} and {other}")
 
 

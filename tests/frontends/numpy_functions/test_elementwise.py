@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-import accumulus.frontends.scipy  # noqa: F401  # fills the table
+import accumulus as acc
+import accumulus.frontends.scipy  # fills the table
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, SPECIAL, Elementwise
 
 ROWS = [(getattr(np, name), row) for name, row in ELEMENTWISE.items() if hasattr(np, name)]
@@ -134,6 +135,42 @@ def test_operators_of_scalars():
 
 def test_python_rounding_functions():
     assert_agrees(lambda x: [math.floor(x), math.ceil(x), math.trunc(x), round(x)], [1.5], [-2.5], [0.25])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(
+            np.rint,
+            np.round,
+            np.fix,
+            np.trunc,
+            np.ceil,
+            np.floor,
+            round,
+            math.floor,
+            math.ceil,
+            math.trunc,
+            np.sign,
+            np.abs,
+            np.square,
+            np.cbrt,
+        ),
+        *(
+            lambda x: np.round(x, 1),
+            lambda x: x // 1.0,
+            lambda x: np.fmod(x, 0.25),
+            lambda x: x % 0.25,
+            lambda x: -x % 1,
+        ),
+        *(lambda x: divmod(x, 0.5)[0], lambda x: divmod(x, 0.5)[1], lambda x: np.modf(x)[1]),
+        *(lambda x: np.rint(-x), lambda x: np.floor(-x), lambda x: np.ceil(-x), lambda x: np.trunc(-x)),
+    ],
+)
+def test_roundings_keep_the_sign_of_zeros(function):
+    points = [np.float64(s * x) for x in (0.0, 0.02, 0.05, 0.25, 0.3, 0.5, 0.7, 1.0, 1.5) for s in (1.0, -1.0)]
+    signs = acc.compile(lambda x: np.arctan2(function(x), -1.0), cache=False, check=False, exact_order=True)
+    np.testing.assert_allclose([signs(x) for x in points], [np.arctan2(function(x), -1.0) for x in points], rtol=1e-15)
 
 
 def test_lists_in_universal_functions():

@@ -180,9 +180,9 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 def _rint(x: Any) -> Any:
     below = _floor(x)
-    odd = below - 2 * _floor(below / 2)
     above_half = x - below  # NaN for infinite x, which then stays
-    return _select(0.5 < above_half, below + 1, _select(above_half == 0.5, below + odd, below))
+    # ceil, and not sums with 1, which would lose the sign of zeros
+    return _select(0.5 < above_half, _ceil(x), _select(above_half == 0.5, 2 * _ceil(below / 2), below))
 
 
 def logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:

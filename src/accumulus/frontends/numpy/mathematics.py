@@ -23,12 +23,15 @@ __all__ = ["MATH"]
 
 #: Functions of numbers with NumPy's.
 MATH: Final[dict[str, Callable[..., Any]]] = {
-    **{name: getattr(np, name) for name in ("cbrt", "ceil", "copysign", "cos", "cosh", "degrees", "exp", "exp2")},
-    **{name: getattr(np, name) for name in ("expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "log10")},
-    **{name: getattr(np, name) for name in ("log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")},
+    **{name: getattr(np, name) for name in ("cbrt", "copysign", "cos", "cosh", "degrees", "exp", "exp2")},
+    **{name: getattr(np, name) for name in ("expm1", "fabs", "fmod", "isfinite", "isinf", "isnan", "log10")},
+    **{name: getattr(np, name) for name in ("log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
     "atan2": np.arctan2,
     "pow": np.power,
+    "floor": lambda x: np.floor(x) + 0.0,  # whole numbers have one zero
+    "ceil": lambda x: np.ceil(x) + 0.0,
+    "trunc": lambda x: np.trunc(x) + 0.0,
 }
 #: The same with those of `scipy.special`, which is imported when one is called.
 SPECIAL: Final = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}

@@ -203,18 +203,20 @@ class TracedScalar(_Scalar):
         """Whether it has no fraction."""
         return self - np.floor(self) == 0.0
 
+    # whole numbers of Python have one zero, which -0.0 + 0.0 is
+
     def __floor__(self) -> Any:
-        return np.floor(self)
+        return np.floor(self) + 0.0
 
     def __ceil__(self) -> Any:
-        return np.ceil(self)
+        return np.ceil(self) + 0.0
 
     def __trunc__(self) -> Any:
-        return np.trunc(self)
+        return np.trunc(self) + 0.0
 
     def __round__(self, digits: int | None = None) -> Any:
         rounded: Any = np.round
-        return rounded(self, digits or 0)
+        return rounded(self, 0) + 0.0 if digits is None else rounded(self, digits)
 
 
 Binary = Callable[[Any, Any], Any]
