@@ -42,6 +42,39 @@ def f(t, y):
         {"target": "llvm", "optimise": False, "sparse": "coo", "seed": 64},
         [[172.0, np.array([0.0, 7.0])], [4.0, np.array([49.0, -377.0])]],
     ),
+    "more constants than values that are rolled": (
+        """
+def f(x):
+    t32 = x[1] == x[2]
+    if t32:
+        t33 = x[1]
+    else:
+        t33 = 7.0
+    t34 = np.logical_not(t32)
+    t35 = np.arccosh(t33)
+    t36 = -0.25 / t35
+    t37 = np.maximum(t35, 3.0)
+    t38 = np.where(t34, t37, t33)
+    t39 = t37 * t37
+    t41 = t37 / t39
+    t42 = np.expm1(t33)
+    return np.array([t36, t38, t41, t42, t39])
+""",
+        {"target": "numpy", "optimise": False, "seed": 67},
+        [[np.array([2.46488108, -2.46604208, 1.52033963])]],
+    ),
+    "the sign of a zero that is rounded": (
+        """
+def f(x):
+    t31 = x[0] / -1.0
+    t32 = np.rint(t31)
+    t33 = np.arccosh(t31)
+    t35 = np.arctan2(t32, -0.25)
+    return np.array([t33, t35, t31])
+""",
+        {"target": "numpy", "optimise": False, "sparse": "coo", "seed": 31},
+        [[np.array([0.09147615, 1.26770722, -2.94907185])], [np.array([-1.62748903, -1.78948735, -0.60868585])]],
+    ),
     "a constant without a value": (
         """
 def f(x):

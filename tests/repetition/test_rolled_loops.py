@@ -221,6 +221,14 @@ def bodies_of(function, x=X):
         )
 
 
+def test_more_constants_than_values():
+    x = np.array([0.3, 0.4, 0.5])
+    constants = np.arange(1.5, 20.0)
+    with rolling():
+        values = acc.compile(lambda x: np.array([*np.sin(x * x), *constants]), cache=False)(x)
+    np.testing.assert_allclose(values, [*np.sin(x * x), *constants], rtol=1e-15)
+
+
 def test_equal_cells_are_one_body():
     assert [(count, is_sum) for count, _, is_sum in bodies_of(stencil)] == [(N, False)]
     assert [(count, is_sum) for count, _, is_sum in bodies_of(torus)] == [(12, False)]

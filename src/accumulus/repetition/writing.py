@@ -54,7 +54,7 @@ class _Writing:
     def _at(self, references: Integers) -> Integers:
         """References to the program that is made."""
         constant = references < 0
-        found = np.where(constant, 0, self._moved[references])
+        found = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
         if constant.any():
             found[constant] = self._made.constant_array(self._constants[-1 - references[constant]])
         return found
