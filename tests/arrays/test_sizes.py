@@ -230,3 +230,10 @@ def test_the_busiest_line_is_none_of_the_search(monkeypatch):
     with written_out.BusiestLine(True) as busiest:
         pass
     assert busiest.found is None
+
+
+def test_sparse_jacobians_of_many_results_are_written_out():
+    x = np.linspace(-1.0, 1.0, 600)
+    jacobian = acc.jacobian(lambda x: np.outer(x[:300], x[300:]), sparse=True, exact_order=True, cache=False)(x)
+    assert jacobian.nnz == 2 * 300**2
+    np.testing.assert_array_equal(jacobian.max(), 1.0)

@@ -48,14 +48,14 @@ def plan_of(linearization: Linearization, options: Options, deadline: Deadline) 
 
 
 def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
-    """Operations that derivatives are written out with, about, and those that conditions of branches reach."""
+    """Operations that derivatives are written out with, at least about so many, and those that conditions reach."""
     graph = linearization.graph
     if plan is not None:
         steps = len(plan.accumulation.steps)
     else:
         counted, _ = sweep_counts(graph)
-        most = len(graph.sources) * min(len(graph.roots), len(graph.terminals))
-        steps = min((priced.steps for priced in counted.values()), default=most)
+        # what is too large to be counted may be sparse: nothing is refused for what it may come to
+        steps = min((priced.steps for priced in counted.values()), default=len(graph.sources))
     if graph.tape is None:
         return steps, 0
     codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
