@@ -5,6 +5,7 @@
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
 #   make bench-search  what the search reaches, and what it proves; some minutes
+#   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
 #   make fuzz     every function at every order, 100,000 random programs; threads, forks, kills; most of an hour
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
@@ -21,7 +22,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test check bench bench-search fuzz fuzz-tests docs figures format clean
+.PHONY: demo test check bench bench-search contract fuzz fuzz-tests docs figures format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -41,6 +42,9 @@ bench: $(STAMPS)/bench $(STAMPS)/kernels
 
 bench-search: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py search $(ARGS)
+
+contract: $(STAMPS)/bench $(STAMPS)/kernels
+	$(BIN)/python benchmarks/contract.py $(ARGS)
 
 fuzz: $(STAMPS)/test $(STAMPS)/kernels
 	$(BIN)/python tests/fuzz/driver.py --jobs $(JOBS) $(ARGS)
