@@ -48,7 +48,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.kinds import StandIn
-from accumulus.frontends.location import LIBRARIES, dispatchers, is_foreign, is_library_code
+from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
 __all__ = ["GONE", "Captured", "Observed", "is_changeable"]
@@ -655,8 +655,8 @@ class Captured:
             self._add_single(attrgetter("cell_contents"), cell, name)
 
     def _visit_code(self, code: CodeType, scope: dict[str, Any]) -> None:
-        names = set(_names(code))
-        self._codes.update(map(id, _codes(code)))
+        names = set(names_in(code))
+        self._codes.update(map(id, codes_in(code)))
         self._further |= names
         known = self._scopes.setdefault(id(scope), set())
         names -= known
@@ -875,18 +875,3 @@ def _is_special(name: str, held: Any) -> bool:
         return False
     is_made = name in _COMPARING and isinstance(held, FunctionType) and held.__code__.co_filename == "<string>"
     return not is_made  # by `dataclass`, of all fields
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Code, and that of the functions that it defines."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-@functools.lru_cache(maxsize=4096)
-def _names(code: CodeType) -> frozenset[str]:
-    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
-    texts = [text for each in _codes(code) for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
-    return frozenset(texts).union(*[each.co_names for each in _codes(code)])

@@ -31,6 +31,7 @@ __all__ = [
     "Place",
     "argument_name",
     "cells",
+    "codes_in",
     "described",
     "dispatchers",
     "in_library",
@@ -38,6 +39,7 @@ __all__ = [
     "is_library_code",
     "is_raised_by_user",
     "name_of",
+    "names_in",
     "numbered",
     "place_of_error",
     "user_entries",
@@ -87,6 +89,22 @@ class Place:
 def is_foreign(module: str) -> bool:
     """Whether a module, by its name, is of the standard library, this package or an array library."""
     return module.partition(".")[0] in _FOREIGN
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Code, and that of the functions that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+@lru_cache(maxsize=4096)
+def names_in(code: CodeType) -> frozenset[str]:
+    """Names of global variables and attributes in code, and in the functions that it defines; text may be names too."""
+    codes = list(codes_in(code))
+    texts = [text for each in codes for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
+    return frozenset(texts).union(*[each.co_names for each in codes])
 
 
 def cells(function: FunctionType) -> list[CellType]:

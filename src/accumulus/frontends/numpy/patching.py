@@ -28,12 +28,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code
+from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.numpy.borrowed import METHODS, bound, newly_loaded
 from accumulus.frontends.numpy.creation import REPLACEMENTS
 
@@ -288,12 +288,6 @@ def _is_loading(namespace: Mapping[str, Any]) -> bool:
     return bool(getattr(namespace.get("__spec__"), "_initializing", False))
 
 
-@functools.lru_cache(maxsize=4096)
-def _names(code: CodeType) -> frozenset[str]:
-    """Names in code, and in that of functions which it makes."""
-    return frozenset(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
-
-
 def _parts(function: object) -> Iterator[Any]:
     """The Python functions and objects that `function` consists of or names: behind methods, decorators, closures."""
     seen: set[int] = set()
@@ -314,7 +308,7 @@ def _parts(function: object) -> Iterator[Any]:
                 yield part
                 waiting.append(getattr(part, "__wrapped__", None))
                 waiting += [cell.cell_contents for cell in cells(part)]
-                waiting += [part.__globals__.get(name) for name in _names(part.__code__)]
+                waiting += [part.__globals__.get(name) for name in names_in(part.__code__)]
         elif not isinstance(part, type | ModuleType) and not is_foreign(type(part).__module__):
             if isinstance(getattr(part, "__dict__", None), dict):
                 yield part
