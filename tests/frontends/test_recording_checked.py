@@ -198,6 +198,11 @@ def test_the_argument_is_the_caller_s():
         (lambda x: np.zeros(0), (POINT,)),
         (lambda: 3.0, ()),
         (lambda x: {"a": [x, (x, x)], "b": x > 0}, (POINT,)),
+        # LAPACK rounds small eigenvalues as large ones
+        (
+            lambda x: np.linalg.eigvalsh(x @ x.T),
+            (np.array([[120120.4, 14377.2, 118772.8], [0.7, 0.2, -0.5], [0.0, 0.8, 0.7]]),),
+        ),
     ],
 )
 def test_functions_that_only_round_otherwise_pass(f, arguments):

@@ -48,6 +48,8 @@ FILLED: Final = "r = np.stack([v * M[0, :3], (s * A[:, 1])[::-1] - 1.5 * v])"
 FIRST_STEP: Final = 2e-3
 KINK: Final = 1e-4
 UNEVEN: Final = 3.7
+#: Relative distance of neighbours, as of 1 and the next number.
+UNIT: Final = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,8 @@ def along(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Derivative of all results along a direction, and an estimate of its error: infinite at kinks.
 
-    Central differences for steps h, h/2, h/4, extrapolated; the error is what the last extrapolation changed. At a kink
-    they differ, or one-sided slopes do.
+    Central differences for steps h, h/2, h/4, extrapolated; the error is what the last extrapolation changed, and what
+    the rounding of results does to a difference. At a kink they differ, or one-sided slopes do.
     """
 
     def at(t: float) -> np.ndarray[Any, Any]:
@@ -160,5 +162,8 @@ def along(
         scale = 1.0 + np.abs(best)
         error = np.abs(best - twice) + 1e-9 * scale
         error += 10 * np.abs(2 * straight - bent)
+        # results that move with the last places of their arguments, such as sin(1e170) or one of 1e17
+        close = [flat(f(*(a * (1 + sign * UNIT) for a in arguments))) for sign in (-1.0, 1.0)]
+        error += np.max([np.abs(each - here) for each in (*close, here + UNIT * np.abs(here))], axis=0) / steps[-1]
         error[~(np.maximum(np.abs(third - second), np.abs(uneven - second)) <= KINK * scale)] = np.inf
     return best, error

@@ -247,7 +247,7 @@ def taylor(drawn: Drawn) -> Posed:
 def linear_operator(drawn: Drawn) -> Posed:
     def claims(operator: Any) -> Claims:
         slopes = drawn.oracle.jacobian()
-        if not np.isfinite(slopes[0]).all():
+        if not np.isfinite(slopes).all():
             raise Undecided("products with what is not finite")
         return [
             ("value", flat(operator.value), drawn.oracle.value()),

@@ -45,7 +45,11 @@ class Oracle(Protocol):
 
 
 class Moved(Run):
-    """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place."""
+    """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place.
+
+    Then values are rounded, so that they are where a function has no derivative as often as doubles are: arccos of an
+    expit that is 1, say.
+    """
 
     def __init__(self, program: Scalars, number: Any, seed: int | None) -> None:
         super().__init__(program, number, False)
@@ -55,7 +59,7 @@ class Moved(Run):
     def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
         first = len(self.values) < self.program.inputs  # inputs are what they are
         if self.unit and not first and not isinstance(value, bool):
-            value = value * (1 + mpf(self.unit * self.draw.uniform(-1, 1)))
+            value = mpf(float(self.number(value * (1 + mpf(self.unit * self.draw.uniform(-1, 1))))))
             slope = [each * (1 + mpf(self.unit * self.draw.uniform(-1, 1))) for each in slope]
         super()._append(value, slope, known, active)
 

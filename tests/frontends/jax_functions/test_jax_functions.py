@@ -155,6 +155,13 @@ def network(parameters, x):
     return jnp.mean(jax.nn.logsumexp(x, axis=-1))
 
 
+def test_powers_of_two_round_as_those_of_jax():
+    x = np.linspace(-700.0, 700.0, 15)
+    found = acc.value_and_jacobian(jnp.exp2, exact_order=True)(x)[0]  # XLA's are 100 units off at the ends
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(found, jnp.exp2(jnp.asarray(x)), rtol=1e-15)
+
+
 def test_a_network_by_all_its_weights():
     generator = np.random.default_rng(3)
     shapes = [(4, 6), (6, 3)]
