@@ -173,7 +173,7 @@ class TestOfLongArrays:
             return x
 
         looped, found, expected = both(root, self.X)
-        assert not isinstance(looped._program(), ArrayProgram)
+        assert isinstance(looped._program(), ArrayProgram)
         assert_same(found, expected)
 
 

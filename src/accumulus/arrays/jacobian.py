@@ -29,7 +29,7 @@ from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.options import Options
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import BlockTape, Column, Range, column, references_in
+from accumulus.tape.blocks import MANY_BLOCKS, BlockTape, Column, Range, column, references_in
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import owners_in
 from accumulus.tape.fusion import Map, fuse
@@ -84,7 +84,7 @@ def differentiate(
             are one more array, on which the inputs depend, so that the Jacobian is formed only where that is cheaper.
 
     Raises:
-        SizeError: if the products between arrays are too many for memory.
+        SizeError: if the products between arrays are too many for memory, or a `ManyBlocksError`.
         VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
     """
     return _Accumulating(tape, np.asarray(inputs, np.int64), options, deadline, directions).result()
@@ -95,7 +95,7 @@ class _Accumulating:
         self, tape: BlockTape, inputs: Integers, options: Options, deadline: Deadline, directions: Integers | None
     ) -> None:
         self.given, self.options, self.deadline = tape, options, deadline
-        self.made = BlockTape(tape.inputs)
+        self.made = BlockTape(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
         #: Where what the given program computes is in the one that is made.
@@ -221,6 +221,7 @@ class _Accumulating:
         places.update(zip(kept, results[len(each.starts) :], strict=True))
         slots = [leaf for leaf in active if own[leaf].any()]
         inner: dict[tuple[int, int], Factor] = {}
+        single: list[tuple[int, int, Column | None]] = []
         for (row, leaf, _), label in zip(entries, opened, strict=True):
             factor = label.factor(self.made, places, count)
             if factor.number == 0.0:
@@ -230,15 +231,29 @@ class _Accumulating:
                 heads, values = Range(start, 1 if count > 1 else 0, count), factor.closed(self.products, count)
                 chosen = Range(0, 1, count) if outside.all() else outside
                 values = None if values is None else selected(values, chosen)
+                if count == 1:
+                    single.append((start, int(references_in(each.leaves[leaf])[0]), values))
+                    continue
                 self._add_edges(position, selected(heads, chosen), selected(each.leaves[leaf], chosen), values)
             if leaf in slots:
                 inner[rows.index(row), slots.index(leaf)] = factor
+        if single:
+            self._add_single(position, single)
         for row in rows:
             self.active[each.starts[row] : each.starts[row] + count] = True
         if inner:
             outputs = [(each.starts[row] - block.start) // count for row in rows]
             leaves = [each.leaves[leaf] for leaf in slots]
             self.recurrences[position] = Recurrence(block.start, count, each.steps, outputs, leaves, inner)
+
+    def _add_single(self, position: int, derivatives: Sequence[tuple[int, int, Column | None]]) -> None:
+        """Add derivatives of single results with respect to single values, together: one matrix for each array."""
+        heads, tails = (np.array(each, np.int64) for each in zip(*((a, b) for a, b, _ in derivatives), strict=True))
+        values = None
+        if any(value is not None for *_, value in derivatives):
+            one = self.made.constant(1.0)
+            values = np.array([one if value is None else references_in(value)[0] for *_, value in derivatives])
+        self._add_edges(position, column(heads), column(tails), None if values is None else column(values))
 
     def _active_parts(self, each: Map, own: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
         """Which outputs and which leaves of a recurrence depend on what derivatives are wanted by."""

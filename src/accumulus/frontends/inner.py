@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
 from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
+from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import moved, rows_of
 from accumulus.tape.tape import Tape
+from accumulus.tape.unrolling import applied
 
-__all__ = ["InnerTape", "NestedTape", "applied", "replayed"]
+__all__ = ["InnerTape", "NestedTape", "replayed"]
 
 #: Which arguments operations have, by code.
 _ARGUMENTS: Final = np.array([[k < row.arity for k in range(3)] for row in OPERATIONS])
-
-_NOT_EQUAL: Final = BY_NAME["not_equal"].code
 
 
 class InnerTape(Tape):
@@ -127,15 +126,6 @@ class NestedTape(InnerTape):
                     known[at] = applied(outer, self.codes[at], operands)
             waiting += missing
         return known[reference] if reference >= 0 else int(outer.constant(self.value_of(reference)))
-
-
-def applied(tape: Any, code: int, references: Sequence[int]) -> int:
-    """An operation of an inner tape on the tape around it, where truth values are no numbers any more."""
-    if code == _NOT_EQUAL:
-        truth, zero = max(references), min(references)
-        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
-            return truth
-    return int(tape.apply_code(code, references))
 
 
 def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:

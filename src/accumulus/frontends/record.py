@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
+from accumulus.frontends import written_out
 from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swallowed
 from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
@@ -45,12 +46,13 @@ from accumulus.frontends.location import (
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recorder, References, holder_of, recorder_of
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
-from accumulus.frontends.written_out import BusiestLine, is_long_tape, place_of, tell
+from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.roll import rolled
-from accumulus.tape.blocks import BlockTape, NotInBlocksError
+from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
+from accumulus.tape.unrolling import unroll
 
 __all__ = ["Recording", "outputs_of", "record"]
 
@@ -85,6 +87,13 @@ class Recording:
         """The tape, of a function that was written out entry by entry."""
         assert isinstance(self.tape, Tape)
         return self.tape
+
+    def as_scalars(self) -> Recording:
+        """Return the recording with every operation on arrays written out, entry by entry."""
+        if isinstance(self.tape, Tape):
+            return self
+        tape = unroll(self.tape) if self.written_out is None else self.written_out
+        return replace(self, tape=tape, written_out=None, unrolled=0)
 
     @property
     def results(self) -> int:
@@ -176,7 +185,6 @@ def record(
         size = 0 if shape is None else int(np.prod(shape))
         slices.append(slice(count, count + size))
         count += size
-    refused = None
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
     recorded = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point))
     try:
@@ -184,13 +192,11 @@ def record(
             raise TooLongError
         recording, refusal = recorded(Tape(count), unrolls=not arrays)
     except TooLongError:
-        try:
-            recording, refusal = recorded(BlockTape(count))
-            if isinstance(recording.tape, BlockTape) and recording.tape.sees_zero_signs:
-                recording, refusal = recorded(BlockTape(count, signed_zeros=True))
-        except NotInBlocksError as error:
-            refused = place_of(error.__traceback__)
-            recording, refusal = recorded(Tape(count))
+        recording, refusal = recorded(BlockTape(count))
+        blocks: Any = recording.tape
+        if blocks.sees_zero_signs or blocks.folded_zero_signs:
+            recording, refusal = recorded(BlockTape(count, signed_zeros=True))
+        recording = _fewer_blocks(recording)
     if (
         refusal is None
         and isinstance(recording.tape, Tape)
@@ -204,8 +210,8 @@ def record(
         blocks = rolled(recording.tape)
         if blocks is not None:
             recording = replace(recording, tape=blocks, written_out=recording.tape)
-    is_long = tells and arrays and is_long_tape(recording.tape)
-    with BusiestLine(is_long and check and refused is None) as busiest:
+    is_long = tells and arrays and scalar_operations(recording.tape) > written_out.LONG
+    with BusiestLine(is_long and check and isinstance(recording.tape, Tape)) as busiest:
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
@@ -214,7 +220,7 @@ def record(
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     if is_long:
-        tell(name_of(function), recording.tape.operations, refused, busiest.found)
+        tell(name_of(function), recording.tape, busiest.found)
     return recording
 
 
@@ -254,7 +260,7 @@ def _recorded(
                 "sys.setrecursionlimit raises the limit; a loop has none."
             ) from None
         except Exception as error:
-            _check_not_abandoned(tape)
+            _check_not_too_long()
             refusal = swallowed(error)
             if refusal is None and isinstance(error, MemoryError) and not isinstance(error, SizeError):
                 raise SizeError(
@@ -278,7 +284,7 @@ def _recorded(
                 if ACTIVE.refusal is not None:
                     error.add_note(f"Before, it caught this error: {ACTIVE.refusal[0]}")
                 raise
-        _check_not_abandoned(tape)
+        _check_not_too_long()
         unrolled = 0 if isinstance(tape, BlockTape) else ACTIVE.unrolled
         if refusal is not None:
             raise refusal.with_traceback(user_traceback(refusal.__traceback__)) from None
@@ -314,12 +320,18 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     return None
 
 
-def _check_not_abandoned(tape: Tape | BlockTape) -> None:
+def _check_not_too_long() -> None:
     """End a recording that was to end before: code that catches everything, by a bare ``except``, has gone on."""
     if ACTIVE.too_long:
         raise TooLongError
-    if isinstance(tape, BlockTape) and tape.abandoned:
-        raise NotInBlocksError
+
+
+def _fewer_blocks(recording: Recording) -> Recording:
+    """Return a recording without blocks, if all are of scalars, or if they are so many that they are a loop."""
+    tape: Any = recording.tape
+    blocks = tape.blocks
+    is_scalar = all(block.count == 1 and block.offsets is None for block in blocks)
+    return recording.as_scalars() if is_scalar or len(blocks) > MANY_BLOCKS else recording
 
 
 def _inputs(place: slice, shape: tuple[int, ...]) -> References:

@@ -7,14 +7,15 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Final
 
 from accumulus.errors import LongProgramWarning
-from accumulus.frontends.location import in_library, user_entries
+from accumulus.frontends.location import in_library
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["INSTEAD", "BusiestLine", "is_long_tape", "place_of", "tell", "warn"]
+__all__ = ["INSTEAD", "LONG", "BusiestLine", "scalar_operations", "tell", "warn"]
 
 #: What would make them short.
 INSTEAD: Final = (
@@ -77,34 +78,37 @@ class BusiestLine:
 _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
-def is_long_tape(tape: object) -> bool:
-    """Whether a tape is a program that was written out, and long."""
-    return isinstance(tape, Tape) and tape.operations > LONG
+def scalar_operations(tape: Tape | BlockTape) -> int:
+    """Return the number of operations that were written one by one."""
+    if isinstance(tape, Tape):
+        return tape.operations
+    return sum(block.operations for block in tape.blocks if block.count == 1 and block.offsets is None)
 
 
-def place_of(traceback: TracebackType | None) -> Line | None:
-    """The innermost line of the user's code that an error came through."""
-    entries = list(user_entries(traceback))
-    if not entries:
-        return None
-    code = entries[-1].tb_frame.f_code
-    return code.co_filename, entries[-1].tb_lineno, code.co_name
-
-
-def tell(name: str, operations: int, refused: Line | None, busiest: Line | None) -> None:
-    """Warn of so many operations.
+def tell(name: str, tape: Tape | BlockTape, busiest: Line | None) -> None:
+    """Warn that a program was written out.
 
     Args:
-        refused: the line that has no form as operations on arrays, if that is why.
         busiest: the line at which the function spends most time.
     """
-    if refused is not None:
-        why = f"since {_quoted(refused)} has no form as an operation on long arrays"
+    operations = scalar_operations(tape)
+    line = _busiest_of_blocks(tape) if isinstance(tape, BlockTape) else None
+    if line is not None:
+        why = f"most of them at {_quoted(line)}"
     else:
         why = "since nothing was found to repeat"
         if busiest is not None:
             why += f"; most time is spent at {_quoted(busiest)}"
     warn(f"{operations:,} operations of {name} were written out one by one, {why}. {INSTEAD}")
+
+
+def _busiest_of_blocks(tape: BlockTape) -> Line | None:
+    """Return the line that most scalar operations of a program over arrays come from."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for block, lines in zip(tape.blocks, tape.lines, strict=True):
+        if block.count == 1 and block.offsets is None:
+            counts.update(dict.fromkeys(lines, block.operations))
+    return (*counts.most_common(1)[0][0], "") if counts else None
 
 
 def warn(message: str) -> None:
@@ -115,7 +119,8 @@ def warn(message: str) -> None:
 def _quoted(line: Line) -> str:
     file, number, function = line
     source = linecache.getline(file, number).strip()
-    return f"{file}, line {number}, in {function}" + (f" ({source:.100})" if source else "")
+    where = f", in {function}" if function else ""
+    return f"{file}, line {number}{where}" + (f" ({source:.100})" if source else "")
 
 
 def _outside() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -25,7 +24,7 @@ from accumulus.programs.program import Program
 from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
 from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
 from accumulus.search.sweeps import sweep_counts
-from accumulus.tape.blocks import BlockTape, NotInBlocksError
+from accumulus.tape.blocks import BlockTape, ManyBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
@@ -51,7 +50,7 @@ class Recorded(NamedTuple):
         recording: of the function.
         selection: what is differentiated by.
         preparation: the options, and the stages so far.
-        again: records the function once more, with ``arrays`` and ``at_once`` as `record` has them.
+        again: records the function once more, with ``at_once`` as `record` has it.
         points: at which the recording holds, (points, inputs).
     """
 
@@ -75,7 +74,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
     recording, kind, selection, preparation, again, points = recorded
     preparation.points = points
     if kind.factored:
-        return _factored(recording, selection, preparation, first, shared, again)
+        return _factored(recording, selection, preparation, first, shared)
     given = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
@@ -89,7 +88,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
             found = _of_blocks(recording, kind, kind.first, selection, preparation)
             if found is not None:
                 return found
-            recording = _written_out(recording, again)
+            recording = recording.as_scalars()
         if kind.seeds is Seeds.TANGENTS:
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
         else:
@@ -104,20 +103,17 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
                 recording = again(at_once=True)
         else:
             given = linearization, None
-    written_out = recording.written_out
     if isinstance(recording.tape, BlockTape):
         from accumulus.programs.array_program import ArrayProgram
 
         try:
             return ArrayProgram(replace(recording, written_out=None), kind, selection, preparation)
+        except ManyBlocksError:
+            pass
         except SizeError:
-            if written_out is None:
+            if recording.written_out is None:
                 raise
-        except NotInBlocksError:  # the derivatives need too many blocks
-            if written_out is None:
-                recording = again(arrays=False)
-        if written_out is not None:
-            recording = replace(recording, tape=written_out, written_out=None)
+        recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
     return Program(recording, kind, selection, preparation, given=given, starts=starts, first=first, shared=shared)
@@ -171,9 +167,8 @@ def _expanded(
         with preparation.stage("trace"):
             recording = again(at_once=True)
     if isinstance(recording.tape, BlockTape) and not has_attached(recording.tape):
-        with suppress(NotInBlocksError):
-            return expanded_in_blocks(recording, selection, preparation)
-    return expanded(_written_out(recording, again), selection, preparation, points)
+        return expanded_in_blocks(recording, selection, preparation)
+    return expanded(recording.as_scalars(), selection, preparation, points)
 
 
 def _with_mirror(
@@ -193,7 +188,6 @@ def _factored(
     preparation: Preparation,
     first: Call,
     shared: tuple[bool, ...],
-    again: Callable[..., Recording],
 ) -> Program:
     """Factors by straight-line code; of long arrays the Jacobian, by loops, where it is sparse or they are too long.
 
@@ -202,39 +196,26 @@ def _factored(
     """
     from accumulus.programs.factored_program import FactoredArrayProgram, FactoredProgram
 
-    written_out = recording.written_out
     if isinstance(recording.tape, BlockTape):
         operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
         try:
             found = FactoredArrayProgram(replace(recording, written_out=None), selection, preparation)
             if found.nonzero_count <= SPARSE * operations or not few:
                 return found
+        except ManyBlocksError:
+            pass
         except SizeError:
             if not few:
                 raise
-        except NotInBlocksError:  # the derivatives need too many blocks
-            pass
-        if written_out is None:
-            with preparation.stage("trace"):
-                recording = again(arrays=False)
-        else:
-            recording = replace(recording, tape=written_out, written_out=None)
+        with preparation.stage("trace"):
+            recording = recording.as_scalars()
     return FactoredProgram(recording, selection, preparation, first, shared)
-
-
-def _written_out(recording: Recording, again: Callable[..., Recording]) -> Recording:
-    """The recording without blocks."""
-    if not isinstance(recording.tape, BlockTape):
-        return recording
-    if recording.written_out is None:
-        return again(arrays=False)
-    return replace(recording, tape=recording.written_out, written_out=None)
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
     """What a kind differentiates, written out entry by entry, and its graph."""
-    recording, kind, selection, preparation, again, points = recorded
-    recording = _written_out(recording, again)
+    recording, kind, selection, preparation, _, points = recorded
+    recording = recording.as_scalars()
     found = None
     if kind.first is not None:
         recording, found = second_order(recording, kind, kind.first, selection, preparation, points)
@@ -269,7 +250,7 @@ def _of_blocks(
     try:
         gradient = recording_of_blocks(recording, first, selection.whole, preparation)
         return None if gradient is None else ArrayProgram(gradient, kind, selection, preparation)
-    except (SizeError, NotInBlocksError):
+    except SizeError:
         return None
 
 

@@ -471,10 +471,10 @@ class Derivative:
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
         return Recorded(recording, self._kind, selection, preparation, partial(self._record, examples), near)
 
-    def _record(self, examples: Sequence[Any], *, arrays: bool = True, at_once: bool = False) -> Recording:
+    def _record(self, examples: Sequence[Any], *, at_once: bool = False) -> Recording:
         """Record `f`, see `Watched.record`."""
         static = static_positions(self._static, len(examples))
-        return self._watched.record(examples, static, self._options, arrays=arrays, at_once=at_once)
+        return self._watched.record(examples, static, self._options, at_once=at_once)
 
     def _renew(self) -> None:
         """Forget all programs if a watched value has changed."""

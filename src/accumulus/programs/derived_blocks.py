@@ -70,7 +70,6 @@ def differentiated(
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
-        NotInBlocksError: if the derivatives need too many blocks.
     """
     from accumulus.arrays.jacobian import differentiate  # not what every process needs
 

@@ -31,9 +31,6 @@ def expanded_in_blocks(recording: Recording, selection: Selection, preparation: 
 
     Args:
         recording: without attached derivatives.
-
-    Raises:
-        NotInBlocksError: if there are too many blocks.
     """
     given: Any = recording.tape
     order, values = selection.seed_count, recording.results

@@ -32,7 +32,7 @@ from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, points_around
 from accumulus.programs.expansion import expanded
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.nesting_blocks import copied, derived_in_blocks, parted
+from accumulus.programs.nesting_blocks import MOST_COPIES, copied, derived_in_blocks, parted
 from accumulus.programs.preparation import Preparation
 from accumulus.tape.blocks import BlockTape
 
@@ -182,7 +182,7 @@ def written(
             f"sparse is {options.sparse!r} for a derivative of {name} within a function that is recorded, which works "
             "on arrays; expected none"
         )
-    in_blocks = isinstance(outer, BlockTape)
+    in_blocks = isinstance(outer, BlockTape) and outer.copies < MOST_COPIES
     taken = _Taken.of(outer, arguments, static, name)
     if in_blocks and not kind.derivatives and not kind.has_seeds:
         return _returned(outer, *taken.recorded(function, outer, taken.entries))
@@ -191,8 +191,11 @@ def written(
             found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
         selection = selected(found)
         if in_blocks:
-            found, references = derived_in_blocks(found, given, outer, kind, selection, preparation)
-            return _returned(outer, references, found.result_shapes, found.structure)
+            pair = derived_in_blocks(found, given, outer, kind, selection, preparation)
+            if pair is not None:
+                found, references = pair
+                return _returned(outer, references, found.result_shapes, found.structure)
+            found = found.as_scalars()
         point = point_at(outer, given)
         points = None if point is None else points_around(point)
         if kind.seeds is Seeds.SERIES:

@@ -25,7 +25,7 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["copied", "derived_in_blocks", "parted"]
+__all__ = ["MOST_COPIES", "copied", "derived_in_blocks", "parted"]
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
 #: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
@@ -33,16 +33,10 @@ MOST_COPIES: Final = 64
 
 
 def copied(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same values under references of their own, of which no others are.
-
-    Raises:
-        NotInBlocksError: if so many were made that they are no operations on long arrays.
-    """
+    """The same values under references of their own, of which no others are."""
     if not references.size:
         return references
     tape.copies += 1
-    if tape.copies > MOST_COPIES:
-        raise tape.abandon()
     one = column(np.full(references.size, tape.constant_apart(1.0)))
     return tape.apply_code(_MULTIPLY, [column(references.copy()), one]).references.reshape(references.shape)
 
@@ -93,8 +87,10 @@ def derived_in_blocks(
     kind: Kind,
     selection: Selection,
     preparation: Preparation,
-) -> tuple[Recording, NDArray[np.int64]]:
+) -> tuple[Recording, NDArray[np.int64]] | None:
     """What derivatives of a kind compute, as a recording, and references of its results on the tape around.
+
+    None if values have derivatives of their own, or if derivatives are too many for blocks.
 
     Args:
         recording: with blocks, of a tape of its own.
@@ -102,12 +98,11 @@ def derived_in_blocks(
 
     Raises:
         ArgumentError: if a kind asks for one number, and it is something else.
-        NotInBlocksError: if values have derivatives of their own, or derivatives are too many for blocks.
     """
     check_number(recording, kind, preparation.name)
     tape: Any = recording.tape
     if has_attached(tape):
-        raise around.abandon()
+        return None
     if kind.seeds is Seeds.SERIES:
         expanded: Any = expanded_in_blocks(recording, selection, preparation)
         return expanded, replayed_blocks(expanded.tape, around, given)
@@ -119,6 +114,6 @@ def derived_in_blocks(
     except SizeError:
         found = None
     if found is None:
-        raise around.abandon()
+        return None
     made: Any = found.tape
     return found, replayed_blocks(made, around, given)

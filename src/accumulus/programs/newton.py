@@ -32,7 +32,6 @@ from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, points_around
 from accumulus.programs.kinds import VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = ["root"]
@@ -65,8 +64,6 @@ def root(
         TraceError: for what cannot be recorded, decisions on unknowns among it that are no choices.
     """
     outer: Any = ACTIVE.tape
-    if isinstance(outer, BlockTape):  # it is written out entry by entry
-        raise outer.abandon()
     structure, leaves = flatten(guess)
     start = np.concatenate([_unknowns(outer, path, leaf, name) for path, leaf in leaves])
     places = [(np.shape(leaf), False) for _, leaf in leaves]

@@ -16,7 +16,7 @@ from accumulus.programs.choice import Recorded, graph_of
 from accumulus.programs.derived_blocks import LongResults, differentiated, recording_of_blocks
 from accumulus.programs.nonzeros import Nonzeros
 from accumulus.programs.seeds import inputs_of
-from accumulus.tape.blocks import BlockTape, NotInBlocksError
+from accumulus.tape.blocks import BlockTape
 
 __all__ = ["sparsity_of"]
 
@@ -47,7 +47,7 @@ def _of_blocks(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
         if own is None:
             return None
         return own, differentiated(own, kind, selection, preparation.options, preparation.deadline).nonzeros
-    except (SizeError, NotInBlocksError):
+    except SizeError:
         return None
 
 

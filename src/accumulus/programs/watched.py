@@ -40,7 +40,6 @@ class Watched:
         static: frozenset[int],
         options: Options,
         *,
-        arrays: bool = True,
         at_once: bool = False,
     ) -> Recording:
         """Record the function; from now on its captured values, and attributes of objects among the examples, are
@@ -56,7 +55,7 @@ class Watched:
             examples,
             static,
             check=options.check,
-            arrays=arrays and options.takes_arrays,
+            arrays=options.takes_arrays,
             at_once=at_once,
             decides=options.guards == "cases",
             captured=captured,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, FileError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Record
-from accumulus.tape.blocks import MATMUL, MOST_BLOCKS, SCAN, SUM, Block, BlockTape
+from accumulus.tape.blocks import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, BlockTape
 from accumulus.tape.bytes import from_bytes, to_bytes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
@@ -88,8 +88,8 @@ def tape_from_data(record: Record) -> Tape | BlockTape:
     tape = BlockTape(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"))
     _add_constants(tape, record.array("constants", "f").astype(np.float64))
     blocks = record.records("blocks")
-    if len(blocks) > MOST_BLOCKS:
-        raise FileError(f"{record.what} has {len(blocks)} blocks; expected at most {MOST_BLOCKS}")
+    if len(blocks) > MANY_BLOCKS:
+        raise FileError(f"{record.what} has {len(blocks)} blocks; expected at most {MANY_BLOCKS}")
     for each in blocks:
         _append(tape, each)
     outputs = record.array("outputs").astype(np.int64)

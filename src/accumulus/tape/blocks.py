@@ -11,15 +11,17 @@ first and constants have negative references. A million instances cost what a fe
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import SizeError
 from accumulus.memory import check_fits
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import (
@@ -34,9 +36,9 @@ from accumulus.tape.columns import (
     references_in,
 )
 from accumulus.tape.matrices import matrix_product
-from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS
+from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.scans import check_order, relative, run_steps
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import SELECT, Tape
 
 __all__ = [
     "MATMUL",
@@ -46,7 +48,7 @@ __all__ = [
     "BlockTape",
     "Column",
     "Lines",
-    "NotInBlocksError",
+    "ManyBlocksError",
     "Range",
     "are_equal",
     "column",
@@ -66,8 +68,13 @@ Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
 #: Entries of an array, from which on it is asked whether there is memory for what is recorded of it.
 LARGE: Final = 1 << 24
-#: Blocks, at most: more are loops over numbers rather than operations on arrays.
-MOST_BLOCKS: Final = 20_000
+#: Blocks from which on a program is loops over numbers rather than operations on arrays.
+MANY_BLOCKS: Final = 20_000
+#: Scalar operations in a row, from which on they are one block, with a body, rather than a block each: derivatives
+#: between arrays and blocks take time for each block.
+LONG_SEGMENT: Final = 8
+#: Scalar terms from which on a sum is a block of its own.
+LONG_SUM: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +133,97 @@ def _range(start: int, count: int) -> Range:
     return Range(start, 1 if count > 1 else 0, count)
 
 
-class NotInBlocksError(BaseException):
-    """An operation has no form in blocks; not an `Exception`, so that the user's code does not catch it."""
+class ManyBlocksError(SizeError):
+    """A program over arrays has more blocks than it may have."""
+
+
+class _Segment(Tape):
+    """Scalar operations that follow each other, while a program over arrays is written.
+
+    It has references of its own; an operand from outside is an input between operations.
+
+    Args:
+        program: that they are part of.
+    """
+
+    __slots__ = ("here", "lines", "program", "there")
+
+    def __init__(self, program: BlockTape) -> None:
+        super().__init__(0, signed_zeros=program.signed_zeros)
+        self.program = program
+        #: References here by those of the program, and the other way round; lines of each operation.
+        self.here: dict[int, int] = {}
+        self.there: list[int] = []
+        self.lines: list[Lines] = []
+
+    def enter(self, reference: int) -> int:
+        """Return the reference here of a value of the program that has none yet."""
+        reference = int(reference)
+        if reference < 0:
+            here = self.here[reference] = self.constant(self.program.value_of(reference))
+            return here
+        here = self.here[reference] = len(self.codes)
+        self.codes.append(INPUT)
+        self.first.append(0)
+        self.second.append(0)
+        self.there.append(reference)
+        return here
+
+    def _append(self, key: int, code: int, a: int, b: int) -> int:
+        here, program = super()._append(key, code, a, b), self.program
+        for reference in (a, b):
+            if reference < 0:  # the program has all constants, also those that builders make
+                self._at(reference)
+        self.here[program._size] = here
+        self.there.append(program._size)
+        self.lines.append(NOWHERE if program.locate is None else program.locate())
+        program._size += 1
+        return here
+
+    def blocks(self) -> Iterator[tuple[Block, Lines]]:
+        """Yield the blocks that the operations are: one for all, if they are many, else one for each."""
+        if len(self.lines) >= LONG_SEGMENT:
+            yield self._one_block(), frozenset().union(*self.lines)
+            return
+        lines = iter(self.lines)
+        for k, code in enumerate(self.codes):
+            if code != INPUT:
+                operands = tuple(Range(self._at(a), 0, 1) for a in self.arguments(k))
+                yield Block(code, self.there[k], 1, operands), next(lines)
+
+    def _at(self, reference: int) -> int:
+        return self.there[reference] if reference >= 0 else self.program.constant(self.value_of(reference))
+
+    def _one_block(self) -> Block:
+        """All operations as the body of one instance, each of which is a result."""
+        taken = [k for k, code in enumerate(self.codes) if code == INPUT]
+        body = Tape(len(taken), signed_zeros=self.signed_zeros)
+        body.constants = list(self.constants)
+        place = {here: k for k, here in enumerate(taken)}
+        truths: dict[int, int] = {}
+        wanted = [
+            (k, [(a, kind == "boolean") for a, kind in zip(self.arguments(k), row.arguments, strict=True)])
+            for k, row in enumerate(map(OPERATIONS.__getitem__, self.codes))
+            if row.arity
+        ]
+        for _, arguments in wanted:  # truth values are numbers where a body takes them
+            for a, boolean in arguments:
+                if boolean and a in place and a not in truths:
+                    truths[a] = body.apply("not_equal", place[a], body.constant(0.0))
+        first = len(body)
+        for k, arguments in wanted:
+            operands = [a if a < 0 else truths[a] if boolean and a in truths else place[a] for a, boolean in arguments]
+            body.codes.append(self.codes[k])
+            body.first.append(operands[0])
+            body.second.append(operands[1] if len(operands) > 1 else 0)
+            if self.codes[k] == SELECT:
+                body.third[len(body) - 1] = operands[2]
+            place[k] = len(body) - 1
+        del body._known  # made anew when it is asked for
+        body.outputs = list(range(first, len(body)))
+        columns = tuple(Range(self.there[k], 0, 1) for k in taken)
+        start = self.there[wanted[0][0]]
+        return Block(SCAN, start, 1, columns, None, body, np.array([0, 1], np.int64))
 
 
 class BlockTape:
@@ -136,6 +232,7 @@ class BlockTape:
     Args:
         inputs: numbers that the program takes.
         signed_zeros: whether formulas keep the sign of every zero, as `Tape` has it.
+        most: blocks that it may have; more raise `ManyBlocksError`.
 
     Attributes:
         blocks: in an order in which they can be computed.
@@ -149,20 +246,22 @@ class BlockTape:
     [ 5. 12.]
     """
 
-    def __init__(self, inputs: int, *, signed_zeros: bool = False) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: int, *, signed_zeros: bool = False, most: int | None = None) -> None:
+        self.inputs, self._most = inputs, most
         #: Whether formulas are written so that they keep the sign of every zero.
         self.signed_zeros = signed_zeros
-        self.blocks: list[Block] = []
+        #: Whether builders have folded an operation that sees the signs of zeros.
+        self.folded_zero_signs = False
         self.outputs: References = np.empty(0, np.int64)
-        #: Whether something was asked of it that has no form in blocks: what it holds is not the whole function then.
-        self.abandoned = False
         #: How often arguments of derivatives within the program were copied.
         self.copies = 0
         #: Says which lines of source what is appended comes from, if anything does; and those of each block.
         self.locate: Callable[[], Lines] | None = None
-        self.lines: list[Lines] = []
         self._size = inputs
+        self._blocks: list[Block] = []
+        self._lines: list[Lines] = []
+        #: The scalar operations at the end, as far as they are no blocks yet.
+        self._segment: _Segment | None = None
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
@@ -173,10 +272,47 @@ class BlockTape:
         #: Columns by their identity, and which blocks they have references of.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
 
-    def abandon(self) -> NotInBlocksError:
-        """The error for what has no form in blocks; the tape remembers it, should somebody catch everything."""
-        self.abandoned = True
-        return NotInBlocksError()
+    def __getstate__(self) -> dict[str, Any]:
+        self._close()
+        return vars(self).copy()
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks so far."""
+        if self._segment is not None:
+            self._close()
+        return self._blocks
+
+    @property
+    def lines(self) -> list[Lines]:
+        """Lines of source that each block comes from."""
+        if self._segment is not None:
+            self._close()
+        return self._lines
+
+    def _close(self) -> None:
+        """Turn the scalar operations at the end into blocks."""
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            self.folded_zero_signs |= segment.folded_zero_signs
+            for block, lines in segment.blocks():
+                self._blocks.append(block)
+                self._lines.append(lines)
+
+    @contextmanager
+    def unsigned_zeros(self) -> Iterator[None]:
+        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own."""
+        before = self.signed_zeros
+        self._keep_signs(False)
+        try:
+            yield
+        finally:
+            self._keep_signs(before)
+
+    def _keep_signs(self, keeps: bool) -> None:
+        self.signed_zeros = keeps
+        if self._segment is not None:
+            self._segment.signed_zeros = keeps
 
     @contextmanager
     def located(self, lines: Lines) -> Iterator[None]:
@@ -254,11 +390,19 @@ class BlockTape:
 
     def apply(self, name: str, *operands: Any) -> Any:
         """Results of an operation of the table on arrays of references, broadcast; a number if they are numbers."""
+        if all(type(operand) is int for operand in operands):
+            return self._scalar("apply", operands, name)
         results = self.map(lambda body: partial(body.apply, name), operands)
         return results if results.shape else int(results)
 
-    def apply_code(self, code: int, operands: Sequence[Column]) -> Range:
-        """The same for columns of one length; equal blocks are one. Nothing is simplified."""
+    @overload
+    def apply_code(self, code: int, operands: Sequence[Column]) -> Range: ...
+    @overload
+    def apply_code(self, code: int, operands: Sequence[int]) -> int: ...
+    def apply_code(self, code: int, operands: Sequence[Any]) -> Range | int:
+        """The same for columns of one length; equal blocks are one. Nothing is simplified, but of scalars."""
+        if type(operands[0]) is int:
+            return self._scalar("apply", operands, OPERATIONS[code].name)
         return self._append(code, tuple(operands), len(operands[0]), None)
 
     def sums(self, terms: References, offsets: Any) -> References:
@@ -317,6 +461,9 @@ class BlockTape:
     def map(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any]) -> References:
         """A formula on arrays of references, broadcast: what its builder writes onto a tape for one instance."""
         shape = np.broadcast_shapes(*(np.shape(operand) for operand in operands))
+        if not shape:
+            scalar: Any = self  # whose builders take scalars, as those of a `Tape` do
+            return np.asarray(build(scalar)(*map(int, operands)), np.int64)
         count = math.prod(shape)
         if count > LARGE:
             check_fits(
@@ -366,8 +513,10 @@ class BlockTape:
         steps: NDArray[np.int64] | None = None,
         shape: tuple[int, int, int] | None = None,
     ) -> Range:
-        if len(self.blocks) >= MOST_BLOCKS:
-            raise self.abandon()
+        if self._segment is not None:
+            self._close()
+        if self._most is not None and len(self._blocks) >= self._most:
+            raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
         block = Block(code, self._size, count, operands, offsets, body, steps, shape)
         every = _compared(block)
         key = (code, shape, *map(fingerprint, every), None if body is None else to_bytes(body))
@@ -375,28 +524,86 @@ class BlockTape:
             if all(map(are_equal, every, _compared(known))):
                 return known.results
         self._known[key].append(block)
-        self.blocks.append(block)
-        self.lines.append(NOWHERE if self.locate is None else self.locate())
+        self._blocks.append(block)
+        self._lines.append(NOWHERE if self.locate is None else self.locate())
         self._size += block.size
         return block.results
 
     # Numbers one by one, as the builders of a `Tape` write them ------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        if name in BY_NAME or name == "sum":
-            return partial(self._sum if name == "sum" else partial(self._scalar, name))
-        if hasattr(Tape, name):
-            raise self.abandon()
+        if name in BY_NAME:
+            return partial(self._scalar_of, name)
         raise AttributeError(f"'BlockTape' object has no attribute {name!r}")
 
-    def _scalar(self, name: str, *operands: int) -> int:
-        return int(self.map(lambda body: partial(body.apply, name), operands))
+    def _scalar_of(self, name: str, *operands: int) -> int:
+        return self._scalar("apply", operands, name)
 
-    def _sum(self, terms: Iterable[int]) -> int:
-        found = np.fromiter(terms, np.int64)
-        if len(found) < 3:
-            return reduce(partial(self._scalar, "add"), found.tolist(), self.constant(0.0))
-        return int(self.sums(found, [0, len(found)])[0])
+    def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
+        """Reference of what a builder of `Tape` makes of some values."""
+        segment = self._segment
+        if segment is None:
+            segment = self._segment = _Segment(self)
+        here = segment.here
+        given = [here[r] if r in here else segment.enter(r) for r in operands]
+        found: int = getattr(segment, builder)(*before, *given)
+        return segment.there[found] if found >= 0 else self.constant(segment.constants[-1 - found])
+
+    def sum(self, terms: Iterable[int]) -> int:
+        """The terms added from left to right; 0 if there are none."""
+        found = [*terms]
+        if len(found) >= LONG_SUM:
+            return int(self.sums(np.array(found, np.int64), [0, len(found)])[0])
+        total = None
+        for term in found:
+            total = term if total is None else self._scalar("add", (total, term))
+        return self.constant(0.0) if total is None else total
+
+    def operation(self, reference: int) -> Operation:
+        """Return the row of the table that made a value; that of inputs for all that is no single operation."""
+        found = self._maker(reference)
+        return OPERATIONS[INPUT if found is None else found[0]]
+
+    def arguments(self, reference: int) -> tuple[int, ...]:
+        """Return the references of its arguments; empty for inputs."""
+        found = self._maker(reference)
+        return () if found is None else found[1]
+
+    def is_boolean(self, reference: int) -> bool:
+        """Return True for the result of a comparison or of a logical operation."""
+        return reference >= 0 and self.operation(reference).result == "boolean"
+
+    def _maker(self, reference: int) -> tuple[int, tuple[int, ...]] | None:
+        """The code and the arguments of the operation that made a value, if it is one."""
+        if reference < self.inputs:
+            return None
+        segment = self._segment
+        if segment is not None and reference in segment.here:
+            here = segment.here[reference]
+            if segment.codes[here] != INPUT:
+                return segment.codes[here], tuple(map(segment._at, segment.arguments(here)))
+        block = self._blocks[bisect_right(self._blocks, reference, key=lambda block: block.start) - 1]
+        place = reference - block.start
+        if block.body is not None:
+            output, instance = divmod(place, block.count)
+            end, body = block.body.outputs[output], block.body
+            if end < body.inputs:
+                return None
+            outputs = {end: k for k, end in enumerate(body.outputs)}
+            found = []
+            for a in body.arguments(end):
+                if a < 0:
+                    found.append(self.constant(body.value_of(a)))
+                elif a < body.inputs:
+                    found.append(int(references_in(block.operands[a])[instance]))
+                elif a in outputs:
+                    found.append(block.start + outputs[a] * block.count + instance)
+                else:
+                    return body.codes[end], ()
+            return body.codes[end], tuple(found)
+        if block.code in (SUM, MATMUL):
+            return None
+        return block.code, tuple(int(references_in(operands)[place]) for operands in block.operands)
 
     # Reading -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, TooLongError, check_length, recording_on
-from accumulus.frontends.inner import InnerTape, applied
+from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.patching import patched, replaced
@@ -22,8 +22,9 @@ from accumulus.tape.blocks import BlockTape, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
+from accumulus.tape.unrolling import writer
 
-__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body", "writer"]
+__all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
 
 #: Shape of an array or a number of one instance, and whether it is of truth values.
 Place = tuple[tuple[int, ...], bool]
@@ -166,25 +167,6 @@ def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int)
     for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
         results[:, instance] = write(given)
     return list(map(column, results))
-
-
-def writer(tape: Tape, body: Tape) -> Callable[[Sequence[int]], list[int]]:
-    """What writes one instance of a body onto a tape: from references of its inputs to those of its outputs."""
-    numbers = [tape.constant(value) for value in body.constants]
-    rows = [(body.codes[k], body.arguments(k)) for k in range(body.inputs, len(body))]
-
-    def write(given: Sequence[int]) -> list[int]:
-        values = list(given)
-
-        def at(reference: int) -> int:
-            return numbers[-1 - reference] if reference < 0 else values[reference]
-
-        for code, arguments in rows:
-            found = [at(argument) for argument in arguments]
-            values.append(applied(tape, code, found))
-        return [at(output) for output in body.outputs]
-
-    return write
 
 
 def _in_blocks(tape: BlockTape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:

@@ -15,7 +15,7 @@ from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
 from accumulus.frontends.numpy.arrays import TracedArray, make
-from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body, writer
+from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body
 from accumulus.frontends.numpy.operands import depends, entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
@@ -23,6 +23,7 @@ from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape
+from accumulus.tape.unrolling import writer
 
 __all__ = ["scan"]
 

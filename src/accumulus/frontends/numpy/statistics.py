@@ -17,7 +17,6 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.exchanging import exchanged
 from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
 from accumulus.frontends.numpy.table import implements
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
 __all__ = ["in_order"]
@@ -38,8 +37,6 @@ def in_order(tape: Tape, lines: Any) -> Any:
 
 
 def _as_at_the_point(tape: Tape, references: References) -> TracedArray:
-    if isinstance(tape, BlockTape) and references.ndim > 1:
-        raise tape.abandon()
     result = np.empty_like(references)
     for k in np.ndindex(references.shape[:-1]):
         result[k] = references[k][order(tape, references[k])]

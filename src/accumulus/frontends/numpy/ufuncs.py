@@ -221,9 +221,15 @@ def _by_halves(tape: BlockTape, row: Elementwise, lines: References) -> Referenc
 
 def _extremes(tape: BlockTape, row: Elementwise, lines: References) -> References:
     """As `_shared_evenly`, for each line of a table."""
+    scalar: Any = tape  # whose builders take scalars, too
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
-    if (different < 3).any():  # those few are joined from left to right
-        raise tape.abandon()
+    few = different < 3
+    if few.any():  # what are two of them is as one operation has it
+        found = np.empty(len(lines), np.int64)
+        found[few] = [reduce(row.bind(scalar), line) for line in lines[few].tolist()]
+        if not few.all():
+            found[~few] = _extremes(tape, row, lines[~few])
+        return found
     extremes = _by_halves(tape, row, lines)
     ends = np.arange(0, lines.size + 1, lines.shape[1])
     one, zero = tape.constant(1.0), tape.constant(0.0)
@@ -389,9 +395,7 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
     others = [
         np.broadcast_to(references_of(tape, value, array.boolean), positions.shape).ravel().tolist() for value in values
     ]
-    if isinstance(tape, BlockTape):
-        if row.name != "add":
-            raise tape.abandon()
+    if isinstance(tape, BlockTape) and row.name == "add":
         _add_at(tape, array.references, positions.ravel(), references_of(tape, values[0], array.boolean))
         return
     check_length(positions.size)

@@ -10,7 +10,6 @@ import numpy as np
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.operands import depends, map_references, references_of
-from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
 __all__ = ["attached", "constant_matrix", "fixed", "is_zero", "matrices_of", "plain", "square_of", "zeros"]
@@ -30,9 +29,11 @@ def fixed(tape: Tape, value: Any) -> Any:
 
 def plain(tape: Tape, value: Any) -> Any:
     """The array `value` without attached derivatives."""
-    codes, first, own = tape.codes, tape.first, BY_NAME["attach"].code
     entries = references_of(tape, value)
-    found = [first[r] if r >= tape.inputs and codes[r] == own else r for r in entries.ravel().tolist()]
+    found = [
+        tape.arguments(r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
+        for r in entries.ravel().tolist()
+    ]
     return TracedArray(tape, np.array(found, np.int64).reshape(entries.shape))
 
 
