@@ -203,7 +203,6 @@ def test_every_function_of_numpy_is_recorded_or_refused_for_a_reason():
         "np.pad(x, 1, 'maximum')": "computes entries",
         "np.choose(x, [x, x])": "constant numbers",
         "np.ldexp(x, x)": "constant exponent",
-        "np.unwrap(x, period=x[0])": "constant period",
     }.items(),
 )
 def test_what_is_left_out_says_why(source, reason):

@@ -153,29 +153,3 @@ def ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = 
     """The greatest less the smallest entry."""
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
-
-
-def _enter_cumulative(function: Callable[..., Any], running: Callable[..., Any], start: float) -> None:
-    @implements(function)
-    def record(
-        tape: Tape,
-        x: Any,
-        *,
-        axis: int | None = None,
-        dtype: Any = None,
-        out: Any = None,
-        include_initial: bool = False,
-    ) -> Any:
-        x = as_array(tape, x)
-        if axis is None and x.ndim > 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        lines = np.moveaxis(x, axis or 0, -1)
-        result = running(lines, axis=-1)
-        if include_initial:
-            result = np.concatenate([np.full((*lines.shape[:-1], 1), start), result], axis=-1)
-        return np.moveaxis(result, -1, axis or 0)
-
-
-for _function, _running, _start in (("cumulative_sum", np.cumsum, 0.0), ("cumulative_prod", np.cumprod, 1.0)):
-    if hasattr(np, _function):  # which came with NumPy 2.1
-        _enter_cumulative(getattr(np, _function), _running, _start)

@@ -13,9 +13,10 @@ write into that would change an array which the function did not make.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +42,7 @@ from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
 from accumulus.frontends.numpy.refusals import check_dtype
-from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name
+from accumulus.frontends.numpy.table import FUNCTIONS, PROTOCOLS, function_name, implements
 from accumulus.tape.tape import Tape
 
 __all__ = ["REPLACEMENTS"]
@@ -166,6 +167,83 @@ MAKERS: Final[dict[Callable[..., Any], Maker]] = {
     np.fromiter: _build_from_iterator,
     np.ndenumerate: _enumerate,
 }
+
+
+# NumPy's own source --------------------------------------------------------------------------------------------------
+
+#: Functions that are recorded by running NumPy's source on traced values, by names in `numpy`. Their programs are equal
+#: under the oldest and the newest NumPy that is supported; functions that a version lacks are left out.
+OWN_SOURCE: Final = (
+    *("angle", "apply_over_axes", "cumulative_prod", "cumulative_sum", "diff", "kron", "outer", "polyadd"),
+    *("polyint", "polysub", "trapezoid", "trapz", "unwrap"),
+    *("fft.fftshift", "fft.ifftshift"),
+    *("linalg.cross", "linalg.matrix_norm", "linalg.outer", "linalg.tensorinv", "linalg.trace"),
+)
+
+
+class _Names(dict[str, Any]):
+    """Global variables of a module of NumPy, with functions that take traced values in place of its own."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__(__name__=names["__name__"], __builtins__=names["__builtins__"])
+        self._names = names
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = found = _for_traced(self._names[name])
+        return found
+
+
+class _Module:
+    """A module of NumPy, with such functions."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _for_traced(getattr(self._module, name))
+
+
+def _for_traced(value: Any) -> Any:
+    """Return what the source of NumPy finds in place of `value`: functions that take traced values."""
+    if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
+        return _Module(value)
+    if not callable(value) or isinstance(value, np.ufunc):
+        return value
+    maker: Maker | None = MAKERS.get(value, _record if value in FUNCTIONS else None)
+    if maker is not None:
+        return lambda *arguments, **keywords: maker(ACTIVE.tape, value, *arguments, **keywords)
+    is_source = type(value) is FunctionType and value.__module__.startswith("numpy")
+    return _source_of(value) if is_source and not hasattr(value, "__wrapped__") else value
+
+
+@functools.cache
+def _names(module: str) -> _Names:
+    return _Names(vars(sys.modules[module]))
+
+
+@functools.cache
+def _source_of(function: Any) -> FunctionType:
+    """Return a function of NumPy without its dispatch, which takes traced values."""
+    source = getattr(function, "__wrapped__", function)
+    names = _names(source.__globals__["__name__"])
+    result = FunctionType(source.__code__, names, source.__name__, source.__defaults__, source.__closure__)
+    result.__kwdefaults__ = source.__kwdefaults__
+    return result
+
+
+def _enter_source(function: Callable[..., Any]) -> None:
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        return _source_of(function)(*arguments, **keywords)
+
+    own = inspect.signature(function)
+    tape = inspect.Parameter("tape", inspect.Parameter.POSITIONAL_ONLY)
+    vars(record)["__signature__"] = own.replace(parameters=[tape, *own.parameters.values()])
+    implements(function)(record)
+
+
+for _module, _, _name in (name.rpartition(".") for name in OWN_SOURCE):
+    if hasattr(getattr(np, _module) if _module else np, _name):
+        _enter_source(getattr(getattr(np, _module) if _module else np, _name))
 
 
 def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ __all__ = ["polyfit", "polyval", "vander"]
 
 @implements(np.polyval)
 def polyval(tape: Tape, p: Any, x: Any) -> Any:
-    """A polynomial by Horner's rule, highest coefficient first."""
+    """Evaluate a polynomial by Horner's rule, highest coefficient first."""
     x = as_array(tape, x)
     result: Any = np.zeros(x.shape)
     for coefficient in p:
@@ -39,21 +39,6 @@ def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -
     for _ in range((x.size if N is None else N) - 1):
         columns.append(columns[-1] * x)
     return np.stack(columns if increasing else columns[::-1], axis=-1)
-
-
-@implements(np.polyadd)
-def polyadd(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The sum."""
-    a, b = (np.atleast_1d(as_array(tape, part)) for part in (a1, a2))
-    missing = max(a.size, b.size)
-    a, b = (np.concatenate([np.zeros(missing - part.size), part]) for part in (a, b))
-    return a + b
-
-
-@implements(np.polysub)
-def polysub(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The difference."""
-    return np.polyadd(a1, -np.atleast_1d(as_array(tape, a2)))
 
 
 @implements(np.polymul)
@@ -75,16 +60,6 @@ def polyder(tape: Tape, p: Any, m: int = 1) -> Any:
     p = as_array(tape, p)
     for _ in range(m):
         p = p[:-1] * np.arange(p.size - 1.0, 0.0, -1.0)
-    return p
-
-
-@implements(np.polyint)
-def polyint(tape: Tape, p: Any, m: int = 1, k: Any = None) -> Any:
-    """The integral, m times over, with the constants k."""
-    p = as_array(tape, p)
-    constants = np.zeros(m) if k is None else np.broadcast_to(k, (m,)) if np.size(k) == 1 else k
-    for constant in constants:
-        p = np.concatenate([p / np.arange(float(p.size), 0.0, -1.0), np.reshape(constant, (1,))])
     return p
 
 

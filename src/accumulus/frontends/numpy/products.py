@@ -83,12 +83,6 @@ def inner(tape: Tape, a: Any, b: Any) -> Any:
     return tensordot(tape, a, b, (-1, -1))
 
 
-@implements(np.outer, np.linalg.outer)
-def outer(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
-    """All products of an entry of a and one of b."""
-    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 0)
-
-
 @implements(np.tensordot, np.linalg.tensordot)
 def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     """The sum over pairs of axes, or over the last of a and the first of b."""
@@ -108,18 +102,6 @@ def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     return make(tape, contract(tape, [(x, first), (y, "".join(second))], result))
 
 
-@implements(np.kron)
-def kron(tape: Tape, a: Any, b: Any) -> Any:
-    """Kronecker's product."""
-    x, y = references_of(tape, a), references_of(tape, b)
-    ndim = max(x.ndim, y.ndim)
-    x, y = (array[(None,) * (ndim - array.ndim)] for array in (x, y))
-    first, second = LETTERS[:ndim], LETTERS[ndim : 2 * ndim]
-    pairs = "".join(map("".join, zip(first, second, strict=True)))
-    product = np.asarray(contract(tape, [(x, first), (y, second)], pairs), np.int64)
-    return make(tape, product.reshape([m * n for m, n in zip(x.shape, y.shape, strict=True)]))
-
-
 @implements(np.trace)
 def trace(
     tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
@@ -127,12 +109,6 @@ def trace(
     """The sum of a diagonal."""
     diagonal = np.diagonal(references_of(tape, a), offset, axis1, axis2)
     return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)
-
-
-@implements(np.linalg.trace)
-def trace_of_matrices(tape: Tape, x: Any, offset: int = 0, dtype: Any = None) -> Any:
-    """The sum of a diagonal of the last two axes."""
-    return trace(tape, x, offset, -2, -1, dtype)
 
 
 @implements(np.cross)
@@ -151,12 +127,6 @@ def cross(
     (a0, a1, a2), (b0, b1, b2) = ([array[..., k] if k < array.shape[-1] else 0.0 for k in range(3)] for array in (x, y))
     parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     return np.moveaxis(np.stack([as_array(tape, part) for part in parts], axis=-1), -1, axisc)
-
-
-@implements(np.linalg.cross)
-def cross_along(tape: Tape, x1: Any, x2: Any, axis: int = -1) -> Any:
-    """The vector product along one axis."""
-    return cross(tape, x1, x2, axis=axis)
 
 
 @implements(np.linalg.multi_dot)

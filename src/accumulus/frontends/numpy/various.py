@@ -159,12 +159,6 @@ def imag(tape: Tape, a: Any) -> Any:
     return as_array(tape, a) * 0.0
 
 
-@implements(np.angle)
-def angle(tape: Tape, z: Any, deg: bool = False) -> Any:
-    """The angle to the positive axis: π for negative numbers."""
-    return np.arctan2(0.0, as_array(tape, z)) * (180.0 / np.pi if deg else 1.0)
-
-
 @implements(np.nan_to_num)
 def nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
@@ -242,16 +236,6 @@ def ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
     if depends(x2):
         raise refuse("np.ldexp is recorded for a constant exponent; write x * 2.0 ** k.")
     return as_array(tape, x1) * np.ldexp(1.0, concrete(x2))
-
-
-@implements(np.apply_over_axes)
-def apply_over_axes(tape: Tape, func: Callable[..., Any], a: Any, axes: Any) -> Any:
-    """A function of an array and an axis, one axis after the other."""
-    result = as_array(tape, a)
-    for axis in np.atleast_1d(axes).tolist():
-        found = func(result, axis)
-        result = found if np.ndim(found) == result.ndim else np.expand_dims(found, axis)
-    return result
 
 
 @implements(np.interp)

@@ -8,12 +8,16 @@ import numpy as np
 
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.differences import trapezoid, widths_of
+from accumulus.frontends.numpy.differences import widths_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["cumulative_trapezoid", "simpson"]
 
-borrows("scipy.integrate", "trapezoid")(trapezoid)
+
+@borrows("scipy.integrate", "trapezoid")
+def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integrate by the trapezoidal rule."""
+    return np.trapezoid(y, x, dx, axis)
 
 
 @borrows("scipy.integrate", "cumulative_trapezoid")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.fourier.functions import TRANSFORMS, fftshift, ifftshift
+from accumulus.frontends.numpy.fourier.functions import TRANSFORMS
 from accumulus.tape.tape import Tape
 
 __all__: list[str] = []
@@ -22,5 +24,15 @@ def _enter(name: str, transform: Callable[..., Any]) -> None:
 
 for _name, _transform in TRANSFORMS.items():
     _enter(_name, _transform)
-borrows("scipy.fft", "fftshift")(fftshift)
-borrows("scipy.fft", "ifftshift")(ifftshift)
+
+
+@borrows("scipy.fft", "fftshift")
+def fftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
+    """Move the frequency zero to the middle."""
+    return np.fft.fftshift(x, axes)
+
+
+@borrows("scipy.fft", "ifftshift")
+def ifftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
+    """Undo `fftshift`."""
+    return np.fft.ifftshift(x, axes)

@@ -27,9 +27,7 @@ __all__ = [
     "TRANSFORMS",
     "columns_of",
     "divisor",
-    "fftshift",
     "forward",
-    "ifftshift",
     "inverse_of_half",
     "joined",
     "padded",
@@ -277,20 +275,3 @@ def _enter(name: str, record: Callable[..., Any]) -> None:
 
 for _name, _record in TRANSFORMS.items():
     _enter(_name, _record)
-
-
-# Shifts ------------------------------------------------------------------------------------------------------------
-
-
-def _shifted(sign: int) -> Callable[..., Any]:
-    def record(tape: Tape, x: Any, axes: Any = None) -> Any:
-        x = as_array(tape, x)
-        axes = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
-        shifts = [sign * (x.shape[axis] // 2) for axis in axes]
-        return np.roll(x, tuple(shifts), axis=tuple(axes))
-
-    return record
-
-
-fftshift = implements(np.fft.fftshift)(_shifted(1))
-ifftshift = implements(np.fft.ifftshift)(_shifted(-1))

@@ -14,7 +14,7 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
+__all__ = ["cond", "matrix_rank", "norm", "vector_norm"]
 
 
 @implements(np.linalg.norm)
@@ -69,12 +69,6 @@ def vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = Fal
     if ord == 2:
         return np.sqrt(_squares(array, axis, keepdims))
     return np.sum(abs(array) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
-
-
-@implements(np.linalg.matrix_norm)
-def matrix_norm(tape: Tape, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
-    """A norm of the matrices in the last two axes."""
-    return norm(tape, x, ord, (-2, -1), keepdims)
 
 
 @implements(np.linalg.cond)

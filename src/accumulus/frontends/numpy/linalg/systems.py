@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.operands import References, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["det", "inv", "slogdet", "solve", "tensorinv", "tensorsolve"]
+__all__ = ["det", "inv", "slogdet", "solve", "tensorsolve"]
 
 #: Rows of which the determinant is differentiated by minors.
 MOST_MINORS: Final = 8
@@ -81,16 +81,6 @@ def det(tape: Tape, a: Any) -> Any:
         for k in np.ndindex(result.shape):
             result[k] = _determinant(tape, matrices[k].tolist())
     return make(tape, result if result.ndim else int(result))
-
-
-@implements(np.linalg.tensorinv)
-def tensorinv(tape: Tape, a: Any, ind: int = 2) -> Any:
-    """The inverse of the map from the last axes of an array to its first `ind` ones."""
-    array = as_array(tape, a)
-    if ind <= 0:
-        raise ValueError("tensorinv: ind must be greater than 0")
-    first, last = array.shape[:ind], array.shape[ind:]
-    return inv(tape, array.reshape(int(np.prod(first)), int(np.prod(last)))).reshape(*last, *first)
 
 
 @implements(np.linalg.tensorsolve)
