@@ -14,6 +14,7 @@ import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
 from types import FunctionType
@@ -22,9 +23,38 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.identity import identity
 
-__all__ = ["Container", "opened", "register"]
+__all__ = ["Container", "identity", "opened", "register"]
+
+
+# Constants told apart -------------------------------------------------------------------------------------------------
+
+
+def identity(value: Hashable) -> Hashable:
+    """A key that is the same for values with which every function computes the same.
+
+    To Python 0.0 and -0.0 are equal, and so are 1, 1.0 and True, while NaN is not equal to itself. Here they are told
+    apart, and NaN is itself: alone, and within tuples, frozen sets and data classes that are compared by their fields.
+    Other objects are the same if they are equal.
+
+    >>> identity((0.0, 1)) == identity((-0.0, 1)), identity((0.0, 1)) == identity((0.0, True))
+    (False, False)
+    """
+    if isinstance(value, float | np.floating):
+        return (type(value), np.float64(value).tobytes() if isinstance(value, float) else value.tobytes())
+    if isinstance(value, complex | np.complexfloating):
+        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, Decimal):  # with its trailing zeros
+        return (type(value), str(value))
+    if isinstance(value, tuple):
+        return (type(value), *map(identity, value))
+    if isinstance(value, frozenset):
+        return (type(value), frozenset(map(identity, value)))
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__dataclass_params__.eq:
+        compared = [getattr(value, field.name) for field in fields(value) if field.compare]
+        return (type(value), *map(identity, compared))
+    return (type(value), value)
+
 
 T = TypeVar("T")
 #: Container without its parts, and the parts.

@@ -8,8 +8,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.containers import Container, opened
-from accumulus.frontends.identity import identity
+from accumulus.frontends.containers import Container, identity, opened
 from accumulus.frontends.leaves import as_leaf, as_nested_lists
 
 __all__ = [

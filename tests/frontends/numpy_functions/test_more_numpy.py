@@ -17,7 +17,7 @@ import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS
-from accumulus.frontends.numpy.exchanging import exchanges
+from accumulus.frontends.numpy.ordering import exchanges
 from accumulus.frontends.numpy.statistics import MOST_EXCHANGED
 from accumulus.frontends.numpy.table import FUNCTIONS, unsupported
 

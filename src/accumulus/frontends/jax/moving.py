@@ -1,4 +1,4 @@
-"""Primitives that move entries: NumPy's functions on the references; entries that are named by numbers are looked up.
+"""Primitives that move or join entries: NumPy's functions on the references, sums and extremes, windows over arrays.
 
 Where the number of an entry depends on the function's arguments, all that it can name are computed with, and one is
 chosen, if they are few. Of many, it is the one at the given point, and that is kept as a guard.
@@ -6,18 +6,22 @@ chosen, if they are few. Of many, it is the one at the given point, and that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import string
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.decisions import whole
+from accumulus.frontends.active import refuse
+from accumulus.frontends.decisions import order, whole
 from accumulus.frontends.jax.equations import Call, is_constant, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.products import contract
 
-__all__ = ["SCATTERS", "joined", "padded"]
+__all__ = ["SCATTERS", "joined", "padded", "product"]
+
 
 #: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
@@ -381,3 +385,217 @@ def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function
     changed = TracedArray(call.tape, references, boolean=boolean)
     function.at(changed, places, given)
     return TracedArray(call.tape, changed.references.reshape(shape), boolean=boolean)
+
+
+# Sums, extremes, products and sorting ---------------------------------------------------------------------------------
+
+#: Entries along an axis, at most, that are sorted by a network of comparisons.
+MOST_SORTED: Final = 32
+
+REDUCTIONS: Final[dict[str, np.ufunc]] = {
+    "reduce_sum": np.add,
+    "reduce_prod": np.multiply,
+    "reduce_max": np.maximum,
+    "reduce_min": np.minimum,
+    "reduce_and": np.logical_and,
+    "reduce_or": np.logical_or,
+}
+RUNNING: Final[dict[str, np.ufunc]] = {
+    "cumsum": np.add,
+    "cumprod": np.multiply,
+    "cummax": np.maximum,
+    "cummin": np.minimum,
+    "cumlogsumexp": np.logaddexp,
+}
+
+
+def _enter_reduction(name: str, ufunc: np.ufunc) -> None:
+    @records(name)
+    def record(call: Call, x: Any) -> Any:
+        axes = tuple(call.params["axes"])
+        if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
+            raise refuse(f"JAX's {name} of whole numbers joins their bits, which is not recorded.")
+        if not x.size and ufunc in (np.maximum, np.minimum):
+            return ufunc.reduce(x, axis=axes, initial=-np.inf if ufunc is np.maximum else np.inf)
+        return ufunc.reduce(x, axis=axes) if axes else x
+
+
+for _name, _ufunc in REDUCTIONS.items():
+    _enter_reduction(_name, _ufunc)
+
+
+def _enter_running(name: str, ufunc: np.ufunc) -> None:
+    @records(name)
+    def record(call: Call, x: Any) -> Any:
+        axis = call.params["axis"]
+        if not call.params["reverse"]:
+            return ufunc.accumulate(x, axis=axis)
+        return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
+
+
+for _name, _ufunc in RUNNING.items():
+    _enter_running(_name, _ufunc)
+
+
+@records("argmax", "argmin", folds=False)
+def _extreme_place(call: Call, x: Any) -> Any:
+    """Where the first of the greatest or smallest entries is: a comparison for each entry."""
+    (axis,) = call.params["axes"]
+    entries = np.moveaxis(x, axis, 0)
+    better = np.greater if call.name == "argmax" else np.less
+    best: Any = entries[0]
+    place: Any = np.zeros(np.shape(best))
+    for k in range(1, len(entries)):
+        chosen = better(entries[k], best)
+        best, place = np.where(chosen, entries[k], best), np.where(chosen, float(k), place)
+    return place
+
+
+# Products of arrays -----------------------------------------------------------------------------------------------
+
+
+@records("dot_general", folds=False)
+def _dot_general(call: Call, x: Any, y: Any) -> Any:
+    (summed_x, summed_y), (batch_x, batch_y) = call.params["dimension_numbers"]
+    letters = iter(string.ascii_letters)
+    first = [next(letters) for _ in range(np.ndim(x))]
+    second = [next(letters) for _ in range(np.ndim(y))]
+    for i, j in (*zip(batch_x, batch_y, strict=True), *zip(summed_x, summed_y, strict=True)):
+        second[j] = first[i]
+    gone = {first[i] for i in summed_x}
+    batch = [first[i] for i in batch_x]
+    result = [*batch, *(label for label in (*first, *second) if label not in gone and label not in batch)]
+    return product(call, [(x, "".join(first)), (y, "".join(second))], "".join(result))
+
+
+def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
+    """The sum of products in which axes of one label belong together, over all that are not in the result."""
+    labelled = [(references_of(call.tape, x), labels) for x, labels in operands]
+    return TracedArray(call.tape, np.asarray(contract(call.tape, labelled, result), np.int64))
+
+
+# Sorting ----------------------------------------------------------------------------------------------------------
+
+
+@records("sort", folds=False)
+def _sort(call: Call, *operands: Any) -> Any:
+    return _sorted(call, operands, call.params["dimension"], call.params["num_keys"])
+
+
+@records("top_k", folds=False)
+def _top_k(call: Call, x: Any) -> Any:
+    count = call.params["k"]
+    places = np.broadcast_to(np.arange(np.shape(x)[-1]), np.shape(x))
+    smallest, order = _sorted(call, (np.negative(x), places), np.ndim(x) - 1, 1)
+    return [np.negative(smallest[..., :count]), order[..., :count]]
+
+
+def _sorted(call: Call, operands: Any, axis: int, keys: int) -> list[Any]:
+    """Operands in the order of the first ones: neighbours are exchanged in as many rounds as there are entries."""
+    length = np.shape(operands[0])[axis]
+    if length > MOST_SORTED and keys == 1 and not is_constant(operands[0]):
+        return _by_order(operands, axis)
+    if length > MOST_SORTED:
+        raise refuse(
+            f"{length} entries are sorted by several keys that depend on the function's arguments; at most "
+            f"{MOST_SORTED} are, by recorded comparisons and selects."
+        )
+    columns = [[np.moveaxis(x, axis, 0)[k] for k in range(length)] for x in operands]
+    for turn in range(length):
+        for k in range(turn % 2, length - 1, 2):
+            later = _is_later(columns[:keys], k)
+            for column in columns:
+                low, high = column[k], column[k + 1]
+                column[k], column[k + 1] = np.where(later, high, low), np.where(later, low, high)
+    return [np.moveaxis(np.stack([_array(call, x) for x in column]), 0, axis) for column in columns]
+
+
+def _by_order(operands: Any, axis: int) -> list[Any]:
+    """Many entries in the order of the first operand at the given point, which is kept as guards."""
+    keys = np.moveaxis(operands[0].references, axis, -1)
+    places = np.empty(keys.shape, np.int64)
+    for line in np.ndindex(keys.shape[:-1]):
+        places[line] = order(operands[0].tape, keys[line].tolist())
+    return [np.take_along_axis(x, np.moveaxis(places, -1, axis), axis) for x in operands]
+
+
+def _is_later(keys: Any, k: int) -> Any:
+    """Whether entry k belongs behind the next: by the first key, else by those after it."""
+    later: Any = False
+    for column in reversed(keys):
+        tied = np.equal(column[k], column[k + 1])
+        later = np.logical_or(np.greater(column[k], column[k + 1]), np.logical_and(tied, later))
+    return later
+
+
+def _array(call: Call, x: Any) -> Any:
+    return x if isinstance(x, TracedArray | np.ndarray) else TracedArray(call.tape, references_of(call.tape, x))
+
+
+# Windows that move over arrays ----------------------------------------------------------------------------------------
+
+#: What windows are joined by, and what is around an array then.
+WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
+    "reduce_window_sum": (np.add, 0.0),
+    "reduce_window_max": (np.maximum, -np.inf),
+    "reduce_window_min": (np.minimum, np.inf),
+}
+
+
+def _enter_window(name: str, ufunc: np.ufunc, around: float) -> None:
+    @records(name, folds=False)
+    def record(call: Call, x: Any) -> Any:
+        params = call.params
+        inside = [step - 1 for step in params["base_dilation"]]
+        config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
+        wide = joined(call, (x, np.asarray(around)), lambda parts: padded(parts[0], parts[1], config))
+        places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
+        return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
+
+
+for _name, (_ufunc, _around) in WINDOWS.items():
+    _enter_window(_name, _ufunc, _around)
+
+
+def _windows(
+    shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[NDArray[np.int64], ...]:
+    """Indices of all windows: of shape (places along each axis, entries along each axis)."""
+    axes, found = len(shape), []
+    for k, (length, size, stride, step) in enumerate(zip(shape, sizes, strides, dilation, strict=True)):
+        count = max((length - (size - 1) * step - 1) // stride + 1, 0)
+        places = stride * np.arange(count)[:, None] + step * np.arange(size)
+        around = [1] * (2 * axes)
+        around[k], around[axes + k] = places.shape
+        found.append(places.reshape(around))
+    return tuple(found)
+
+
+@records("conv_general_dilated", folds=False)
+def _convolution(call: Call, x: Any, kernel: Any) -> Any:
+    params = call.params
+    of_x, of_kernel, of_result = params["dimension_numbers"]
+    left = references_of(call.tape, x).transpose(of_x)
+    right = references_of(call.tape, kernel).transpose(of_kernel)
+    axes = left.ndim - 2
+    around = [(*ends, step - 1) for ends, step in zip(params["padding"], params["lhs_dilation"], strict=True)]
+    config = [(0, 0, 0), (0, 0, 0), *around]
+    wide = padded(left, call.tape.constant(0.0), config)
+    places = _windows(wide.shape[2:], right.shape[2:], params["window_strides"], params["rhs_dilation"])
+    patches = wide[(slice(None), slice(None), *places)]
+    along, within = string.ascii_uppercase[:axes], string.ascii_lowercase[:axes]
+    of_batches, of_features = params["batch_group_count"], params["feature_group_count"]
+    groups = of_batches * of_features
+    patches = patches.reshape(
+        of_batches, left.shape[0] // of_batches, of_features, left.shape[1] // of_features, *patches.shape[2:]
+    )
+    if of_batches > 1:
+        patches, first = patches[:, :, 0], "xyz" + along + within
+    else:
+        patches, first = patches[0], "yxz" + along + within
+    right = right.reshape(groups, right.shape[0] // groups, *right.shape[1:])
+    own = [(patches, first), (right, "xwz" + within)]
+    values = [(TracedArray(call.tape, references), labels) for references, labels in own]
+    result = product(call, values, "yxw" + along)
+    references = result.references.reshape(result.shape[0], -1, *result.shape[3:])
+    return TracedArray(call.tape, references.transpose(np.argsort(of_result)))

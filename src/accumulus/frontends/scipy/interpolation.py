@@ -1,4 +1,6 @@
-"""Piecewise polynomials of `scipy.interpolate` with constant data, at points that depend on the function's arguments.
+"""Functions of `scipy.interpolate`, `scipy.integrate` and `scipy.optimize`.
+
+Piecewise polynomials have constant data, and points that depend on the function's arguments.
 
 Splines are constants: SciPy makes them, and their coefficients are numbers. What is recorded is a look-up and a
 polynomial. The *look-up* finds the piece that a point is in by bisection, each step of which is a comparison with a
@@ -23,9 +25,20 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.sequences import widths_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["spline", "univariate"]
+__all__ = [
+    "cumulative_trapezoid",
+    "rosen",
+    "rosen_der",
+    "rosen_hess",
+    "rosen_hess_prod",
+    "simpson",
+    "spline",
+    "univariate",
+]
+
 
 Reals = NDArray[np.float64]
 
@@ -326,3 +339,96 @@ _DATA = (
 def refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
     """Interpolation of what depends on the arguments."""
     raise refuse(_DATA)
+
+
+# Integrals of given values --------------------------------------------------------------------------------------------
+
+
+@borrows("scipy.integrate", "trapezoid")
+def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integrate by the trapezoidal rule."""
+    return np.trapezoid(y, x, dx, axis)
+
+
+@borrows("scipy.integrate", "cumulative_trapezoid")
+def cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    """The running trapezoidal rule."""
+    y = np.moveaxis(as_array(tape, y), axis, -1)
+    areas = np.cumsum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    if initial is not None:
+        areas = np.concatenate([np.broadcast_to(initial, (*areas.shape[:-1], 1)), areas], axis=-1)
+    return np.moveaxis(areas, -1, axis)
+
+
+@borrows("scipy.integrate", "simpson")
+def simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
+    y = np.moveaxis(as_array(tape, y), axis, -1)
+    n = y.shape[-1]
+    widths = widths_of(tape, x, dx, axis)
+    widths = np.broadcast_to(widths, (n - 1,)) if not np.ndim(widths) else widths
+    if n < 3:
+        return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    odd = n if n % 2 else n - 1
+    first, second = widths[..., 0 : odd - 1 : 2], widths[..., 1 : odd - 1 : 2]
+    begin, middle, end = y[..., 0 : odd - 2 : 2], y[..., 1 : odd - 1 : 2], y[..., 2:odd:2]
+    both = first + second
+    parts = begin * (2.0 - second / first) + middle * (both * both / (first * second)) + end * (2.0 - first / second)
+    total = np.sum(both / 6.0 * parts, axis=-1)
+    if odd == n:
+        return total
+    before, last = widths[..., -2], widths[..., -1]
+    alpha = (2.0 * last * last + 3.0 * before * last) / (6.0 * (before + last))
+    beta = (last * last + 3.0 * before * last) / (6.0 * before)
+    eta = last * last * last / (6.0 * before * (before + last))
+    return total + alpha * y[..., -1] + beta * y[..., -2] - eta * y[..., -3]
+
+
+# Rosenbrock's function ------------------------------------------------------------------------------------------------
+
+
+@borrows("scipy.optimize", "rosen")
+def rosen(tape: Tape, x: Any) -> Any:
+    """Σ 100·(xᵢ₊₁ - xᵢ²)² + (1 - xᵢ)² along the first axis."""
+    x = as_array(tape, x)
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2, axis=0)
+
+
+@borrows("scipy.optimize", "rosen_der")
+def rosen_der(tape: Tape, x: Any) -> Any:
+    """The gradient, of the shape of x."""
+    x = as_array(tape, x)
+    residuals = x[1:] - x[:-1] ** 2
+    result = as_array(tape, np.zeros(x.shape))
+    result[1:] = 200.0 * residuals
+    result[:-1] -= 400.0 * x[:-1] * residuals + 2.0 * (1.0 - x[:-1])
+    return result
+
+
+@borrows("scipy.optimize", "rosen_hess")
+def rosen_hess(tape: Tape, x: Any) -> Any:
+    """The Hessian, tridiagonal, of a vector x."""
+    diagonal, beside = _bands(tape, x)
+    return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+
+
+@borrows("scipy.optimize", "rosen_hess_prod")
+def rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
+    """The product of the Hessian and a vector p."""
+    diagonal, beside = _bands(tape, x)
+    p = as_array(tape, p)
+    result = diagonal * p
+    result[:-1] += beside * p[1:]
+    result[1:] += beside * p[:-1]
+    return result
+
+
+def _bands(tape: Tape, x: Any) -> tuple[Any, Any]:
+    """The diagonal of the Hessian, and the one beside it."""
+    x = np.atleast_1d(as_array(tape, x))
+    if x.ndim != 1:
+        raise ValueError(f"Rosenbrock's Hessian is that of a vector; x has shape {x.shape}")
+    diagonal = as_array(tape, np.zeros(x.shape))
+    diagonal[1:] = 200.0
+    diagonal[:-1] += 1200.0 * x[:-1] ** 2 - 400.0 * x[1:] + 2.0
+    return diagonal, -400.0 * x[:-1]

@@ -16,10 +16,9 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
-from accumulus.frontends.source.blocks import in_scope
-from accumulus.frontends.source.expressions import HARMLESS, RUNTIME
+from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, placed
-from accumulus.frontends.source.syntax import Transformer, is_refused
+from accumulus.frontends.source.syntax import HARMLESS, RUNTIME, Transformer, is_refused
 
 __all__ = ["converted"]
 
@@ -37,7 +36,7 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
     """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
 
     Args:
-        runtime: what each name of `accumulus.frontends.source.expressions.RUNTIME` stands for.
+        runtime: what each name of `accumulus.frontends.source.syntax.RUNTIME` stands for.
     """
     assert runtime.keys() == RUNTIME.keys()
     code = _transformed(function)

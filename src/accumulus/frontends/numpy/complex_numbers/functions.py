@@ -1,8 +1,9 @@
-"""Array functions of complex numbers, from those of real ones.
+"""Functions of complex numbers, from those of real ones: array functions, linear algebra, and those of `cmath`.
 
 Linear functions are applied to real and imaginary parts, products of several arrays to all combinations of these;
 those that are written with operators and other functions (`polyval`, `gradient`, `interp`) need nothing here. The
-others are a formula each.
+others are a formula each. A system of linear equations is a real one of twice as many unknowns. Functions of `cmath`
+take numbers only: those of NumPy do the same for what is traced.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, as_constant
+from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.complex_numbers.formulas import UFUNCS
 from accumulus.frontends.numpy.complex_numbers.values import ComplexArray, make_complex, parts_of
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
@@ -24,7 +26,7 @@ from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, functi
 from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
-__all__ = ["LINEAR", "MULTILINEAR"]
+__all__ = ["CMATH", "LINEAR", "MULTILINEAR", "det", "inv", "norm", "solve"]
 
 
 # Linear functions --------------------------------------------------------------------------------------------
@@ -352,3 +354,116 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Any) -> No
 PROTOCOLS["complex reduce"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, False)
 PROTOCOLS["complex accumulate"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, True)
 PROTOCOLS["complex at"] = _at
+
+
+# Linear algebra -------------------------------------------------------------------------------------------------------
+
+#: Determinants of complex matrices are recorded up to here.
+MOST_ROWS: Final = 4
+
+
+def _doubled(a: Any) -> Any:
+    """The real matrix that does to real and imaginary parts, one above the other, what `a` does."""
+    return np.block([[a.real, -a.imag], [a.imag, a.real]])
+
+
+@implements_complex(np.linalg.solve)
+def solve(tape: Tape, a: Any, b: Any) -> Any:
+    """The solution of a·x = b."""
+    matrix, side = as_array(tape, a) + 0j, as_array(tape, b) + 0j
+    if matrix.shape[-1] == 1:
+        return side / (matrix[..., 0] if side.ndim == 1 else matrix)
+    vector = side.ndim == 1
+    columns = side[:, None] if vector else side
+    both = np.linalg.solve(_doubled(matrix), np.concatenate([columns.real, columns.imag], axis=-2))
+    n = matrix.shape[-1]
+    solution = make_complex(tape, both[..., :n, :], both[..., n:, :])
+    return solution[..., 0] if vector else solution
+
+
+@implements_complex(np.linalg.inv)
+def inv(tape: Tape, a: Any) -> Any:
+    """The inverse."""
+    a = as_array(tape, a)
+    return solve(tape, a, np.broadcast_to(np.eye(a.shape[-1]), a.shape))
+
+
+@implements_complex(np.linalg.det)
+def det(tape: Tape, a: Any) -> Any:
+    """The determinant, by cofactors, of up to four rows."""
+    a = as_array(tape, a)
+    n = a.shape[-1]
+    if n > MOST_ROWS:
+        raise refuse(
+            f"np.linalg.det of a complex matrix of {n} rows is not recorded, of up to {MOST_ROWS} it is: its pivots "
+            "would be chosen by absolute value. np.linalg.solve and inv are recorded for any number of rows."
+        )
+    return _by_cofactors(a, list(range(n)))
+
+
+def _by_cofactors(a: Any, columns: list[int]) -> Any:
+    row = a.shape[-1] - len(columns)
+    if len(columns) == 1:
+        return a[..., row, columns[0]]
+    terms = []
+    for k, column in enumerate(columns):
+        product = a[..., row, column] * _by_cofactors(a, columns[:k] + columns[k + 1 :])
+        terms.append(-product if k % 2 else product)
+    return sum(terms[1:], terms[0])
+
+
+@implements_complex(np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
+def norm(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
+    """The norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
+    return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
+
+
+# Functions of cmath ---------------------------------------------------------------------------------------------------
+
+#: Functions of one number, with NumPy's.
+CMATH: Final[dict[str, Callable[..., Any]]] = {
+    **{name: getattr(np, name) for name in ("exp", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
+}
+
+
+def _enter_cmath(name: str, function: Callable[..., Any]) -> None:
+    @borrows("cmath", name)
+    def record(tape: Tape, z: Any) -> Any:
+        return function(z + 0j)
+
+
+for _name, _function in CMATH.items():
+    _enter_cmath(_name, _function)
+
+
+@borrows("cmath", "log")
+def log(tape: Tape, z: Any, base: Any = None) -> Any:
+    """The logarithm, natural or to a base."""
+    natural = np.log(z + 0j)
+    return natural if base is None else natural / np.log(base + 0j)
+
+
+@borrows("cmath", "phase")
+def phase(tape: Tape, z: Any) -> Any:
+    """The angle to the positive real axis."""
+    return np.angle(z)
+
+
+@borrows("cmath", "polar")
+def polar(tape: Tape, z: Any) -> tuple[Any, Any]:
+    """Absolute value and angle."""
+    return np.absolute(z), np.angle(z)
+
+
+@borrows("cmath", "rect")
+def rect(tape: Tape, r: Any, phi: Any) -> Any:
+    """The number with this absolute value and angle."""
+    return make_complex(tape, r * np.cos(phi), r * np.sin(phi))
+
+
+@borrows("cmath", "isclose")
+def isclose(tape: Tape, a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    """Whether a and b differ by at most a share of the larger one, or by `abs_tol`."""
+    return abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
