@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.kinds import StandIn
 
-__all__ = ["as_array", "as_leaf", "as_nested_lists", "numbers_in", "numbers_of_table"]
+__all__ = ["as_leaf", "as_nested_lists", "numbers_in", "numbers_of_table"]
 
 
 # Tables and series of pandas ------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def _axis_key(axis: Any) -> Hashable:
     return (str(axis.dtype), tuple(map(repr, axis.tolist())), tuple(axis.names))
 
 
-def as_array(value: Any) -> Any:
+def _as_array(value: Any) -> Any:
     """A table or series of a result as an array of what is in it; everything else as it is."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(value, (pandas.Series, pandas.DataFrame)):
@@ -119,7 +119,7 @@ _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.
 def as_leaf(value: Any) -> Any:
     """A leaf of a result: an array for what holds one, everything else as it is."""
     jax = sys.modules.get("jax")
-    return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else as_array(value)
+    return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else _as_array(value)
 
 
 def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]:

@@ -43,7 +43,7 @@ from accumulus.frontends.numpy.scanning import scan
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["folds_by_numpy", "known_function", "part_of"]
+__all__ = ["folds_by_numpy", "known_function"]
 
 
 #: Steps of a loop, at most, whose end is found by following what it counts.
@@ -190,7 +190,7 @@ def _while(call: Call, *operands: Any) -> Any:
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
         return _asked(condition, asked, body, shared, begin)
     used = sorted(known)
-    step = part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
+    step = _part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
     length = 0
     while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
@@ -260,7 +260,7 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
     return found
 
 
-def part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+def _part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
     """A jaxpr with other results; what they do not need is left out when it is evaluated."""
     return jaxpr.replace(outvars=list(outvars))
 
@@ -283,7 +283,7 @@ def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
             begin = loop.begin[k]
             tables[k] = [np.asarray(begin + step * increment, begin.dtype) for step in range(loop.length + 1)]
     if changing:
-        part = part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
+        part = _part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
         for step, entry in enumerate(loop.order):
             xs = [np.asarray(x[entry]) if is_constant(x) else x for x in loop.xs]
             found = evaluated(part, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
@@ -411,7 +411,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
     """Results of equations that do not depend on what changes, for all steps, in the order of the entries."""
     if not equations:
         return []
-    part = part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
+    part = _part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
     found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
         found.reverse()
@@ -488,7 +488,7 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
         return results
     shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
     rule = jax.make_jaxpr(lambda x, t: jax.jvp(function, x, t))(tuple(shapes), tuple(shapes))
-    slopes = part_of(rule.jaxpr, rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
+    slopes = _part_of(rule.jaxpr, rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
     with _within_rule():
         found = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
     return [

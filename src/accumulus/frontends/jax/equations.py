@@ -12,10 +12,13 @@ without overflow; narrower floats are not rounded to.
 
 from __future__ import annotations
 
+import linecache
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -23,8 +26,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.jax.places import lines_of, place_of
-from accumulus.frontends.location import Place
+from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
 from accumulus.tape.blocks import BlockTape
@@ -38,11 +40,48 @@ __all__ = [
     "evaluated",
     "inner_jaxprs",
     "is_constant",
+    "lines_of",
     "narrows",
     "records",
     "single",
     "value_of",
 ]
+
+
+# Where in the user's code an equation comes from ----------------------------------------------------------------------
+
+#: Where the code is that is not the user's.
+_OURS: Final = (PACKAGE_DIRECTORY, f"{Path(jax.__file__).parent}{os.sep}")
+
+
+def _frame(equation: Any) -> Any:
+    """The innermost frame that is neither JAX's nor of this package."""
+    traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
+    for frame in () if traceback is None else traceback.frames:
+        name = frame.file_name.replace("\\", "/")
+        if name.startswith("<") and name != "<stdin>" and not name.startswith("<doctest"):
+            continue
+        if frame.file_name.startswith(_OURS):
+            continue
+        if any(f"site-packages/{library}/" in name for library in LIBRARIES):
+            continue
+        return frame
+    return None
+
+
+def _place_of(equation: Any) -> Place | None:
+    """The place of an equation; None if JAX does not know it."""
+    frame = _frame(equation)
+    if frame is None:
+        return None
+    source = linecache.getline(frame.file_name, frame.line_num).strip()
+    return Place(frame.file_name, frame.line_num, frame.function_name, source)
+
+
+def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
+    """File and line of an equation, for reports."""
+    frame = _frame(equation)
+    return frozenset() if frame is None else frozenset({(frame.file_name, frame.line_num)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +153,7 @@ _AT: Final = _At()
 
 def current_place() -> Place | None:
     """Where the equation that this thread records comes from; else the one that called it."""
-    return next(filter(None, map(place_of, reversed(_AT.equations))), None)
+    return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.products import contract
 
-__all__ = ["SCATTERS", "joined", "padded", "product"]
+__all__ = ["SCATTERS", "product"]
 
 
 #: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
@@ -40,10 +40,10 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
     """A function of NumPy that moves entries, on an array or on references."""
     if is_constant(x):
         return function(x)
-    return TracedArray(call.tape, np.asarray(function(references_in(call, x))), boolean=x.boolean)
+    return TracedArray(call.tape, np.asarray(function(_references_in(call, x))), boolean=x.boolean)
 
 
-def references_in(call: Call, x: Any) -> NDArray[np.int64]:
+def _references_in(call: Call, x: Any) -> NDArray[np.int64]:
     """References of a value on the tape that is recorded on."""
     return references_of(call.tape, x, getattr(x, "boolean", np.asarray(x).dtype == bool if is_constant(x) else False))
 
@@ -70,10 +70,10 @@ def _reverse(call: Call, x: Any) -> Any:
 
 @records("broadcast_in_dim")
 def _broadcast(call: Call, x: Any, *_: Any) -> Any:
-    return _moved(call, lambda entries: spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
+    return _moved(call, lambda entries: _spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
 
 
-def spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
+def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
     """An array along the given axes of a larger shape."""
     lengths = dict(zip(axes, entries.shape, strict=True))
     return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
@@ -105,10 +105,10 @@ def _split(call: Call, x: Any) -> Any:
 
 @records("concatenate")
 def _concatenate(call: Call, *parts: Any) -> Any:
-    return joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
+    return _joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
 
 
-def joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
+def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
     """A function of several arrays that moves entries."""
     if all(map(is_constant, parts)):
         return function(parts)
@@ -119,7 +119,7 @@ def joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
 
 @records("stack")
 def _stack(call: Call, *parts: Any) -> Any:
-    return joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
+    return _joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
 
 
 @records("unstack")
@@ -135,10 +135,10 @@ def _unstack(call: Call, x: Any) -> Any:
 @records("pad")
 def _pad(call: Call, x: Any, filling: Any) -> Any:
     config = call.params["padding_config"]
-    return joined(call, (x, filling), lambda parts: padded(parts[0], parts[1], config))
+    return _joined(call, (x, filling), lambda parts: _padded(parts[0], parts[1], config))
 
 
-def padded(entries: Any, filling: Any, config: Any) -> Any:
+def _padded(entries: Any, filling: Any, config: Any) -> Any:
     """An array with entries before, behind and between; fewer than none are taken away."""
     for axis, (low, high, inside) in enumerate(config):
         length = entries.shape[axis]
@@ -158,7 +158,7 @@ def padded(entries: Any, filling: Any, config: Any) -> Any:
 @records("iota", folds=True)
 def _iota(call: Call, *_: Any) -> Any:
     shape, axis = call.shapes[0], call.params["dimension"]
-    return spread(np.arange(shape[axis]), shape, (axis,))
+    return _spread(np.arange(shape[axis]), shape, (axis,))
 
 
 # Entries that are named by numbers --------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
             result[place] = parts[1]
             return result
 
-        return joined(call, (x, update), change)
+        return _joined(call, (x, update), change)
 
     return _by_cases(call, at, starts, most)
 
@@ -234,7 +234,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     windows = _axes_left(np.ndim(x), numbers.collapsed_slice_dims, numbers.operand_batching_dims)
 
     def at(constant: Any) -> Any:
-        places, inside = positions(
+        places, inside = _positions(
             np.shape(x),
             np.asarray(constant),
             numbers.start_index_map,
@@ -257,7 +257,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
         return at(_all_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
     batch = tuple(k for k in range(len(call.shapes[0])) if k not in numbers.offset_dims)
-    chosen = _moved(call, lambda entries: spread(entries[..., 0], call.shapes[0], batch), indices)
+    chosen = _moved(call, lambda entries: _spread(entries[..., 0], call.shapes[0], batch), indices)
     result = at(np.zeros(np.shape(indices), np.int64))
     for place in range(1, last + 1):
         result = np.where(np.greater_equal(chosen, place), at(np.full(np.shape(indices), place)), result)
@@ -283,7 +283,7 @@ def _axes_left(count: int, *without: Any) -> list[int]:
     return [axis for axis in range(count) if axis not in gone]
 
 
-def positions(
+def _positions(
     shape: tuple[int, ...],
     indices: NDArray[Any],
     named: Any,
@@ -314,7 +314,7 @@ def positions(
         if axis in named:
             start = np.asarray(indices[..., list(named).index(axis)], np.int64)
         elif axis in batching:
-            start = spread(np.arange(ahead[batching[axis]]), ahead, (batching[axis],))
+            start = _spread(np.arange(ahead[batching[axis]]), ahead, (batching[axis],))
         last = shape[axis] - extents.get(axis, 1)
         inside &= ((start >= 0) & (start <= last)).reshape(ahead + behind)
         along = np.clip(start, 0, max(last, 0)).reshape(ahead + behind)
@@ -340,7 +340,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
     function = SCATTERS[call.name]
 
     def at(constant: Any) -> Any:
-        places, inside = positions(
+        places, inside = _positions(
             np.shape(x),
             np.asarray(constant),
             numbers.scatter_dims_to_operand_dims,
@@ -548,7 +548,7 @@ def _enter_window(name: str, ufunc: np.ufunc, around: float) -> None:
         params = call.params
         inside = [step - 1 for step in params["base_dilation"]]
         config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
-        wide = joined(call, (x, np.asarray(around)), lambda parts: padded(parts[0], parts[1], config))
+        wide = _joined(call, (x, np.asarray(around)), lambda parts: _padded(parts[0], parts[1], config))
         places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
         return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
 
@@ -580,7 +580,7 @@ def _convolution(call: Call, x: Any, kernel: Any) -> Any:
     axes = left.ndim - 2
     around = [(*ends, step - 1) for ends, step in zip(params["padding"], params["lhs_dilation"], strict=True)]
     config = [(0, 0, 0), (0, 0, 0), *around]
-    wide = padded(left, call.tape.constant(0.0), config)
+    wide = _padded(left, call.tape.constant(0.0), config)
     places = _windows(wide.shape[2:], right.shape[2:], params["window_strides"], params["rhs_dilation"])
     patches = wide[(slice(None), slice(None), *places)]
     along, within = string.ascii_uppercase[:axes], string.ascii_lowercase[:axes]

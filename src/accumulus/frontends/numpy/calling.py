@@ -34,19 +34,7 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.vectorized import vectorized
 
-__all__ = [
-    "BUILTINS",
-    "LongLoopError",
-    "Loop",
-    "all_of",
-    "any_of",
-    "called",
-    "choose",
-    "compare",
-    "forget",
-    "is_truth",
-    "negate",
-]
+__all__ = ["BUILTINS", "LongLoopError", "Loop", "all_of", "any_of", "called", "forget", "negate"]
 
 
 # Operators and comparisons that decide --------------------------------------------------------------------------------
@@ -68,7 +56,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
+def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
     """``one() if condition else other()``."""
     if condition.__class__ is bool:
         return one() if condition else other()
@@ -115,17 +103,17 @@ def negate(value: Any) -> Any:
     return not truth if truth.__class__ is bool else ~truth
 
 
-def compare(site: Any, left: Any, *parts: Any) -> Any:
+def _compare(site: Any, left: Any, *parts: Any) -> Any:
     """``left < parts[1]() <= parts[3]() …``, by names of nodes of the syntax tree."""
     name, right, *further = parts
     between = right()
     result = _COMPARISONS[name](left, between)
     if not further:
         return result
-    return all_of(site, result, lambda: compare(site, between, *further))
+    return all_of(site, result, lambda: _compare(site, between, *further))
 
 
-def is_truth(value: Any, wanted: bool, positive: bool) -> Any:
+def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
     """``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
     if isinstance(value, Traced) and isinstance(value.entries, int) and value.boolean:
         return truth_of(value) if wanted == positive else negate(value)
@@ -211,7 +199,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         best, *others = items
         for item in others:
             better = item > best if name == "max" else item < best
-            best = choose(site, better, lambda: item, lambda: best)  # noqa: B023
+            best = _choose(site, better, lambda: item, lambda: best)  # noqa: B023
         return best
 
     return functools.update_wrapper(extreme, original)
@@ -239,7 +227,7 @@ def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -
 
 
 def _select(condition: Any, one: Any, other: Any) -> Any:
-    return choose(("builtin", "sorted"), condition, lambda: one, lambda: other)
+    return _choose(("builtin", "sorted"), condition, lambda: one, lambda: other)
 
 
 def _any(iterable: Iterable[Any]) -> Any:
@@ -572,12 +560,12 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,
     "@plain": truth_of,
     "@begin": begin,
-    "@choose": choose,
+    "@choose": _choose,
     "@and": all_of,
     "@or": any_of,
     "@not": negate,
-    "@compare": compare,
-    "@is": is_truth,
+    "@compare": _compare,
+    "@is": _is_truth,
     "@written": _written,
     "@owner": _owner,
     "@new": _new,

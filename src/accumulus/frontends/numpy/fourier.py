@@ -42,7 +42,6 @@ __all__ = [
     "columns_of",
     "complex_transform",
     "divisor",
-    "forward",
     "inverse_of_half",
     "joined",
     "padded",
@@ -420,7 +419,7 @@ def _parts(tape: Tape, lines: Any) -> Pair:
     return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
 
 
-def forward(tape: Tape, lines: Any, half: bool = False) -> Any:
+def _forward(tape: Tape, lines: Any, half: bool = False) -> Any:
     """The transform along the last axis, or the half of it at the frequencies 0 … n/2."""
     n = lines.shape[-1]
     if isinstance(tape, BlockTape) and n > LONGEST_COLUMNS:
@@ -488,13 +487,13 @@ def inverse_of_half(tape: Tape, lines: Any, n: int) -> Any:
 def fft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The transform along one axis."""
     lines = padded(as_array(tape, a), n, axis)
-    return np.moveaxis(forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
+    return np.moveaxis(_forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
 
 
 def ifft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
     """The inverse transform along one axis."""
     lines = np.conjugate(padded(as_array(tape, a), n, axis))
-    return np.moveaxis(np.conjugate(forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
+    return np.moveaxis(np.conjugate(_forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
 
 
 def rfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
@@ -503,7 +502,7 @@ def rfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
         raise TypeError("rfft takes real numbers, complex ones were given: use fft")
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
-    return np.moveaxis(forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)
+    return np.moveaxis(_forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)
 
 
 def irfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
@@ -526,7 +525,7 @@ def ihfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = 
     """The inverse of `hfft`."""
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
-    half = np.conjugate(forward(tape, lines, half=True))
+    half = np.conjugate(_forward(tape, lines, half=True))
     return np.moveaxis(half, -1, axis) / divisor(norm, length, True)
 
 

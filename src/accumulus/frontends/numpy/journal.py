@@ -18,15 +18,14 @@ from accumulus.tape.tape import Tape
 
 __all__ = [
     "STATE",
-    "Container",
     "Entries",
     "Facts",
     "Journal",
     "MergedWriteError",
     "RecordedAnewError",
+    "WrittenContainer",
     "check_not_shared",
     "facts_of",
-    "key_of",
     "known",
     "note",
     "note_entries",
@@ -45,7 +44,7 @@ Key = tuple[Any, ...]
 Facts = dict[Key, bool]
 
 
-def key_of(tape: Any, reference: int) -> Key:
+def _key_of(tape: Any, reference: int) -> Key:
     """The key of a truth value."""
     if not isinstance(tape, Tape) or reference < tape.inputs:
         return (reference,)
@@ -87,7 +86,7 @@ def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
         return found | facts_of(tape, arguments[0], not truth)
     if name == ("logical_and" if truth else "logical_or"):
         return found | facts_of(tape, arguments[0], truth) | facts_of(tape, arguments[1], truth)
-    key = key_of(tape, reference)
+    key = _key_of(tape, reference)
     found[key] = truth
     if len(key) == 3:
         _, a, b = key
@@ -142,7 +141,7 @@ class Entries(NamedTuple):
         return self._replace(content=found.copy() if isinstance(found, np.ndarray) else found)
 
 
-class Container(NamedTuple):
+class WrittenContainer(NamedTuple):
     """A list, dict, set or plain array, and what is in it."""
 
     container: Any
@@ -166,7 +165,7 @@ class Journal:
 
     def __init__(self) -> None:
         self.entries: list[Entries] = []
-        self.containers: dict[int, Container] = {}
+        self.containers: dict[int, WrittenContainer] = {}
         #: Containers and iterators that were made in the branch, by identity: nothing else knows of them.
         self.fresh: dict[int, Any] = {}
         #: What is known in the branch of truth values on a tape.
@@ -226,7 +225,7 @@ def note(container: Any) -> None:
         if id(container) not in known:
             if np.size(container) > MOST_ITEMS if isinstance(container, np.ndarray) else len(container) > MOST_ITEMS:
                 raise UnmergeableError
-            known[id(container)] = Container(container, container.copy())
+            known[id(container)] = WrittenContainer(container, container.copy())
 
 
 def note_entries(array: Any, index: Any) -> None:
@@ -239,7 +238,7 @@ def known(tape: Any, reference: int) -> bool | None:
     """What is known of a truth value in the branches under way, if anything is."""
     if not STATE.journals:
         return None
-    key = key_of(tape, reference)
+    key = _key_of(tape, reference)
     for journal in reversed(STATE.journals):
         if journal.tape is tape:
             found = journal.facts.get((reference,), journal.facts.get(key))

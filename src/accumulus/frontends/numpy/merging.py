@@ -25,13 +25,13 @@ from accumulus.frontends.decisions import UnmergeableError
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.journal import (
     STATE,
-    Container,
     Entries,
     Facts,
     Journal,
     MergedWriteError,
     RecordedAnewError,
     Site,
+    WrittenContainer,
     facts_of,
     known,
     memory_of,
@@ -252,7 +252,7 @@ class Effects:
 
     def __init__(self) -> None:
         self.entries: list[tuple[Entries, Entries]] = []
-        self.containers: dict[int, tuple[Container, Container]] = {}
+        self.containers: dict[int, tuple[WrittenContainer, WrittenContainer]] = {}
 
     @classmethod
     def of(cls, journal: Journal) -> Effects:
@@ -260,7 +260,7 @@ class Effects:
         found = cls()
         found.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
-            now = Container(before.container, kept(before.container.copy()))
+            now = WrittenContainer(before.container, kept(before.container.copy()))
             found.containers[key] = now, before
         journal.undo()
         return found

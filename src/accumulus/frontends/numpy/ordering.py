@@ -23,7 +23,7 @@ from accumulus.frontends.numpy.operands import References, concrete, depends, re
 from accumulus.frontends.numpy.table import PROTOCOLS, implements, unsupported
 from accumulus.tape.tape import Tape
 
-__all__ = ["MOST_MERGED", "Selection", "exchanged", "exchanges", "interpolated", "nonzero", "sort"]
+__all__ = ["MOST_MERGED", "Selection", "exchanged", "exchanges", "interpolated", "nonzero"]
 
 
 # Sorting at every point -----------------------------------------------------------------------------------------------
@@ -98,19 +98,19 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
 
 
 @_decides(np.sort)
-def sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The entries along an axis, the smallest first."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     if a.shape[axis] > MOST_MERGED:
-        return np.take_along_axis(a, argsort(tape, a, axis), axis)
+        return np.take_along_axis(a, _argsort(tape, a, axis), axis)
     # what is not a number comes last
     columns = exchanged(list(np.moveaxis(a, axis, 0)), lambda one, other: (other < one) | np.isnan(one))
     return np.stack(columns, axis=axis) if columns else a
 
 
 @_decides(np.argsort)
-def argsort(
+def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
     """Places of the entries along an axis, that of the smallest first; of equal ones as they come."""
@@ -119,15 +119,15 @@ def argsort(
 
 
 @_decides(np.partition)
-def partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """As NumPy does it: smaller entries in front of the kth, larger ones behind."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
-    return np.take_along_axis(a, argpartition(tape, a, kth, axis), axis)
+    return np.take_along_axis(a, _argpartition(tape, a, kth, axis), axis)
 
 
 @_decides(np.argpartition)
-def argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """The places of these; what NumPy does depends on the whole order, which is kept."""
 
     def find(line: References) -> NDArray[np.intp]:
@@ -139,7 +139,7 @@ def argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any 
 
 
 @_decides(np.lexsort)
-def lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
+def _lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
     """Places in the order of the last key, of equal ones in that of the key before, and so on."""
     rows = [references_of(tape, key) for key in keys]
     if any(row.ndim > 1 for row in rows):
@@ -160,7 +160,7 @@ def lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
 
 
 @_decides(np.unique)
-def unique(
+def _unique(
     tape: Tape,
     ar: Any,
     return_index: bool = False,
@@ -228,7 +228,7 @@ _enter_extreme(np.argmin, np.argmin, False)
 
 
 @_decides(np.searchsorted)
-def searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where numbers belong among sorted ones."""
     known = references_of(tape, a)
     if sorter is not None:
@@ -252,18 +252,18 @@ def searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = N
 
 
 @_decides(np.digitize)
-def digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
+def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
     """In which bin each number is."""
     ends = references_of(tape, bins)
     numbers = values_of(tape, ends)
     side = "left" if right else "right"
     if (np.diff(numbers) >= 0).all():
-        return searchsorted(tape, bins, x, side)
-    return len(ends) - searchsorted(tape, TracedArray(tape, ends[::-1]), x, side)
+        return _searchsorted(tape, bins, x, side)
+    return len(ends) - _searchsorted(tape, TracedArray(tape, ends[::-1]), x, side)
 
 
 @_decides(np.bincount)
-def bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
+def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each whole number is there, or the sums of weights."""
     places = wholes(tape, references_of(tape, x), "index") if depends(x) else np.asarray(concrete(x))
     if weights is None:
@@ -283,35 +283,35 @@ def nonzero(tape: Tape, a: Any) -> Any:
 
 
 @_decides(np.flatnonzero)
-def flatnonzero(tape: Tape, a: Any) -> Any:
+def _flatnonzero(tape: Tape, a: Any) -> Any:
     """Places of what is not zero in C order."""
     return np.flatnonzero(_mask(tape, a))
 
 
 @_decides(np.argwhere)
-def argwhere(tape: Tape, a: Any) -> Any:
+def _argwhere(tape: Tape, a: Any) -> Any:
     """Places of what is not zero, a row each."""
     return np.argwhere(_mask(tape, a))
 
 
 @implements(np.count_nonzero)
-def count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many are not zero: counted at every point."""
     numbers = references_of(tape, TracedArray(tape, references_of(tape, a, boolean=True), boolean=True))
     return np.sum(TracedArray(tape, numbers), axis=axis, keepdims=keepdims)
 
 
 @_decides(np.compress)
-def compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def _compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """The entries, or slices along an axis, where a condition holds."""
     mask = _mask(tape, condition) if depends(condition) else np.asarray(concrete(condition), bool)
     return np.take(as_array(tape, a), np.flatnonzero(mask), axis)
 
 
 @_decides(np.extract)
-def extract(tape: Tape, condition: Any, arr: Any) -> Any:
+def _extract(tape: Tape, condition: Any, arr: Any) -> Any:
     """The entries where a condition holds."""
-    return compress(tape, np.ravel(condition), np.ravel(arr))
+    return _compress(tape, np.ravel(condition), np.ravel(arr))
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
@@ -326,7 +326,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     """Piecewise linear interpolation, as np.interp does it, between the knots where x is."""
     first, last = values[0], values[-1]
     count = len(knots)
-    places = np.asarray(searchsorted(tape, knots, x, "right"))
+    places = np.asarray(_searchsorted(tape, knots, x, "right"))
     below = np.clip(places, 1, max(count - 1, 1)) - 1
     above = np.minimum(below + 1, count - 1)
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0

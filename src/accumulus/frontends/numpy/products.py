@@ -25,7 +25,7 @@ from accumulus.frontends.numpy.ufuncs import fold
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["Labelled", "contract", "einsum", "matmul"]
+__all__ = ["Labelled", "contract"]
 
 
 # Contractions ---------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ LETTERS: Final = string.ascii_letters
 
 
 @implements(np.matmul, np.linalg.matmul)
-def matmul(tape: Tape, x1: Any, x2: Any) -> Any:
+def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
     """Matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
     a, b = references_of(tape, x1), references_of(tape, x2)
     if not a.ndim or not b.ndim:
@@ -221,31 +221,31 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 
 
 @implements(np.dot)
-def dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
+def _dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     if not a.ndim or not b.ndim:
         return a * b
-    return tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
+    return _tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
 
 
 @implements(np.vdot)
-def vdot(tape: Tape, a: Any, b: Any) -> Any:
+def _vdot(tape: Tape, a: Any, b: Any) -> Any:
     """The dot product of all entries."""
-    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
+    return _tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
 
 
 @implements(np.inner)
-def inner(tape: Tape, a: Any, b: Any) -> Any:
+def _inner(tape: Tape, a: Any, b: Any) -> Any:
     """The sum over the last axis of both; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     if not a.ndim or not b.ndim:
         return a * b
-    return tensordot(tape, a, b, (-1, -1))
+    return _tensordot(tape, a, b, (-1, -1))
 
 
 @implements(np.tensordot, np.linalg.tensordot)
-def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
+def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     """The sum over pairs of axes, or over the last of a and the first of b."""
     x, y = references_of(tape, a), references_of(tape, b)
     if np.ndim(axes) == 0:
@@ -264,7 +264,7 @@ def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.trace)
-def trace(
+def _trace(
     tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
     """The sum of a diagonal."""
@@ -273,7 +273,7 @@ def trace(
 
 
 @implements(np.cross)
-def cross(
+def _cross(
     tape: Tape, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
     """The vector product of vectors with three entries, or with two."""
@@ -291,7 +291,7 @@ def cross(
 
 
 @implements(np.linalg.multi_dot)
-def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
+def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
     """The product of several matrices, in the order that costs the fewest products."""
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
@@ -305,7 +305,7 @@ def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(tape: Tape, a: Any, n: int) -> Any:
+def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
     """A square matrix times itself, by repeated squaring; its inverse for a negative power."""
     if depends(n):
         raise refuse("np.linalg.matrix_power: the power must be a constant integer.")
@@ -322,7 +322,9 @@ def matrix_power(tape: Tape, a: Any, n: int) -> Any:
 
 
 @implements(np.einsum)
-def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
+def _einsum(
+    tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
+) -> Any:
     """Einstein's sum, in text or in lists of numbers; with an ellipsis, repeated labels and an implied result."""
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]

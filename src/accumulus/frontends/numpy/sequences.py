@@ -18,14 +18,14 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["convolve", "correlate", "gradient", "part_of", "polyfit", "polyval", "vander", "widths_of"]
+__all__ = ["part_of", "widths_of"]
 
 
 # Differences ----------------------------------------------------------------------------------------------------------
 
 
 @implements(np.ediff1d)
-def ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbours, whatever the shape, between entries that are given."""
     entries = np.ravel(as_array(tape, ary))
     ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
@@ -34,7 +34,7 @@ def ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> A
 
 
 @implements(np.gradient)
-def gradient(tape: Tape, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _gradient(tape: Tape, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided ones at the ends, along one axis or several, of any spacing."""
     f = as_array(tape, f)
     axes = range(f.ndim) if axis is None else [k % f.ndim for k in np.atleast_1d(axis).tolist()]
@@ -82,7 +82,7 @@ def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
 
 
 @implements(np.convolve)
-def convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
+def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
     """The discrete convolution of two vectors."""
     long, short = np.atleast_1d(as_array(tape, a)), np.atleast_1d(as_array(tape, v))
     if long.ndim != 1 or short.ndim != 1:
@@ -112,7 +112,7 @@ def part_of(full: Any, long: int, short: int, mode: str) -> Any:
 
 
 @implements(np.correlate)
-def correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
+def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
     """The correlation of two vectors: the convolution with the second one turned round."""
     a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
     if v.size > a.size:  # as NumPy has it: the other order, turned round
@@ -124,7 +124,7 @@ def correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 @implements(np.polyval)
-def polyval(tape: Tape, p: Any, x: Any) -> Any:
+def _polyval(tape: Tape, p: Any, x: Any) -> Any:
     """Evaluate a polynomial by Horner's rule, highest coefficient first."""
     x = as_array(tape, x)
     result: Any = np.zeros(x.shape)
@@ -134,7 +134,7 @@ def polyval(tape: Tape, p: Any, x: Any) -> Any:
 
 
 @implements(np.vander)
-def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the entries in columns."""
     x = as_array(tape, x)
     columns = [as_array(tape, np.ones(x.shape))]
@@ -144,7 +144,7 @@ def vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -
 
 
 @implements(np.polymul)
-def polymul(tape: Tape, a1: Any, a2: Any) -> Any:
+def _polymul(tape: Tape, a1: Any, a2: Any) -> Any:
     """The product, without leading zeros that are constants."""
     return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, part))) for part in (a1, a2)))
 
@@ -157,7 +157,7 @@ def _from_highest(a: Any) -> Any:
 
 
 @implements(np.polyder)
-def polyder(tape: Tape, p: Any, m: int = 1) -> Any:
+def _polyder(tape: Tape, p: Any, m: int = 1) -> Any:
     """The derivative, m times over."""
     p = as_array(tape, p)
     for _ in range(m):
@@ -166,7 +166,7 @@ def polyder(tape: Tape, p: Any, m: int = 1) -> Any:
 
 
 @implements(np.poly)
-def poly(tape: Tape, seq_of_zeros: Any) -> Any:
+def _poly(tape: Tape, seq_of_zeros: Any) -> Any:
     """The polynomial with these roots."""
     roots = np.atleast_1d(as_array(tape, seq_of_zeros))
     if roots.ndim != 1:
@@ -178,7 +178,7 @@ def poly(tape: Tape, seq_of_zeros: Any) -> Any:
 
 
 @implements(np.polyfit)
-def polyfit(
+def _polyfit(
     tape: Tape,
     x: Any,
     y: Any,

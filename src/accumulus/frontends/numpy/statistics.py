@@ -105,7 +105,7 @@ def mean(
 
 
 @implements(np.average)
-def average(
+def _average(
     tape: Tape, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     """The mean, or the weighted sum by the sum of the weights."""
@@ -122,7 +122,7 @@ def average(
 
 
 @implements(np.var)
-def var(
+def _var(
     tape: Tape,
     a: Any,
     axis: Any = None,
@@ -144,7 +144,7 @@ def var(
 
 
 @implements(np.std)
-def std(
+def _std(
     tape: Tape,
     a: Any,
     axis: Any = None,
@@ -155,11 +155,11 @@ def std(
     **options: Any,
 ) -> Any:
     """The square root of the variance."""
-    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims, **options))
+    return np.sqrt(_var(tape, a, axis, dtype, out, ddof, keepdims, **options))
 
 
 @implements(np.ptp)
-def ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def _ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """The greatest less the smallest entry."""
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
@@ -332,7 +332,7 @@ _enter_quantiles(np.nanpercentile, 100.0, of_numbers=True)
 
 
 @implements(np.median)
-def median(
+def _median(
     tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The entry in the middle, or the mean of both."""
@@ -340,7 +340,7 @@ def median(
 
 
 @implements(np.nanmedian)
-def nanmedian(
+def _nanmedian(
     tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The median of the entries that are not NaN."""
@@ -351,7 +351,7 @@ def nanmedian(
 
 
 @implements(np.cov)
-def cov(
+def _cov(
     tape: Tape,
     m: Any,
     y: Any = None,
@@ -397,9 +397,9 @@ def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
 
 
 @implements(np.corrcoef)
-def corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """Correlations of the rows, or columns."""
-    covariances = cov(tape, x, y, rowvar)
+    covariances = _cov(tape, x, y, rowvar)
     if not np.ndim(covariances):
         return covariances / covariances
     deviations = np.sqrt(np.real(np.diagonal(covariances)))

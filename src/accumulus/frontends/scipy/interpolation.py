@@ -28,16 +28,7 @@ from accumulus.frontends.numpy.operands import concrete, depends, entries_of, ma
 from accumulus.frontends.numpy.sequences import widths_of
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "cumulative_trapezoid",
-    "rosen",
-    "rosen_der",
-    "rosen_hess",
-    "rosen_hess_prod",
-    "simpson",
-    "spline",
-    "univariate",
-]
+__all__ = ["spline", "univariate"]
 
 
 Reals = NDArray[np.float64]
@@ -150,7 +141,7 @@ def spline(
 
 
 @borrows("scipy.interpolate", "PPoly.__call__")
-def polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
@@ -160,7 +151,7 @@ def polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = No
 
 
 @borrows("scipy.interpolate", "BSpline.__call__")
-def b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """B-splines, and so what `make_interp_spline` makes: the derivatives at the knots are Taylor coefficients."""
     k, t = self.k, np.asarray(self.t, float)
     last = len(t) - k - 1
@@ -177,14 +168,14 @@ def b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None
 
 
 @borrows("scipy.interpolate", "splev")
-def splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """A spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
     from scipy.interpolate import BSpline
 
     if depends(tck):
         raise refuse(_DATA)
     if hasattr(tck, "t"):
-        return b_spline(tape, tck, x, der, True)
+        return _b_spline(tape, tck, x, der, True)
     t, c, k = concrete(tck)
     t, c = np.asarray(t, float), np.asarray(c, float)
     begin, end = t[k], t[len(t) - k - 1]
@@ -193,12 +184,12 @@ def splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
         point = point if der else np.clip(point, begin, end)
     elif ext not in (0, 1):
         raise refuse(f"splev(…, ext={ext}) is not recorded: ext=0, 1 and 3 are; 2 would raise at some points.")
-    result = b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
+    result = _b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
     return np.where((point >= begin) & (point <= end), result, 0.0) if ext == 1 else result
 
 
 @borrows("scipy.interpolate", "interp1d.__call__")
-def interp1d(tape: Tape, self: Any, x: Any) -> Any:
+def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     """One-dimensional interpolation of any kind; NaN where SciPy would raise."""
     point = as_array(tape, x)
     knots = np.asarray(self.x, float)
@@ -214,7 +205,7 @@ def interp1d(tape: Tape, self: Any, x: Any) -> Any:
         ends = np.concatenate([knots[:1], bounds, knots[-1:]])
         result = univariate(tape, point, ends, values[np.newaxis], holds_left=kind in ("nearest", "next"))
     else:
-        result = np.reshape(b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
+        result = np.reshape(_b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
     if not self._extrapolate:
         below, above = self.fill_value if isinstance(self.fill_value, tuple) else (self.fill_value,) * 2
         if self.bounds_error:
@@ -227,7 +218,7 @@ def interp1d(tape: Tape, self: Any, x: Any) -> Any:
 
 
 @borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
-def grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
+def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
     """Linear and nearest interpolation on a grid of any number of axes."""
     method = self.method if method is None else method
     if method not in ("linear", "nearest") or nu is not None:
@@ -336,7 +327,7 @@ _DATA = (
     ),
     *("make_interp_spline", "make_lsq_spline", "splrep"),
 )
-def refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
     """Interpolation of what depends on the arguments."""
     raise refuse(_DATA)
 
@@ -345,13 +336,13 @@ def refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 
 
 @borrows("scipy.integrate", "trapezoid")
-def trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def _trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integrate by the trapezoidal rule."""
     return np.trapezoid(y, x, dx, axis)
 
 
 @borrows("scipy.integrate", "cumulative_trapezoid")
-def cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
     """The running trapezoidal rule."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     areas = np.cumsum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
@@ -361,7 +352,7 @@ def cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis:
 
 
 @borrows("scipy.integrate", "simpson")
-def simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+def _simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     n = y.shape[-1]
@@ -388,14 +379,14 @@ def simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1)
 
 
 @borrows("scipy.optimize", "rosen")
-def rosen(tape: Tape, x: Any) -> Any:
+def _rosen(tape: Tape, x: Any) -> Any:
     """Σ 100·(xᵢ₊₁ - xᵢ²)² + (1 - xᵢ)² along the first axis."""
     x = as_array(tape, x)
     return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2, axis=0)
 
 
 @borrows("scipy.optimize", "rosen_der")
-def rosen_der(tape: Tape, x: Any) -> Any:
+def _rosen_der(tape: Tape, x: Any) -> Any:
     """The gradient, of the shape of x."""
     x = as_array(tape, x)
     residuals = x[1:] - x[:-1] ** 2
@@ -406,14 +397,14 @@ def rosen_der(tape: Tape, x: Any) -> Any:
 
 
 @borrows("scipy.optimize", "rosen_hess")
-def rosen_hess(tape: Tape, x: Any) -> Any:
+def _rosen_hess(tape: Tape, x: Any) -> Any:
     """The Hessian, tridiagonal, of a vector x."""
     diagonal, beside = _bands(tape, x)
     return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
 @borrows("scipy.optimize", "rosen_hess_prod")
-def rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
+def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
     """The product of the Hessian and a vector p."""
     diagonal, beside = _bands(tape, x)
     p = as_array(tape, p)

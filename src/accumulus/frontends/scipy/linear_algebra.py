@@ -38,7 +38,7 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import ArrayFunction
 from accumulus.tape.tape import Tape
 
-__all__ = ["expm", "polar"]
+__all__: list[str] = []
 
 
 #: What SciPy calls the structures of a matrix.
@@ -87,42 +87,42 @@ def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 @_records("solve")
-def solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
+def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
     """The solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
     matrix = _structured(tape, a, assume_a, lower)
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
-        return solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
+        return _solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
     if matrix.ndim == 2 and assume_a in POSITIVE:
-        return cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+        return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
     return systems.solve(tape, matrix.mT if transposed else matrix, b)
 
 
 @_records("inv")
-def inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
+def _inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
     """The inverse."""
     return systems.inv(tape, _structured(tape, a, assume_a, lower))
 
 
 @_records("det")
-def det(tape: Tape, a: Any) -> Any:
+def _det(tape: Tape, a: Any) -> Any:
     """The determinant."""
     return systems.det(tape, a)
 
 
 @_records("norm")
-def norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+def _norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
     """A norm of vectors or matrices."""
     return spectral.norm(tape, a, ord, axis, keepdims)
 
 
 @_records("cholesky")
-def cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
+def _cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
     """The triangular factor, of which only that triangle of the matrix is read."""
     return factorisations.cholesky(tape, a, upper=not lower)
 
 
 @_records("cho_factor")
-def cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
+def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The factor, with what the matrix has in the other triangle, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
@@ -130,15 +130,15 @@ def cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 
 @_records("cho_solve")
-def cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
+def _cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Solutions by Cholesky's factor."""
     factor, lower = c_and_lower
-    first = solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
-    return solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
+    first = _solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
+    return _solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
 
 
 @_records("solve_triangular")
-def solve_triangular(
+def _solve_triangular(
     tape: Tape, a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
     """The solutions of a triangular system, or of its transpose."""
@@ -154,7 +154,7 @@ def solve_triangular(
 
 
 @_records("lu_factor")
-def lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
+def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
     """L and U in one matrix, and with which row each was exchanged, as traced numbers."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu_factor")
@@ -163,7 +163,7 @@ def lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 
 @_records("lu_solve")
-def lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
+def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """Solutions by what `lu_factor` has returned."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
@@ -181,7 +181,7 @@ def lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) ->
 
 
 @_records("lu")
-def lu_(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
+def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
     """P, L and U, or P·L and U."""
     if p_indices:
         raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices away.")
@@ -198,7 +198,7 @@ def lu_(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) ->
 
 
 @_records("qr")
-def qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
+def _qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     """Q and R, or R alone, in a tuple."""
     if pivoting or mode not in ("full", "r", "economic"):
         raise refuse("scipy.linalg.qr is recorded without pivoting, with mode 'full', 'economic' or 'r'.")
@@ -207,7 +207,7 @@ def qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
 
 
 @_records("eigh")
-def eigh(
+def _eigh(
     tape: Tape,
     a: Any,
     b: Any = None,
@@ -234,35 +234,35 @@ def eigh(
         values, vectors = spectral.eigh(tape, matrix)
     else:
         factor = np.linalg.cholesky(_structured(tape, b, "symmetric", lower))
-        half = solve_triangular(tape, factor, matrix, lower=True)
-        both = solve_triangular(tape, factor, half.T, lower=True)
+        half = _solve_triangular(tape, factor, matrix, lower=True)
+        both = _solve_triangular(tape, factor, half.T, lower=True)
         if eigvals_only:
             return spectral.eigvalsh(tape, both)[chosen]
         values, vectors = spectral.eigh(tape, both)
-        vectors = solve_triangular(tape, factor, vectors, trans=1, lower=True)
+        vectors = _solve_triangular(tape, factor, vectors, trans=1, lower=True)
     return values[chosen], vectors[:, chosen]
 
 
 @_records("eigvalsh")
-def eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
+def _eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
     """Eigenvalues, ascending."""
-    return eigh(tape, a, b, eigvals_only=True, **options)
+    return _eigh(tape, a, b, eigvals_only=True, **options)
 
 
 @_records("svd")
-def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Singular values and vectors."""
     return tuple(spectral.svd(tape, a, full_matrices)) if compute_uv else spectral.svdvals(tape, a)
 
 
 @_records("svdvals")
-def svdvals(tape: Tape, a: Any) -> Any:
+def _svdvals(tape: Tape, a: Any) -> Any:
     """Singular values."""
     return spectral.svdvals(tape, a)
 
 
 @_records("pinv")
-def pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
+def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     """The pseudoinverse, from the singular values above atol + rtol times the greatest."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
@@ -270,14 +270,14 @@ def pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank:
 
 
 @_records("lstsq")
-def lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
+def _lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
     """As `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
     solution, squares, rank, values = spectral.lstsq(tape, a, b, cond)
     return solution, (squares[0] if solution.ndim == 1 and squares.size else squares), rank, values
 
 
 @_records("solve_banded")
-def solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
+def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
     """Solutions for a banded matrix in diagonals, the upper ones first; what is outside of the bands costs nothing."""
     lower, upper = map(int, concrete(l_and_u))
     bands = as_array(tape, ab)
@@ -292,7 +292,7 @@ def solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
 
 
 @_records("solveh_banded")
-def solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
+def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     """Solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]
@@ -300,7 +300,7 @@ def solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     for i, j in np.ndindex(n, n):
         if 0 <= i - j <= width:
             matrix[i, j] = bands[i - j, j] if lower else bands[width + j - i, i]
-    return cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+    return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
 
 
 # LU -------------------------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ MOST_CHOSEN: Final = 8
 
 
 @borrows("scipy.linalg", "expm")
-def expm(tape: Tape, A: Any) -> Any:
+def _expm(tape: Tape, A: Any) -> Any:
     """The exponential of square matrices: Padé's approximant of the matrix divided by a power of 2, squared as often.
 
     How often is a decision, kept as a guard; where decisions are not taken, it is chosen for each matrix up to eight
@@ -429,7 +429,7 @@ def _approximant(a: Any) -> Any:
 
 
 @borrows("scipy.linalg", "polar")
-def polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
+def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
     """The orthogonal matrix u and the symmetric p with a = u·p, or p·u for the left side."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.polar")
@@ -486,7 +486,7 @@ def _turning(tape: Tape, p: Any, skew: Any) -> Any:
 
 
 @borrows("scipy.linalg", "block_diag")
-def block_diag(tape: Tape, *arrs: Any) -> Any:
+def _block_diag(tape: Tape, *arrs: Any) -> Any:
     """Matrices along the diagonal, zeros elsewhere."""
     blocks = [np.atleast_2d(as_array(tape, block)) for block in arrs]
     ends = np.cumsum([block.shape for block in blocks], axis=0).tolist()
@@ -497,7 +497,7 @@ def block_diag(tape: Tape, *arrs: Any) -> Any:
 
 
 @borrows("scipy.linalg", "toeplitz")
-def toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
+def _toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
     """The matrix with the first column c and the first row r (or c) that is constant along diagonals."""
     column = as_array(tape, c).ravel()
     row = column if r is None else as_array(tape, r).ravel()
@@ -506,7 +506,7 @@ def toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
 
 
 @borrows("scipy.linalg", "hankel")
-def hankel(tape: Tape, c: Any, r: Any = None) -> Any:
+def _hankel(tape: Tape, c: Any, r: Any = None) -> Any:
     """The matrix with the first column c and the last row r (or zeros) that is constant along antidiagonals."""
     column = as_array(tape, c).ravel()
     row = as_array(tape, np.zeros(len(column)) if r is None else r).ravel()
@@ -515,7 +515,7 @@ def hankel(tape: Tape, c: Any, r: Any = None) -> Any:
 
 
 @borrows("scipy.linalg", "circulant")
-def circulant(tape: Tape, c: Any) -> Any:
+def _circulant(tape: Tape, c: Any) -> Any:
     """The matrix of which each column is the one before, moved down by one."""
     column = as_array(tape, c)
     if column.ndim != 1:

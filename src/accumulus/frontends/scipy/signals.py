@@ -35,7 +35,7 @@ from accumulus.frontends.numpy.operands import holds_complex
 from accumulus.frontends.numpy.sequences import part_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["dct", "dst", "lfilter"]
+__all__ = ["dct", "dst"]
 
 
 # Cosine and sine transforms -------------------------------------------------------------------------------------------
@@ -202,13 +202,13 @@ for _name, _fourier in TRANSFORMS.items():
 
 
 @borrows("scipy.fft", "fftshift")
-def fftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
+def _fftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
     """Move the frequency zero to the middle."""
     return np.fft.fftshift(x, axes)
 
 
 @borrows("scipy.fft", "ifftshift")
-def ifftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
+def _ifftshift(tape: Tape, x: Any, axes: Any = None) -> Any:
     """Undo `fftshift`."""
     return np.fft.ifftshift(x, axes)
 
@@ -229,25 +229,25 @@ def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
 
 
 @borrows("scipy.signal", "convolve")
-def signal_convolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def _signal_convolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """The convolution of two vectors."""
     return _centred(tape, in1, in2, mode)
 
 
 @borrows("scipy.signal", "fftconvolve", "oaconvolve")
-def signal_fftconvolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def _signal_fftconvolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     """The same: of few entries, sums of products are fewer operations than transforms."""
     return _centred(tape, in1, in2, mode)
 
 
 @borrows("scipy.signal", "correlate")
-def signal_correlate(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def _signal_correlate(tape: Tape, in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """The correlation of two vectors."""
     return _centred(tape, in1, np.conjugate(as_array(tape, in2))[::-1], mode)
 
 
 @borrows("scipy.signal", "lfilter")
-def lfilter(tape: Tape, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def _lfilter(tape: Tape, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """A filter with rational transfer function, step by step: direct form II transposed."""
     b, a = (np.atleast_1d(as_array(tape, part)) for part in (b, a))
     lines = np.moveaxis(as_array(tape, x), axis, -1)

@@ -30,7 +30,7 @@ from accumulus.frontends.numpy.operands import Entries, Operand, concrete, depen
 from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
 
-__all__ = ["TracedRotation", "correlation", "minkowski"]
+__all__ = ["TracedRotation"]
 
 
 # Distances ------------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def _vector(tape: Tape, values: Any) -> Any:
 
 
 @borrows("scipy.spatial.distance", "minkowski")
-def minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     """(Σ w·|u - v|ᵖ)^(1/p) for a constant p."""
     if depends(p):
         raise refuse("scipy.spatial.distance.minkowski: p has to be a constant.")
@@ -60,26 +60,26 @@ def minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 
 @borrows("scipy.spatial.distance", "euclidean")
-def euclidean(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+def _euclidean(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
     """√Σ w·(u - v)²."""
-    return minkowski(tape, u, v, 2, w)
+    return _minkowski(tape, u, v, 2, w)
 
 
 @borrows("scipy.spatial.distance", "seuclidean")
-def seuclidean(tape: Tape, u: Any, v: Any, V: Any) -> Any:
+def _seuclidean(tape: Tape, u: Any, v: Any, V: Any) -> Any:
     """√Σ (u - v)²/V for variances V."""
-    return minkowski(tape, u, v, 2, 1.0 / _vector(tape, V))
+    return _minkowski(tape, u, v, 2, 1.0 / _vector(tape, V))
 
 
 @borrows("scipy.spatial.distance", "mahalanobis")
-def mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
+def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
     """√(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
     difference = _vector(tape, u) - _vector(tape, v)
     return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
 
 
 @borrows("scipy.spatial.distance", "correlation")
-def correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     """1 - cos of the angle between the vectors less their means."""
     u, v = _vector(tape, u), _vector(tape, v)
     weights = np.full(u.shape, 1.0 / max(u.size, 1)) if w is None else _vector(tape, w) / np.sum(_vector(tape, w))
@@ -92,7 +92,7 @@ def correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True
 @borrows("scipy.spatial.distance", "cosine")
 def cosine(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
     """1 - cos of the angle between the vectors."""
-    return correlation(tape, u, v, w, centered=False)
+    return _correlation(tape, u, v, w, centered=False)
 
 
 #: Sums of a function of each pair of entries, weighted.
@@ -115,13 +115,13 @@ for _name, _each in _SUMS.items():
 
 
 @borrows("scipy.spatial.distance", "chebyshev")
-def chebyshev(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+def _chebyshev(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
     """The greatest |u - v|, of those of weights above zero."""
-    return minkowski(tape, u, v, np.inf, w)
+    return _minkowski(tape, u, v, np.inf, w)
 
 
 @borrows("scipy.spatial.distance", "braycurtis")
-def braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+def _braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
     """Σ |u - v| / Σ |u + v|."""
     u, v = _vector(tape, u), _vector(tape, v)
     weights = 1.0 if w is None else _vector(tape, w)
@@ -129,7 +129,7 @@ def braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
 
 
 @borrows("scipy.spatial.distance", "jensenshannon")
-def jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
+def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
     """The root of the Jensen-Shannon divergence of distributions along an axis, which are divided by their sums."""
     from scipy import special  # which is loaded, as `scipy.spatial.distance` is
 
@@ -278,7 +278,7 @@ class TracedRotation(Operand):
         return _product(self.tape, self, other)
 
     def __pow__(self, n: Any, modulus: None = None) -> Any:
-        return from_rotvec(self.tape, n * self.as_rotvec())
+        return _from_rotvec(self.tape, n * self.as_rotvec())
 
     def inv(self) -> TracedRotation:
         """The rotations back."""
@@ -379,7 +379,7 @@ def _apply(tape: Tape, self: Any, vectors: Any, inverse: bool = False) -> Any:
 @borrows(MODULE, "Rotation.__pow__")
 def _power(tape: Tape, self: Any, n: Any, modulus: None = None) -> Any:
     """A traced power of a constant rotation."""
-    return from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
+    return _from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
 
 
 @borrows(MODULE, "Rotation.concatenate")
@@ -390,7 +390,7 @@ def _concatenate(tape: Tape, rotations: Any) -> Any:
 
 
 @borrows(MODULE, "Rotation.from_quat")
-def from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
+def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
     """Rotations by quaternions of any length but 0."""
     quaternions = as_array(tape, quat)
     if quaternions.shape[-1:] != (4,):
@@ -399,7 +399,7 @@ def from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRot
 
 
 @borrows(MODULE, "Rotation.from_rotvec")
-def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
+def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
     """Rotations about vectors, by angles as long as these."""
     vectors = as_array(tape, rotvec)
     if vectors.shape[-1:] != (3,):
@@ -420,7 +420,7 @@ def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotatio
 
 
 @borrows(MODULE, "Rotation.from_mrp")
-def from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
+def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
     """Rotations by modified Rodrigues parameters."""
     vectors = as_array(tape, mrp)
     above = 1.0 + np.sum(vectors * vectors, axis=-1, keepdims=True)
@@ -428,7 +428,7 @@ def from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
 
 
 @borrows(MODULE, "Rotation.from_euler")
-def from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
+def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
     """Rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
     places, extrinsic = _axes(seq, 1)
     turns = np.atleast_1d(as_array(tape, angles))
@@ -450,7 +450,7 @@ def from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Trac
 
 
 @borrows(MODULE, "Rotation.from_matrix")
-def from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
+def _from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
     """Rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
 
     The quaternion is found from the greatest of its entries. SciPy raises where the determinant is not positive.

@@ -22,11 +22,11 @@ from accumulus.frontends.numpy.elementwise import apply, composed, near_zero, op
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
 from accumulus.tape.tape import Tape
 
-__all__ = ["DISTRIBUTIONS", "log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax", "spherical_jn", "zeta"]
+__all__ = ["DISTRIBUTIONS"]
 
 
 @borrows("scipy.special", "logsumexp")
-def logsumexp(
+def _logsumexp(
     tape: Tape, a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
     """log Σ b exp(a), from the largest term on."""
@@ -46,7 +46,7 @@ def logsumexp(
 
 
 @borrows("scipy.special", "softmax")
-def softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
+def _softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
     """exp(x) / Σ exp(x), from the largest term on."""
     x = as_array(tape, x)
     terms = np.exp(x - _fixed(tape, np.max(x, axis=axis, keepdims=True)))
@@ -54,7 +54,7 @@ def softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 
 @borrows("scipy.special", "log_softmax")
-def log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
+def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
     """log(exp(x) / Σ exp(x)), from the largest term on."""
     x = as_array(tape, x)
     largest = np.max(x, axis=axis, keepdims=True)
@@ -63,7 +63,7 @@ def log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 
 @borrows("scipy.special", "zeta")
-def zeta(tape: Tape, x: Any, q: Any = None) -> Any:
+def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
     """Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
     if depends(x):
         raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
@@ -71,7 +71,7 @@ def zeta(tape: Tape, x: Any, q: Any = None) -> Any:
 
 
 @borrows("scipy.special", "polygamma")
-def polygamma(tape: Tape, n: Any, x: Any) -> Any:
+def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
     """The derivatives of digamma, by ζ(n + 1, x): of constant orders, for x > 0."""
     if depends(n):
         raise refuse("scipy.special.polygamma: the order has to be a constant.")
@@ -87,7 +87,7 @@ def polygamma(tape: Tape, n: Any, x: Any) -> Any:
 
 
 @borrows("scipy.special", "spherical_jn")
-def spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
+def _spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
     """Spherical Bessel functions of orders 0, 1 and 2."""
     if depends(n) or concrete(n) not in (0, 1, 2) or derivative:
         raise refuse(
@@ -116,7 +116,7 @@ _SPHERICAL: Final = [
 
 
 @borrows("scipy.special", "multigammaln")
-def multigammaln(tape: Tape, a: Any, d: Any) -> Any:
+def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
     """The logarithm of the multivariate gamma function of a constant dimension d, for a > (d - 1)/2."""
     if depends(d):
         raise refuse("scipy.special.multigammaln: the dimension has to be a constant.")
@@ -323,12 +323,12 @@ def _log_density_of_many(tape: Tape, x: Any, mean: Any, cov: Any) -> Any:
 
 
 @borrows("scipy.stats", "multivariate_normal.logpdf")
-def multivariate_logpdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
+def _multivariate_logpdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
     """The logarithm of the density, for a constant covariance of full rank."""
     return _log_density_of_many(tape, x, mean, cov)
 
 
 @borrows("scipy.stats", "multivariate_normal.pdf")
-def multivariate_pdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
+def _multivariate_pdf(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
     """The density, for a constant covariance of full rank."""
     return np.exp(_log_density_of_many(tape, x, mean, cov))

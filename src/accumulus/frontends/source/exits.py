@@ -16,7 +16,6 @@ __all__ = [
     "in_scope",
     "is_own_call",
     "is_temporary",
-    "leaves",
     "moved_into_branches",
     "with_flags",
     "without_exits",
@@ -48,13 +47,13 @@ def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
+def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
     """Whether a block always ends by an exit of this kind."""
     if not block:
         return False
     last = block[-1]
     return isinstance(last, kind) or (
-        isinstance(last, ast.If) and leaves(last.body, kind) and leaves(last.orelse, kind)
+        isinstance(last, ast.If) and _leaves(last.body, kind) and _leaves(last.orelse, kind)
     )
 
 
@@ -67,13 +66,13 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
             continue
         rest = block[place + 1 :]
         then, other = statement.body, statement.orelse
-        if not leaves(then, kind):
-            if not leaves(other, kind) and rest:  # an exit within: what follows comes behind either
+        if not _leaves(then, kind):
+            if not _leaves(other, kind) and rest:  # an exit within: what follows comes behind either
                 if sum(1 for part in rest for _ in ast.walk(part)) > MOST_COPIED:
                     return block
                 other = other + copied(rest)
             then = then + rest
-        elif not leaves(other, kind):
+        elif not _leaves(other, kind):
             other = other + rest
         moved = ast.If(statement.test, moved_into_branches(then, kind), moved_into_branches(other, kind))
         return [*block[:place], ast.copy_location(moved, statement)]

@@ -24,13 +24,13 @@ from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.tape import Tape
 
-__all__ = ["RECORDER", "evaluated"]
+__all__ = ["RECORDER"]
 
 
 # Expressions on numbers -----------------------------------------------------------------------------------------------
 
 
-def evaluated(model: Model, arguments: Sequence[Any]) -> Any:
+def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
     """The results of a model for numbers; NaN where they are not real.
 
     >>> from sympy.abc import x, y
@@ -148,7 +148,7 @@ class _Expressions(Recorder):
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
         function, arguments, _ = as_called(function, arguments)
-        return evaluated(_model(function), arguments)
+        return _evaluated(_model(function), arguments)
 
     def holds(self, function: Any) -> object:
         return ()

@@ -58,21 +58,7 @@ from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = [
-    "LARGEST",
-    "cond",
-    "eigh",
-    "eigvalsh",
-    "lstsq",
-    "matrix_rank",
-    "norm",
-    "pinv",
-    "singular",
-    "svd",
-    "svdvals",
-    "symmetric",
-    "vector_norm",
-]
+__all__ = ["LARGEST", "eigh", "eigvalsh", "lstsq", "norm", "pinv", "singular", "svd", "svdvals"]
 
 
 #: Columns, at most.
@@ -98,7 +84,7 @@ def _check_size(columns: int, name: str) -> None:
 def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigh")
+        matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
         values, vectors = _diagonalised(tape, matrices)
         shape = (*stack, *matrices.shape[1:])
         found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
@@ -109,12 +95,12 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
+        matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
         found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
         return found.reshape(*stack, matrices.shape[-1])
 
 
-def symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
+def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
     """Stacked symmetric matrices of which one triangle, "L" or "U", is given."""
     if triangle.upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
@@ -234,7 +220,7 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
         return svdvals(tape, a)
     name = "np.linalg.svd"
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        matrices, stack = _symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
         left, values, right = singular(tape, matrices, name)
         found = _singular_by_rule(tape, matrices, left, values, right)
         tall = matrices.shape[1] >= matrices.shape[2]
@@ -372,7 +358,7 @@ def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol
     name = "np.linalg.pinv"
     check_constant(name, rcond=rcond, rtol=rtol)
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        matrices, stack = _symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
         m, n = matrices.shape[1:]
         if rcond is None:
             rcond = 1e-15 if rtol is np._NoValue else max(m, n) * np.finfo(float).eps if rtol is None else rtol
@@ -408,7 +394,7 @@ def norm(tape: Tape, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
         axis = tuple(range(array.ndim))
     axes = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
     if len(axes) == 1:
-        return vector_norm(tape, array, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+        return _vector_norm(tape, array, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
     if len(axes) != 2:
         raise ValueError(f"norm: one axis or two, {axes} were given")
     rows, columns = (k % array.ndim for k in axes)
@@ -430,7 +416,7 @@ def _squares(array: TracedArray, axis: Any, keepdims: bool = False) -> Any:
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
     """A norm of vectors: inf, -inf, 0, or any power."""
     array = as_array(tape, x)
     if depends(ord):
@@ -450,7 +436,7 @@ def vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = Fal
 
 
 @implements(np.linalg.cond)
-def cond(tape: Tape, x: Any, p: Any = None) -> Any:
+def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
     """The condition number: the quotient of singular values, or the norm of the matrix times that of its inverse."""
     check_constant("np.linalg.cond", p=p)
     if p in (None, 2, -2):
@@ -461,7 +447,7 @@ def cond(tape: Tape, x: Any, p: Any = None) -> Any:
 
 
 @implements(np.linalg.matrix_rank)
-def matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def _matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """How many singular values are greater than `tol`, or than `rtol` times the greatest."""
     array = as_array(tape, A)
     if array.ndim < 2:

@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.operands import References, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["det", "inv", "slogdet", "solve", "tensorsolve"]
+__all__ = ["det", "inv", "solve"]
 
 #: Rows of which the determinant is differentiated by minors.
 MOST_MINORS: Final = 8
@@ -84,7 +84,7 @@ def det(tape: Tape, a: Any) -> Any:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
+def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
     """The array x for which the product of `a` and x over all axes of x is `b`."""
     array, side = as_array(tape, a), as_array(tape, b)
     if axes is not None:
@@ -94,7 +94,7 @@ def tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @implements(np.linalg.slogdet)
-def slogdet(tape: Tape, a: Any) -> Any:
+def _slogdet(tape: Tape, a: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
     matrices = _square(tape, a)
     signs, logarithms = (np.empty(matrices.shape[:-2], np.int64) for _ in range(2))
