@@ -99,6 +99,7 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
     """Enter the decorated function into the table as what records `functions` of complex arguments."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        record.__qualname__ = function_name(functions[0])  # as errors of Python call it
         COMPLEX_FUNCTIONS.update(dict.fromkeys(functions, record))
         return record
 
