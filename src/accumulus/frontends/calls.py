@@ -151,12 +151,12 @@ class Restructured:
 
     @property
     def as_given(self) -> Restructured:
-        """The same with the arguments as users give them."""
+        """Return this call with the arguments as users give them."""
         return self
 
     @property
     def key(self) -> Hashable:
-        """What tells the structure apart from others."""
+        """Return what tells the structure apart from others."""
         return self.positional, tuple(self.keywords.items())
 
     @property
@@ -174,7 +174,7 @@ class Restructured:
     def arguments(
         self, leaves: Sequence[Any], constant: Callable[[Any], Any] = lambda value: value
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the function is called with, where the numbers are these.
+        """Return what the function is called with, where the numbers are these.
 
         Args:
             constant: what becomes of a constant.
@@ -184,7 +184,7 @@ class Restructured:
         return positional, {name: _restored(part, rest, constant) for name, part in self.keywords.items()}
 
     def with_arrays(self) -> Restructured:
-        """The same with an array in the place of each list of numbers."""
+        """Return this call with an array in the place of each list of numbers."""
         keywords = {name: without_lists(part) for name, part in self.keywords.items()}
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
@@ -200,7 +200,7 @@ class Restructured:
                 waiting += part.parts
 
     def __call__(self, *leaves: Any) -> Any:
-        """What the user's function returns."""
+        """Return what the user's function returns."""
         positional, keywords = self.arguments(leaves)
         return self.function(*positional, **keywords)
 
@@ -262,7 +262,7 @@ def restructured(
 
 
 def _names_of(function: Callable[..., Any], count: int) -> list[str]:
-    """What arguments by position are called in messages."""
+    """Return what arguments by position are called in messages."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -323,7 +323,7 @@ class _Walk:
 
 
 def constant_key(value: Any, name: str) -> Hashable:
-    """What tells a constant apart from others.
+    """Return what tells a constant apart from others.
 
     Raises:
         ArgumentError: if it cannot be hashed.
@@ -399,7 +399,7 @@ class _Source:
 
 
 def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = ()) -> Callable[[Sequence[Any]], Any]:
-    """What makes a tree of that structure of its leaves.
+    """Return what makes a tree of that structure of its leaves.
 
     Args:
         finish: what each leaf goes through first, if anything.
@@ -451,7 +451,7 @@ def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
 
 
 def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reader | None:
-    """What takes the numbers out of arguments of these structures; None where that cannot be done by short code.
+    """Return what takes the numbers out of arguments of these structures; None where that cannot be done by short code.
 
     Numbers are not looked at: what is in their place is returned, and may be anything.
 
@@ -537,7 +537,7 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
 
 
 def _floats_in(value: Any) -> tuple[Any, Any]:
-    """As `numbers_in`, with floats, which compiled code takes."""
+    """Do as `numbers_in`, with floats, which compiled code takes."""
     number, written = numbers_in(value, "")
     return (number.astype(np.float64, copy=False), written) if type(number) is np.ndarray else (number, written)
 

@@ -1,4 +1,4 @@
-"""What holds numbers: how a container is opened, and how one of the same kind is made of other parts.
+"""Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
 
 Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and what is
 registered: here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
@@ -89,7 +89,7 @@ class Container:
 
     @property
     def fixed(self) -> Sequence[bool]:
-        """Whether each part is a constant."""
+        """Return True if each part is a constant."""
         return self.static or (False,) * len(self.labels)
 
 
@@ -250,12 +250,12 @@ def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[st
 
 
 def _is_cached(kind: type, name: str) -> bool:
-    """Whether an attribute is what a cached property has computed, and computes again."""
+    """Return True if an attribute is what a cached property has computed, and computes again."""
     return isinstance(getattr(kind, name, None), cached_property)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is nothing that could be computed from numbers."""
+    """Return True if a value is nothing that could be computed from numbers."""
     return value is None or isinstance(value, str | bytes | bool | type | FunctionType | Enum)
 
 

@@ -1,4 +1,4 @@
-"""Which arguments are traced, and which are passed on as they are: the same at the first call and at every other."""
+"""Arguments that are traced, and those that are passed on as they are: alike at the first call and at every other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = int(np.finfo(np.float64).max)
 
 
 class StandIn:
-    """What a front end hands to a function in the place of a number or an array while it records it."""
+    """Value that a front end hands to a function for a number or an array while it records it."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ __all__ = ["as_leaf", "as_nested_lists", "numbers_in", "numbers_of_table"]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What makes a table or series of an array: all of it but its numbers.
+    """Table or series of pandas without its numbers, to be made of an array.
 
     Attributes:
         key: what tells it apart from others.

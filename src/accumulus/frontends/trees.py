@@ -40,7 +40,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What is no number, and stays as it is; two are the same if their keys are equal."""
+    """Value that is no number, and stays as it is; two are the same if their keys are equal."""
 
     key: Hashable
     value: Any = field(compare=False)
@@ -117,7 +117,7 @@ def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
 
 
 def paths(structure: Structure, path: str = "") -> Iterator[str]:
-    """How to get to each leaf."""
+    """Return how to get to each leaf."""
     if isinstance(structure, Leaf):
         yield path
     elif isinstance(structure, Branch):

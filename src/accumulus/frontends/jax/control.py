@@ -96,7 +96,7 @@ def known_function(function: Any) -> Callable[..., Any] | None:
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:
-    """Whether constants can be put through a jaxpr without JAX, which compiles what it computes."""
+    """Return True if constants can be put through a jaxpr without JAX, which compiles what it computes."""
     return all(
         (row := PRIMITIVES.get(equation.primitive.name)) is not None
         and row.folds
@@ -125,7 +125,7 @@ def _cond(call: Call, which: Any, *operands: Any) -> Any:
 
 
 def _truth_of(tape: Any, number: Any) -> Any:
-    """Whether a number is not 0; the truth value itself, of which it was made."""
+    """Return True if a number is not 0; the truth value itself, of which it was made."""
     reference = int(number.references.reshape(-1)[0])
     if not isinstance(tape, BlockTape) and reference >= tape.inputs and tape.codes[reference] == BY_NAME["select"].code:
         truth, one, zero = tape.arguments(reference)
@@ -266,12 +266,12 @@ def _part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
-    """What is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
+    """Return what is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
 def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
-    """What is known of what is handed on, at each step and after the last."""
+    """Return what is known of what is handed on, at each step and after the last."""
     used = sorted(known)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
@@ -392,14 +392,14 @@ def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
 
 
 def _asks_for_numbers(equation: Any) -> bool:
-    """Whether an equation, or one that it calls, names entries by numbers or counts steps."""
+    """Return True if an equation, or one that it calls, names entries by numbers or counts steps."""
     if equation.primitive.name == "while" or equation.primitive.name in INDEXED:
         return True
     return any(_asks_for_numbers(inner) for jaxpr in inner_jaxprs(equation) for inner in jaxpr.eqns)
 
 
 def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
-    """What a step is given, as far as it is known; what is handed on otherwise, as at first."""
+    """Return what a step is given, as far as it is known; what is handed on otherwise, as at first."""
     xs = [
         value_of(loop.call.tape, x[entry], variable.aval)
         for x, variable in zip(loop.xs, loop.jaxpr.invars[len(loop.shared) + len(loop.begin) :], strict=True)

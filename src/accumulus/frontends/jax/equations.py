@@ -109,13 +109,13 @@ class Call:
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """What the equation says besides its operands."""
+        """Return what the equation says besides its operands."""
         params: Mapping[str, Any] = self.equation.params
         return params
 
 
 class Row(NamedTuple):
-    """How one primitive is recorded.
+    """Recording of one primitive.
 
     `record` takes the call and the values of the operands; it returns the one result or a list of all. `folds` says
     whether it computes constants as well. `reads` gives the operands that are needed, if not all.
@@ -152,7 +152,7 @@ _AT: Final = _At()
 
 
 def current_place() -> Place | None:
-    """Where the equation that this thread records comes from; else the one that called it."""
+    """Return where the equation that this thread records comes from; else the one that called it."""
     return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
 
 
@@ -172,7 +172,7 @@ def _at(equation: Any) -> Iterator[None]:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value does not depend on the inputs."""
+    """Return True if a value does not depend on the inputs."""
     return not isinstance(value, TracedArray)
 
 
@@ -289,7 +289,7 @@ def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def narrows(jaxpr: Any) -> bool:
-    """Whether a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
+    """Return True if a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "reduce_precision":
             return True

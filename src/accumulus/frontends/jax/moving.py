@@ -195,7 +195,7 @@ def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
 
 
 def _by_cases(call: Call, at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
-    """What begins at the given places, each kept between 0 and the last that there is."""
+    """Return what begins at the given places, each kept between 0 and the last that there is."""
     begins = [
         start if not is_constant(start) else int(np.clip(start, 0, last))
         for start, last in zip(starts, most, strict=True)
@@ -223,7 +223,7 @@ def _decided(index: Any) -> int:
 
 
 def _all_decided(indices: Any) -> NDArray[np.int64]:
-    """The same of several."""
+    """Decide several."""
     found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
     return np.array(found, np.int64).reshape(indices.shape)
 
@@ -267,7 +267,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
 
 
 def _filling(call: Call) -> Any:
-    """What stands for entries that are not there."""
+    """Return what stands for entries that are not there."""
     value = call.params["fill_value"]
     if value is not None:
         return value
@@ -291,7 +291,7 @@ def _positions(
     windows: list[int],
     sizes: list[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Which entries of an array of `shape` windows at the given indices have, in C order.
+    """Return which entries of an array of `shape` windows at the given indices have, in C order.
 
     Args:
         indices: of shape (…, number of named axes).
@@ -439,7 +439,7 @@ for _name, _ufunc in RUNNING.items():
 
 @records("argmax", "argmin", folds=False)
 def _extreme_place(call: Call, x: Any) -> Any:
-    """Where the first of the greatest or smallest entries is: a comparison for each entry."""
+    """Return where the first of the greatest or smallest entries is: a comparison for each entry."""
     (axis,) = call.params["axes"]
     entries = np.moveaxis(x, axis, 0)
     better = np.greater if call.name == "argmax" else np.less
@@ -520,7 +520,7 @@ def _by_order(operands: Any, axis: int) -> list[Any]:
 
 
 def _is_later(keys: Any, k: int) -> Any:
-    """Whether entry k belongs behind the next: by the first key, else by those after it."""
+    """Return True if entry k belongs behind the next: by the first key, else by those after it."""
     later: Any = False
     for column in reversed(keys):
         tied = np.equal(column[k], column[k + 1])

@@ -59,7 +59,7 @@ _MISSING: Final = object()
 
 
 def is_of_jax(function: object) -> bool:
-    """Whether a function computes with JAX's arrays.
+    """Return True if a function computes with JAX's arrays.
 
     >>> import numpy as np
     >>> is_of_jax(jax.nn.softplus), is_of_jax(jax.jit(lambda x: x)), is_of_jax(np.sin)
@@ -107,7 +107,7 @@ def _owner(kind: type) -> str:
 
 
 def _calls_jax(function: FunctionType, instance: Any, seen: set[int], depth: int) -> bool:
-    """Whether the code of a function names a function of JAX, or one of the user's that does."""
+    """Return True if the code of a function names a function of JAX, or one of the user's that does."""
     if is_foreign(_top(function.__globals__.get("__name__"))):
         return False
     closure = inspect.getclosurevars(function)
@@ -131,7 +131,7 @@ def _instructions(code: CodeType) -> tuple[tuple[str, Any], ...]:
 
 
 def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any]:
-    """What names and attributes of modules in code stand for, as far as that is known without running it."""
+    """Return what names and attributes of modules in code stand for, as far as that is known without running it."""
     own = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
     imported: dict[str, Any] = {}
     current: Any = _MISSING
@@ -283,12 +283,12 @@ def _key(function: Any, arguments: Sequence[Any]) -> Hashable:
 
 
 def _is_same(before: ClosedJaxpr, now: ClosedJaxpr) -> bool:
-    """Whether two jaxprs of one function compute the same, so that what was compiled of the first does."""
+    """Return True if two jaxprs of one function compute the same, so that what was compiled of the first does."""
     return str(before) == str(now) and all(map(np.array_equal, before.consts, now.consts))
 
 
 def _is_python(function: Any) -> bool:
-    """Whether a function may be written for NumPy, too."""
+    """Return True if a function may be written for NumPy, too."""
     return isinstance(function_of(function), FunctionType | MethodType | functools.partial)
 
 
@@ -299,7 +299,7 @@ def _is_number(argument: Any) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _narrows(call: Callable[..., Any], forms: tuple[Any, ...], token: object) -> bool:
-    """Whether a compiled function rounds to narrower floats than doubles somewhere."""
+    """Return True if a compiled function rounds to narrower floats than doubles somewhere."""
     return narrows(jax.make_jaxpr(call)(*(jax.ShapeDtypeStruct(*form) for form in forms)).jaxpr)
 
 
@@ -320,7 +320,7 @@ def _call(function: Any, arguments: Sequence[Any], traced: Sequence[bool]) -> tu
 
 
 def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
-    """What a jaxpr computes, from arrays of any floats."""
+    """Return what a jaxpr computes, from arrays of any floats."""
     compute = jaxpr_as_fun(closed)
 
     def call(*arguments: Any) -> Any:

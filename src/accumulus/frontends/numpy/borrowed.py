@@ -1,4 +1,4 @@
-"""What functions and methods of other libraries do while a function is recorded.
+"""Functions and methods of other libraries while a function is recorded.
 
 NumPy's protocols hand over universal functions (``scipy.special.erf``), which need nothing here. All else is replaced
 for the time of a recording. *Functions* (``scipy.special.logsumexp``) are replaced by name where the user's code finds

@@ -1,4 +1,4 @@
-"""What transformed code calls in place of a function: the user's own transformed too, builtins for traced values.
+"""Calls in transformed code: the user's functions are transformed too, builtins are replaced for traced values.
 
 In a branch that is recorded beside another, only what can be put back may change. The user's functions see to that
 themselves, once they are transformed. What they do to lists, dicts and plain arrays by methods or by functions of
@@ -159,7 +159,7 @@ class Loop:
         return True
 
     def ends(self, stop: Any) -> bool:
-        """Whether the loop ends here for all points.
+        """Return True if the loop ends here for all points.
 
         Raises:
             LongLoopError: if it goes on for too long.
@@ -231,7 +231,7 @@ def _select(condition: Any, one: Any, other: Any) -> Any:
 
 
 def _any(iterable: Iterable[Any]) -> Any:
-    """Whether one is true: a traced truth value if that depends on the inputs."""
+    """Return True if one is true: a traced truth value if that depends on the inputs."""
     found: Any = False
     for item in iterable:
         truth = truth_of(item)
@@ -243,7 +243,7 @@ def _any(iterable: Iterable[Any]) -> Any:
 
 
 def _all(iterable: Iterable[Any]) -> Any:
-    """Whether all are true."""
+    """Return True if all are true."""
     found: Any = True
     for item in iterable:
         truth = truth_of(item)
@@ -349,7 +349,7 @@ _CONTAINERS: Final = (list, dict, set)
 
 
 def called(function: Any) -> Any:
-    """What to call in place of a function."""
+    """Return what to call in place of a function."""
     known = _KNOWN.get(id(function))
     if known is None or known[0] is not function:
         if ACTIVE.tape is None:
@@ -368,7 +368,7 @@ def forget() -> None:
 
 
 def _found(function: Any) -> tuple[Any, bool]:
-    """What is called in place of a function, and whether a branch may call it as it is."""
+    """Return what is called in place of a function, and whether a branch may call it as it is."""
     kind = type(function)
     if kind in dispatchers():
         return _found(function.py_func)
@@ -417,12 +417,12 @@ def _function(function: FunctionType) -> tuple[Any, bool]:
 
 
 def _is_converted(function: FunctionType) -> bool:
-    """Whether a function is transformed, or comes from within one that is."""
+    """Return True if a function is transformed, or comes from within one that is."""
     return any(name in NAMES for name in function.__code__.co_freevars)
 
 
 def _is_standard(function: FunctionType) -> bool:
-    """Whether a function is of Python's standard library."""
+    """Return True if a function is of Python's standard library."""
     file = function.__code__.co_filename
     return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
 
@@ -466,7 +466,7 @@ def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> An
 
 
 def _is_pure(function: Any, owner: Any) -> bool:
-    """Whether a function that is not transformed changes nothing but its arguments."""
+    """Return True if a function that is not transformed changes nothing but its arguments."""
     if isinstance(function, Hashable) and function in _CONSUMING:
         return True
     if isinstance(owner, types.ModuleType):
@@ -540,7 +540,7 @@ def _new(container: Any) -> Any:
 
 
 def _over(iterable: Any) -> Any:
-    """What a loop runs over: an iterator from outside cannot be put back."""
+    """Return what a loop runs over: an iterator from outside cannot be put back."""
     if ACTIVE.merging and isinstance(iterable, Iterator) and not is_fresh(iterable):
         raise UnmergeableError
     return iterable
@@ -548,7 +548,7 @@ def _over(iterable: Any) -> Any:
 
 @contextmanager
 def _trying() -> Iterator[None]:
-    """What is in a ``try`` that catches errors."""
+    """Count code in a ``try`` that catches errors."""
     ACTIVE.trying += 1
     try:
         yield

@@ -119,7 +119,7 @@ def _coprime_parts(n: int) -> tuple[int, int]:
 
 
 def _places(a: int, b: int) -> list[list[int]]:
-    """Where the input of the prime factor algorithm comes from: for i < a and j < b, (b·i + a·j) mod a·b."""
+    """Return where the input of the prime factor algorithm comes from: for i < a and j < b, (b·i + a·j) mod a·b."""
     return [[(b * i + a * j) % (a * b) for j in range(b)] for i in range(a)]
 
 
@@ -375,7 +375,7 @@ NORMS: Final[dict[Any, tuple[Callable[[int], float], Callable[[int], float]]]] =
 
 
 def divisor(norm: Any, n: int, inverse: bool) -> float:
-    """What the sums of a transform are divided by."""
+    """Return what the sums of a transform are divided by."""
     if norm not in NORMS:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return NORMS[norm][inverse](n)

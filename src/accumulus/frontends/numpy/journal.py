@@ -1,4 +1,4 @@
-"""What a branch writes while it is recorded, noted so that it can be put back: entries of arrays, and containers.
+"""Journal of what a branch writes while it is recorded, so that it can be put back: entries of arrays, and containers.
 
 Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
 list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
@@ -77,7 +77,7 @@ def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
 
 
 def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
-    """What follows from a truth value being true, or false."""
+    """Return what follows from a truth value being true, or false."""
     found: Facts = {(reference,): truth}
     if not isinstance(tape, Tape) or reference < tape.inputs:
         return found
@@ -111,7 +111,7 @@ Site = tuple[Any, ...]
 
 
 class RecordedAnewError(BaseException):
-    """What was merged at a place turns out not to be mergeable; not an `Exception`, so that the user's code does not
+    """A place was merged and turns out not to be mergeable; not an `Exception`, so that the user's code does not
     catch it."""
 
     def __init__(self, site: Site) -> None:
@@ -136,7 +136,7 @@ class Entries(NamedTuple):
         self.references[self.index] = self.content
 
     def now(self) -> Entries:
-        """The same place as it is now."""
+        """Return the same place as it is now."""
         found = self.references[self.index]
         return self._replace(content=found.copy() if isinstance(found, np.ndarray) else found)
 
@@ -159,7 +159,7 @@ class WrittenContainer(NamedTuple):
 
 
 class Journal:
-    """What a branch has changed, as it was before."""
+    """Undo log of a branch: everything that it has changed, with the value before."""
 
     __slots__ = ("containers", "entries", "facts", "fresh", "tape")
 
@@ -181,13 +181,13 @@ class Journal:
 
 
 class _State(threading.local):
-    """What is known in the recording that is under way in this thread."""
+    """Facts and branches of the recording that is under way in this thread."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """As it is before anything is recorded."""
+        """Go back to the state before anything is recorded."""
         #: Journals of the branches under way, outermost first.
         self.journals: list[Journal] = []
         #: Whether nothing is merged, or nothing any more; how often each `if` could not be, by its place.
@@ -210,7 +210,7 @@ def made(value: Any) -> None:
 
 
 def is_fresh(value: Any) -> bool:
-    """Whether it was made in the innermost branch."""
+    """Return True if it was made in the innermost branch."""
     return bool(STATE.journals) and id(value) in STATE.journals[-1].fresh
 
 
@@ -235,7 +235,7 @@ def note_entries(array: Any, index: Any) -> None:
 
 
 def known(tape: Any, reference: int) -> bool | None:
-    """What is known of a truth value in the branches under way, if anything is."""
+    """Return what is known of a truth value in the branches under way, if anything is."""
     if not STATE.journals:
         return None
     key = _key_of(tape, reference)

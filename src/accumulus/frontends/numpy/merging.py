@@ -60,7 +60,7 @@ __all__ = [
 
 
 class MismatchedBranchesError(Exception):
-    """What two branches have made cannot be one value."""
+    """Results of two branches cannot be one value."""
 
 
 class _Missing:
@@ -176,7 +176,7 @@ class Joiner:
         return found if isinstance(a, np.ndarray) else found.item()
 
     def contents(self, one: Any, other: Any) -> Any:
-        """What is in a container after either branch."""
+        """Return what is in a container after either branch."""
         a = one.content if type(one) is Kept else one
         b = other.content if type(other) is Kept else other
         if isinstance(a, list) and len(a) == len(b):
@@ -218,12 +218,12 @@ def _is_truth(value: Any) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Whether constants are the same number, the sign of zero and NaN included, of the same kind."""
+    """Return True if constants are the same number, the sign of zero and NaN included, of the same kind."""
     return type(a) is type(b) and repr(a) == repr(b)
 
 
 def truth_of(value: Any) -> Any:
-    """What an `if` asks of a value: a traced truth value, or a plain one."""
+    """Return what an `if` asks of a value: a traced truth value, or a plain one."""
     if isinstance(value, Traced):
         if not depends(value):
             return bool(np.asarray(concrete(value)))
@@ -246,7 +246,7 @@ MOST_ATTEMPTS: Final = 4
 
 
 class Effects:
-    """What a branch has written: entries and containers, each with what was there before."""
+    """Writes of a branch: entries and containers, each with the value that it replaced."""
 
     __slots__ = ("containers", "entries")
 
@@ -256,7 +256,7 @@ class Effects:
 
     @classmethod
     def of(cls, journal: Journal) -> Effects:
-        """What is there now; it is put back."""
+        """Return what is there now, and put back what was there before."""
         found = cls()
         found.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
@@ -266,7 +266,7 @@ class Effects:
         return found
 
     def joined(self, other: Effects, joiner: Joiner) -> Effects:
-        """What is written if it is one or the other that runs."""
+        """Return what is written if it is one or the other that runs."""
         result = Effects()
         places = [now for now, _ in (*self.entries, *other.entries)]
         for one, two in zip(self._at(places), other._at(places), strict=True):
@@ -280,7 +280,7 @@ class Effects:
         return result
 
     def _at(self, places: list[Entries]) -> list[Entries]:
-        """What some places hold where this is written."""
+        """Return what some places hold where this is written."""
         for now, _ in self.entries:
             now.put()
         found = [place.now() for place in places]
@@ -366,7 +366,7 @@ class Branches:
             STATE.journals[-1].fresh |= self._journal.fresh
 
     def give_up(self) -> None:
-        """The same, and remember it."""
+        """Do so, and remember it."""
         self.close()
         STATE.failures[self.site] = STATE.failures.get(self.site, 0) + 1
         ACTIVE.refusal = self._refusal
@@ -426,7 +426,7 @@ class Merge:
             self._branches = Branches(site)
 
     def opens(self, place: int) -> bool:
-        """Whether the condition at this place is evaluated, and not what it was."""
+        """Return True if the condition at this place is evaluated, and not what it was."""
         self.answer = self._guards and place == self._first and bool(self._branches and self._branches.conditions[0])
         return place > self._first
 
@@ -472,7 +472,7 @@ class Merge:
         return values
 
     def caught(self, error: BaseException) -> bool:
-        """Whether this goes on after an exception, with the condition answered as at the given point.
+        """Return True if this goes on after an exception, with the condition answered as at the given point.
 
         Raises:
             UnmergeableError: if this is in a branch itself.
@@ -497,7 +497,7 @@ def _contents(values: Any) -> Any:
 
 
 def mergeable(site: Site) -> bool:
-    """Whether an `if` at this place may be merged: it has not failed too often."""
+    """Return True if an `if` at this place may be merged: it has not failed too often."""
     return ACTIVE.decisions is not None and not STATE.off and STATE.failures.get(site, 0) < MOST_FAILURES
 
 
@@ -529,7 +529,7 @@ def _one(values: Any) -> Any:
 
 
 def recorded(run: Callable[[], Any]) -> Any:
-    """What `run` returns; it is run anew where something that was merged turns out not to be mergeable."""
+    """Return what `run` returns; it is run anew where something that was merged turns out not to be mergeable."""
     before = vars(STATE).copy()
     STATE.reset()
     decisions = ACTIVE.decisions

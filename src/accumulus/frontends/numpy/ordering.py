@@ -72,7 +72,7 @@ MOST_MERGED: Final = 8
 
 
 def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `implements`, for what is refused where decisions are."""
+    """Do as `implements`, for functions that are refused where decisions are."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
@@ -87,7 +87,7 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 
 
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
-    """What is found for each line along an axis, which comes last; along all entries, if `axis` is None."""
+    """Return what is found for each line along an axis, which comes last; along all entries, if `axis` is None."""
     references = references_of(tape, a)
     lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
     found = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
@@ -120,7 +120,7 @@ def _argsort(
 
 @_decides(np.partition)
 def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """As NumPy does it: smaller entries in front of the kth, larger ones behind."""
+    """Move smaller entries in front of the kth, larger ones behind, as NumPy does."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     return np.take_along_axis(a, _argpartition(tape, a, kth, axis), axis)
@@ -229,7 +229,7 @@ _enter_extreme(np.argmin, np.argmin, False)
 
 @_decides(np.searchsorted)
 def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where numbers belong among sorted ones."""
+    """Find where numbers belong among sorted ones."""
     known = references_of(tape, a)
     if sorter is not None:
         known = known[concrete(sorter)]
@@ -264,7 +264,7 @@ def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
 
 @_decides(np.bincount)
 def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each whole number is there, or the sums of weights."""
+    """Return how often each whole number is there, or the sums of weights."""
     places = wholes(tape, references_of(tape, x), "index") if depends(x) else np.asarray(concrete(x))
     if weights is None:
         return np.bincount(places, minlength=minlength)
@@ -296,7 +296,7 @@ def _argwhere(tape: Tape, a: Any) -> Any:
 
 @implements(np.count_nonzero)
 def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many are not zero: counted at every point."""
+    """Return how many are not zero: counted at every point."""
     numbers = references_of(tape, TracedArray(tape, references_of(tape, a, boolean=True), boolean=True))
     return np.sum(TracedArray(tape, numbers), axis=axis, keepdims=keepdims)
 
@@ -315,7 +315,7 @@ def _extract(tape: Tape, condition: Any, arr: Any) -> Any:
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
-    """Which entries are not zero."""
+    """Return which entries are not zero."""
     return truths(tape, references_of(tape, a, boolean=True))
 
 
@@ -372,7 +372,7 @@ class Selection(TracedArray):
 
     @property
     def is_open(self) -> bool:  # type: ignore[override]
-        """Whether it has not been decided which entries it has."""
+        """Return True if it has not been decided which entries it has."""
         return self._settled is None
 
     @property
@@ -417,7 +417,7 @@ class Selection(TracedArray):
         return self._with(self.everything.copy()) if self.is_open else super().copy(order)
 
     def chosen_by(self, mask: References) -> bool:
-        """Whether it is open, and chosen by this mask."""
+        """Return True if it is open, and chosen by this mask."""
         return self.is_open and (self.mask is mask or np.array_equal(self.mask, mask))
 
     def __getitem__(self, index: Any) -> Any:
@@ -451,7 +451,7 @@ class Selection(TracedArray):
         return tuple(map(first._with, result)) if isinstance(result, tuple) else first._with(result)
 
     def without_deciding(self, function: Any, arguments: Any, keywords: Any) -> Any:
-        """What an array function makes of it while it stays open; NotImplemented if that settles it."""
+        """Return what an array function makes of it while it stays open; NotImplemented if that settles it."""
         if function in _ATTRIBUTES and len(arguments) == 1:
             return getattr(self, _ATTRIBUTES[function])
         if ACTIVE.merging or not all(map(self._goes_with, arguments)):
@@ -468,7 +468,7 @@ class Selection(TracedArray):
         return fold(self, TracedArray(self.tape, self.mask, boolean=True))
 
     def _goes_with(self, operand: Any) -> bool:
-        """Whether an operand is chosen by the same mask, or is the same for all entries."""
+        """Return True if an operand is chosen by the same mask, or is the same for all entries."""
         if isinstance(operand, Selection):
             return operand.chosen_by(self.mask)
         return self.is_open and np.ndim(operand) <= self.everything.ndim - self.mask.ndim
@@ -477,7 +477,7 @@ class Selection(TracedArray):
         return Selection(everything, self.mask)
 
     def _count(self) -> int:
-        """How many entries there are at the given point; kept as a guard."""
+        """Return how many entries there are at the given point; kept as a guard."""
         count = np.sum(TracedArray(self.tape, self.mask, boolean=True))
         return whole(self.tape, count.entries, "index")
 

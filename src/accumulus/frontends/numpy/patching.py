@@ -341,7 +341,7 @@ _recordings = 0
 
 
 class _Known(NamedTuple):
-    """What is known of a module."""
+    """Names of a module that are replaced."""
 
     module: ModuleType
     #: How many globals it has, or which objects these hold, how much there is to be replaced, and types of functions
@@ -420,7 +420,7 @@ class _Listed:
         self._modules: list[tuple[str, ModuleType, bool]] = []
 
     def is_outdated(self) -> bool:
-        """Whether modules have come, or gone."""
+        """Return True if modules have come, or gone."""
         return len(sys.modules) != self._count or next(reversed(sys.modules.values())) is not self._last
 
     def users(self) -> list[tuple[str, ModuleType, bool]]:
@@ -511,7 +511,7 @@ held_in_forks(_LOCK, _forget_others)
 
 
 def _is_users(name: str, module: object) -> bool:
-    """Whether a loaded module is written in Python, and neither of the standard library nor an array library."""
+    """Return True if a loaded module is written in Python, and neither of the standard library nor an array library."""
     if is_foreign(name) or type(module) is not ModuleType:
         return False
     return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
@@ -578,7 +578,7 @@ def _replace_import() -> None:
 
 
 def _is_loading(namespace: Mapping[str, Any]) -> bool:
-    """Whether the module with these globals is just being imported; the arrays that it makes are no part of a tape."""
+    """Return True if the module with these globals is being imported; arrays that it makes are no part of a tape."""
     return bool(getattr(namespace.get("__spec__"), "_initializing", False))
 
 

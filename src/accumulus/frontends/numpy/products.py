@@ -121,7 +121,7 @@ def _summed(tape: Tape, references: References, labels: str, wanted: str) -> Ref
 
 
 def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]]:
-    """Which operands to contract next; their product is then the last in the list."""
+    """Return which operands to contract next; their product is then the last in the list."""
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
     arguments: list[Any] = []
@@ -166,7 +166,7 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> La
 
 
 def _is_matrix_product(first: References, second: References) -> bool:
-    """Whether stacks of matrices, the second transposed, are large enough to be multiplied as such."""
+    """Return True if stacks of matrices, the second transposed, are large enough to be multiplied as such."""
     stacked, rows, terms = map(int, first.shape)
     size = rows * terms * int(second.shape[1])
     return terms >= SHORTEST_TERMS and size >= SMALLEST_MATRICES and stacked <= MOST_STACKED

@@ -102,7 +102,7 @@ def _full(tape: Tape, long: Any, short: Any) -> Any:
 
 
 def part_of(full: Any, long: int, short: int, mode: str) -> Any:
-    """What is wanted of a full convolution."""
+    """Return what is wanted of a full convolution."""
     if mode == "full":
         return full
     if mode not in ("same", "valid"):

@@ -79,7 +79,7 @@ _enter_running("multiply", np.cumprod)
 
 
 def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
-    """How many entries there are along the axes; of those that are meant, traced if need be."""
+    """Return how many entries there are along the axes; of those that are meant, traced if need be."""
     if where is True:
         axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
         return math.prod(shape[k] for k in axes)

@@ -175,7 +175,7 @@ def _nan_to_num(
 
 @implements(np.isclose)
 def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether a and b differ by at most atol + rtol·|b|."""
+    """Return True if a and b differ by at most atol + rtol·|b|."""
     a, b = as_array(tape, a), as_array(tape, b)
     close = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
@@ -183,13 +183,13 @@ def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
 
 @implements(np.allclose)
 def _allclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether all of a and b are close: a traced truth value."""
+    """Return True if all of a and b are close: a traced truth value."""
     return np.all(np.isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
 def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether all entries are the same: a traced truth value, if the shapes are."""
+    """Return True if all entries are the same: a traced truth value, if the shapes are."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     if a.shape != b.shape:
         return False
@@ -199,7 +199,7 @@ def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @implements(np.array_equiv)
 def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The same of arrays that are broadcast."""
+    """Return a traced truth value: all entries of arrays that are broadcast are equal."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     try:
         np.broadcast_shapes(a.shape, b.shape)
@@ -210,13 +210,13 @@ def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
 
 @implements(np.isposinf)
 def _isposinf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Where it is infinite, and positive."""
+    """Return True where it is infinite, and positive."""
     return as_array(tape, x) == np.inf
 
 
 @implements(np.isneginf)
 def _isneginf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Where it is infinite, and negative."""
+    """Return True where it is infinite, and negative."""
     return as_array(tape, x) == -np.inf
 
 

@@ -271,7 +271,7 @@ def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank
 
 @_records("lstsq")
 def _lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
-    """As `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
+    """Do as `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
     solution, squares, rank, values = spectral.lstsq(tape, a, b, cond)
     return solution, (squares[0] if solution.ndim == 1 and squares.size else squares), rank, values
 

@@ -236,7 +236,7 @@ def _signal_convolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", method:
 
 @borrows("scipy.signal", "fftconvolve", "oaconvolve")
 def _signal_fftconvolve(tape: Tape, in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """The same: of few entries, sums of products are fewer operations than transforms."""
+    """Convolve two vectors directly: of few entries, sums of products are fewer operations than transforms."""
     return _centred(tape, in1, in2, mode)
 
 

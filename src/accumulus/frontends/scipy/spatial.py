@@ -176,7 +176,7 @@ class TracedRotation(Operand):
 
     @property
     def single(self) -> bool:
-        """Whether it is one rotation."""
+        """Return True if it is one rotation."""
         return bool(self.quaternions.ndim == 1)
 
     @property

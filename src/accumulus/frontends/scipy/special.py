@@ -140,7 +140,7 @@ def _applied(name: str) -> Callable[[Tape], Callable[..., int]]:
 
 
 def _fixed(tape: Tape, value: Any) -> Any:
-    """The same values, which are constants to derivatives."""
+    """Return the same values as constants to derivatives."""
 
     def attach(tape: Tape) -> Any:
         return lambda reference: tape.apply("attach", reference, tape.constant(0.0))

@@ -186,7 +186,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(one: CodeType, other: CodeType) -> bool:
-    """Whether two codes do the same at the same places."""
+    """Return True if two codes do the same at the same places."""
     if (one.co_code, one.co_names, one.co_varnames) != (other.co_code, other.co_names, other.co_varnames):
         return False
     if one.co_freevars != other.co_freevars or len(one.co_consts) != len(other.co_consts):

@@ -48,7 +48,7 @@ def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
-    """Whether a block always ends by an exit of this kind."""
+    """Return True if a block always ends by an exit of this kind."""
     if not block:
         return False
     last = block[-1]
@@ -80,7 +80,7 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
 
 
 def _exits(statement: ast.If, kind: Exit) -> bool:
-    """Whether there is an exit of this kind at the end of some branch."""
+    """Return True if there is an exit of this kind at the end of some branch."""
     for block in (statement.body, statement.orelse):
         if block and (isinstance(block[-1], kind) or any(isinstance(s, ast.If) and _exits(s, kind) for s in block)):
             return True
@@ -111,7 +111,7 @@ def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def exits_outside(nodes: Sequence[ast.AST]) -> bool:
-    """Whether there is a ``break`` or ``continue`` of a loop around these nodes."""
+    """Return True if there is a ``break`` or ``continue`` of a loop around these nodes."""
     for node in nodes:
         if isinstance(node, ast.Break | ast.Continue):
             return True
@@ -172,14 +172,14 @@ def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | No
 
 
 def is_own_call(function: ast.expr) -> bool:
-    """Whether a method of a `@loop` is called."""
+    """Return True if a method of a `@loop` is called."""
     return (
         isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and is_temporary(function.value.id)
     )
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a variable is set wherever it is read, in the same branch."""
+    """Return True if a variable is set wherever it is read, in the same branch."""
     return name.startswith(("@loop", "@item"))
 
 

@@ -78,12 +78,12 @@ def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def is_bound_to_scope(node: ast.AST) -> bool:
-    """Whether an expression cannot be put into a function: it sets variables, or waits."""
+    """Return True if an expression cannot be put into a function: it sets variables, or waits."""
     return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(node))
 
 
 def is_truth(node: ast.expr) -> bool:
-    """Whether an expression is True or False."""
+    """Return True if an expression is True or False."""
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
@@ -127,7 +127,7 @@ def placed(new: Node, old: ast.AST) -> Node:
 
 
 def run_over(iterable: ast.expr) -> ast.expr:
-    """What a loop runs over, announced if it may be an iterator that was made before."""
+    """Return what a loop runs over, announced if it may be an iterator that was made before."""
     if isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
         return placed(call_of("@over", iterable), iterable)
     return iterable

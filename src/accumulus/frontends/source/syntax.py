@@ -119,7 +119,7 @@ class Expressions(ast.NodeTransformer):
         self.file = file
 
     def is_plain(self, test: ast.expr) -> bool:
-        """Whether a condition is surely no traced value."""
+        """Return True if a condition is surely no traced value."""
         match test:
             case ast.Constant():
                 return True
@@ -213,7 +213,7 @@ BLOCKS: Final = 2
 
 
 def is_refused(function: ast.AST) -> bool:
-    """Whether a function is left as it is, since it looks at its own frame."""
+    """Return True if a function is left as it is, since it looks at its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
 
 
@@ -285,7 +285,7 @@ class Transformer(Expressions):
         return found
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
-        """What comes before a statement that changes what a name holds."""
+        """Return what comes before a statement that changes what a name holds."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
                 return [placed(ast.Expr(call_of("@written", variable(name))), statement)]
@@ -401,7 +401,7 @@ class Transformer(Expressions):
     def _is_merged(
         self, tests: Sequence[ast.expr], bodies: list[list[ast.stmt]], other: list[ast.stmt], results: set[int]
     ) -> bool:
-        """Whether several branches of this may be recorded, as far as the source says."""
+        """Return True if several branches of this may be recorded, as far as the source says."""
         if self._depth + BLOCKS > MOST_BLOCKS or all(map(self.is_plain, tests)):
             return False
         blocks = [*bodies, other]
@@ -416,7 +416,7 @@ class Transformer(Expressions):
         return self._outside.isdisjoint(assigned_in(nodes))
 
     def _truth(self, test: ast.expr, merge: str, place: int, site: tuple[str | int, ...]) -> ast.expr:
-        """What an ``if`` asks: the truth of a condition, or how the merge answers."""
+        """Return what an ``if`` asks: the truth of a condition, or how the merge answers."""
         found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant(site), call_of("@locals"))

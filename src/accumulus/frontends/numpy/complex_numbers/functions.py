@@ -224,13 +224,13 @@ def _angle(tape: Tape, z: Any, deg: bool = False) -> Any:
 
 @implements_complex(np.iscomplex)
 def _iscomplex(tape: Tape, x: Any) -> Any:
-    """Where the imaginary part is not zero."""
+    """Return True where the imaginary part is not zero."""
     return parts_of(tape, x).im != 0
 
 
 @implements_complex(np.isreal)
 def _isreal(tape: Tape, x: Any) -> Any:
-    """Where the imaginary part is zero."""
+    """Return True where the imaginary part is zero."""
     return parts_of(tape, x).im == 0
 
 
@@ -467,5 +467,5 @@ def _rect(tape: Tape, r: Any, phi: Any) -> Any:
 
 @borrows("cmath", "isclose")
 def _isclose(tape: Tape, a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
-    """Whether a and b differ by at most a share of the larger one, or by `abs_tol`."""
+    """Return True if a and b differ by at most a share of the larger one, or by `abs_tol`."""
     return abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)

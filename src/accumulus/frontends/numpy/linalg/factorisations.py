@@ -73,7 +73,7 @@ def constant_matrix(tape: Tape, count: int, matrix: Any) -> Any:
 
 
 def is_zero(entry: Any) -> bool:
-    """Whether a traced entry, in each matrix of a stack, is a structural zero."""
+    """Return True if a traced entry, in each matrix of a stack, is a structural zero."""
     references: Any = entry.references
     return bool((references < 0).all()) and all(entry.tape.value_of(r) == 0.0 for r in set(references.ravel().tolist()))
 
@@ -92,7 +92,7 @@ def matrices_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
 
 
 def square_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
-    """As `matrices_of`, for square matrices."""
+    """Do as `matrices_of`, for square matrices."""
     matrices, stack = matrices_of(tape, a, name)
     if matrices.shape[-1] != matrices.shape[-2]:
         shape = stack + matrices.shape[1:]

@@ -248,7 +248,7 @@ def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
 
 
 def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
-    """The same for at least as many rows as columns."""
+    """Do as `singular` for at least as many rows as columns."""
     count, m, n = a.shape
     a, scale = _scaled(a)
     upper, reflections = householder(tape, a)
@@ -448,7 +448,7 @@ def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
 
 @implements(np.linalg.matrix_rank)
 def _matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """How many singular values are greater than `tol`, or than `rtol` times the greatest."""
+    """Return how many singular values are greater than `tol`, or than `rtol` times the greatest."""
     array = as_array(tape, A)
     if array.ndim < 2:
         return np.any(array != 0.0) * 1.0
