@@ -19,8 +19,7 @@ import numpy as np
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.containers import Container, identity, opened
-from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.leaves import numbers_in
+from accumulus.frontends.kinds import numbers_in, shape_of
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, paths, unflatten, without_lists
 
 __all__ = [

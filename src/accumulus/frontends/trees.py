@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.containers import Container, identity, opened
-from accumulus.frontends.leaves import as_leaf, as_nested_lists
+from accumulus.frontends.kinds import as_leaf, as_nested_lists
 
 __all__ = [
     "Branch",
