@@ -27,7 +27,7 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     check_constant,
     constant_matrix,
     fixed,
-    is_zero,
+    is_structural_zero,
     matrices_of,
     plain,
     square_of,
@@ -314,7 +314,7 @@ def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
     for k in range(min(m, n)):
         place, greatest = as_array(tape, np.full(len(a), float(k))), abs(a[:, k, k])
         for i in range(k + 1, m):
-            if not is_zero(a[:, i, k]):
+            if not is_structural_zero(a[:, i, k]):
                 size = abs(a[:, i, k])
                 place, greatest = np.where(size > greatest, float(i), place), np.maximum(greatest, size)
         pivots[:, k] = place

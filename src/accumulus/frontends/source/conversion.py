@@ -17,7 +17,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
 from accumulus.frontends.source.exits import in_scope
-from accumulus.frontends.source.nodes import MARK, copied, placed
+from accumulus.frontends.source.nodes import MARK, copied, located
 from accumulus.frontends.source.syntax import HARMLESS, RUNTIME, Transformer, is_refused
 
 __all__ = ["converted"]
@@ -168,7 +168,7 @@ def _compiled(
         body = [ast.ClassDef(owner, [], [], body, [])]
     free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
     factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
-    module = ast.Module([placed(copied(imported), node), placed(factory, node)], [])
+    module = ast.Module([located(copied(imported), node), located(factory, node)], [])
     made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     name = code.co_name if isinstance(node, ast.Lambda) else _NAME
     for found in _codes(made):

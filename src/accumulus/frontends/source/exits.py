@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from accumulus.frontends.source.nodes import constant, copied, placed, variable
+from accumulus.frontends.source.nodes import constant_node, copied, located, variable
 
 __all__ = [
     "LOOPS",
@@ -212,14 +212,14 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
                 new = [_set(stop, leave), _set(value, given), _set(returns, ast.Constant(True))]
             case _:
                 return block
-        return [*rest, *(placed(statement, last) for statement in new)]
+        return [*rest, *(located(statement, last) for statement in new)]
 
     leave = _method(name, "leave")
     given = ast.Assign([loop.target], variable(item))
-    inside = [placed(_set(stop, ast.Constant(False)), loop), placed(given, loop.target), *without(body)]
+    inside = [located(_set(stop, ast.Constant(False)), loop), located(given, loop.target), *without(body)]
     turn = ast.If(variable(stop), [_set(stop, ast.Constant(True))], inside)
     ends = ast.If(_method(name, "ends", variable(stop)), [ast.Break()], [])
-    site = constant((file, loop.lineno, loop.col_offset))
+    site = constant_node((file, loop.lineno, loop.col_offset))
     new: list[ast.stmt] = [
         _set(name, ast.Call(variable("@loop"), [site], [])),
         _set(stop, ast.Constant(False)),
@@ -230,7 +230,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
         new.append(ast.If(variable(stop), [ast.Pass()], loop.orelse))
     if any(isinstance(n, ast.Return) for n in exits):
         new.append(ast.If(variable(returns), [ast.Return(variable(value))], []))
-    return [placed(statement, loop) for statement in new]
+    return [located(statement, loop) for statement in new]
 
 
 def _exits_of_loop(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -55,12 +55,12 @@ from accumulus.frontends.source.nodes import (
     assigned_in,
     call_of,
     chain_of,
-    constant,
+    constant_node,
     is_bool,
     is_bound_to_scope,
     is_none,
     is_truth,
-    placed,
+    located,
     postponed,
     run_over,
     variable,
@@ -138,7 +138,7 @@ class Expressions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id in HARMLESS and self.builtin(node.func.id)):
-            node.func = placed(call_of("@call", node.func), node.func)
+            node.func = located(call_of("@call", node.func), node.func)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
@@ -147,7 +147,7 @@ class Expressions(ast.NodeTransformer):
         return (
             node
             if plain
-            else placed(
+            else located(
                 call_of("@choose", self._site(node), node.test, postponed(node.body), postponed(node.orelse)), node
             )
         )
@@ -158,19 +158,19 @@ class Expressions(ast.NodeTransformer):
         if plain:
             return node
         name = "@and" if isinstance(node.op, ast.And) else "@or"
-        return placed(call_of(name, self._site(node), node.values[0], *map(postponed, node.values[1:])), node)
+        return located(call_of(name, self._site(node), node.values[0], *map(postponed, node.values[1:])), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         plain = not isinstance(node.op, ast.Not) or self.is_plain(node)
         self.generic_visit(node)
-        return node if plain else placed(call_of("@not", node.operand), node)
+        return node if plain else located(call_of("@not", node.operand), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         binds = is_bound_to_scope(node)
         self.generic_visit(node)
         if len(node.ops) == 1:
             if isinstance(node.ops[0], ast.Is | ast.IsNot) and is_truth(node.comparators[0]):
-                return placed(
+                return located(
                     call_of("@is", node.left, node.comparators[0], ast.Constant(isinstance(node.ops[0], ast.Is))), node
                 )
             return node
@@ -179,21 +179,21 @@ class Expressions(ast.NodeTransformer):
         parts: list[ast.expr] = [self._site(node), node.left]
         for op, right in zip(node.ops, node.comparators, strict=True):
             parts += [ast.Constant(type(op).__name__), postponed(right)]
-        return placed(call_of("@compare", *parts), node)
+        return located(call_of("@compare", *parts), node)
 
     def _site(self, node: ast.expr) -> ast.expr:
-        return constant((self.file, node.lineno, node.col_offset))
+        return constant_node((self.file, node.lineno, node.col_offset))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            node.value = placed(call_of("@written", node.value), node.value)
+            node.value = located(call_of("@written", node.value), node.value)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
-            node.value = placed(call_of("@owner", node.value), node.value)
+            node.value = located(call_of("@owner", node.value), node.value)
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
@@ -288,9 +288,9 @@ class Transformer(Expressions):
         """Return what comes before a statement that changes what a name holds."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
-                return [placed(ast.Expr(call_of("@written", variable(name))), statement)]
+                return [located(ast.Expr(call_of("@written", variable(name))), statement)]
         if not isinstance(statement, (*SCOPES, *LOOPS, ast.With, ast.Try, ast.Match)) and self._sets_outside(statement):
-            return [placed(ast.Expr(call_of("@outside")), statement)]
+            return [located(ast.Expr(call_of("@outside")), statement)]
         return []
 
     def _sets_outside(self, statement: ast.stmt) -> bool:
@@ -311,7 +311,7 @@ class Transformer(Expressions):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         if self._sets_outside(ast.Assign([node.target], ast.Constant(None))):
-            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+            node.body.insert(0, located(ast.Expr(call_of("@outside")), node))
         node.body = without_exits(moved_into_branches(node.body, ast.Continue))
         self.generic_visit(node)
         node.iter = run_over(node.iter)
@@ -327,7 +327,7 @@ class Transformer(Expressions):
         self._depth -= 1
         if node.handlers:
             watched = ast.With([ast.withitem(call_of("@trying"))], node.body)
-            node.body = [placed(watched, node.body[0])]
+            node.body = [located(watched, node.body[0])]
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -336,14 +336,14 @@ class Transformer(Expressions):
         )
         self.generic_visit(node)
         if catches_all:
-            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+            node.body.insert(0, located(ast.Expr(call_of("@outside")), node))
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         is_result = id(node) in self._results
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
         if is_result:
-            return placed(ast.Assign([ast.Name("@result", ast.Store())], value), node)
+            return located(ast.Assign([ast.Name("@result", ast.Store())], value), node)
         node.value = value if node.value is not None else None
         return node
 
@@ -351,7 +351,7 @@ class Transformer(Expressions):
         displayed = isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
         self.generic_visit(node)
         if displayed and node.value is not None:
-            node.value = placed(call_of("@new", node.value), node.value)
+            node.value = located(call_of("@new", node.value), node.value)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -362,7 +362,7 @@ class Transformer(Expressions):
         if isinstance(node.target, ast.Subscript | ast.Attribute):
             announced = node.target.value  # what is in it may be changed in place, too
             assert isinstance(announced, ast.Call)
-            announced.args.append(placed(ast.Constant(True), node))
+            announced.args.append(located(ast.Constant(True), node))
         return node
 
     def _if(self, node: ast.If, results: set[int]) -> list[ast.stmt]:
@@ -390,12 +390,12 @@ class Transformer(Expressions):
         last = self.block(other)
         self._depth -= BLOCKS
         for test, body, where in reversed(list(zip(before, blocks, tests, strict=True))):
-            last = [placed(ast.If(test, body, last), where)]
+            last = [located(ast.If(test, body, last), where)]
         found = self._loop(node, merge, names, last[0])
         if results and outermost:
             self._results = set()
-            found.insert(0, placed(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
-            found.append(placed(ast.Return(ast.Name("@result", ast.Load())), node))
+            found.insert(0, located(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
+            found.append(located(ast.Return(ast.Name("@result", ast.Load())), node))
         return found
 
     def _is_merged(
@@ -419,7 +419,7 @@ class Transformer(Expressions):
         """Return what an ``if`` asks: the truth of a condition, or how the merge answers."""
         found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
-        begun = call_of("@begin", variable(merge), constant(site), call_of("@locals"))
+        begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))
         answer = ast.IfExp(
             ast.BoolOp(ast.Or(), [is_bool(found), is_bool(asked)]),
             variable("@truth"),
@@ -431,7 +431,7 @@ class Transformer(Expressions):
         )
         opens = ast.Call(ast.Attribute(variable(merge), "opens", ast.Load()), [ast.Constant(place)], [])
         first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
-        return placed(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
+        return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 
     def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
         """The loop around an ``if`` that runs it once, or once for each branch."""
@@ -453,6 +453,6 @@ class Transformer(Expressions):
         finished = ast.If(ast.Attribute(variable(merge), "finished", ast.Load()), [ast.Break()], [])
         attempt = ast.Try([chain, done], [handler], [], [])
         return [
-            placed(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
-            placed(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
+            located(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
+            located(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
         ]

@@ -28,7 +28,7 @@ __all__ = [
     "fixed",
     "householder",
     "inverse_of_triangular",
-    "is_zero",
+    "is_structural_zero",
     "matrices_of",
     "plain",
     "qr",
@@ -72,7 +72,7 @@ def constant_matrix(tape: Tape, count: int, matrix: Any) -> Any:
     return as_array(tape, np.broadcast_to(matrix, (count, *np.shape(matrix)))).copy()
 
 
-def is_zero(entry: Any) -> bool:
+def is_structural_zero(entry: Any) -> bool:
     """Return True if a traced entry, in each matrix of a stack, is a structural zero."""
     references: Any = entry.references
     return bool((references < 0).all()) and all(entry.tape.value_of(r) == 0.0 for r in set(references.ravel().tolist()))
@@ -179,7 +179,7 @@ def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     for k in range(min(m - 1, n)):
         first, below = a[:, k, k], a[:, k + 1 :, k]
         vector = zeros(tape, len(a), m - k)
-        if is_zero(below):
+        if is_structural_zero(below):
             reflections.append((zeros(tape, len(a)), vector))
             continue
         squares = np.sum(below * below, axis=-1)

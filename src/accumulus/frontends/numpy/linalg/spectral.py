@@ -47,7 +47,7 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     fixed,
     householder,
     inverse_of_triangular,
-    is_zero,
+    is_structural_zero,
     matrices_of,
     reflected,
     result_type,
@@ -121,10 +121,10 @@ def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
     is_sorted = False
     # of two columns one rotation is all
     for p, q, sorts in _sweeps(n, n + 2, 3) if n > 2 else _sweeps(n, 1, 0):
-        if not sorts and is_zero(a[:, p, q]):
+        if not sorts and is_structural_zero(a[:, p, q]):
             continue
         if (p, q) == (0, 1):
-            if is_sorted and all(is_zero(a[:, i, j]) for i, j in combinations(range(n), 2)):
+            if is_sorted and all(is_structural_zero(a[:, i, j]) for i, j in combinations(range(n), 2)):
                 break
             is_sorted = sorts
         cosine, sine, *diagonal = _rotation(a[:, p, p], a[:, q, q], a[:, p, q], sorts)
