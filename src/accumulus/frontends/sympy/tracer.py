@@ -34,7 +34,7 @@ def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
     """The results of a model for numbers; NaN where they are not real.
 
     >>> from sympy.abc import x, y
-    >>> evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])
+    >>> _evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])
     array([6. , 1.5])
     """
     nodes = Nodes(Places(model, [np.asarray(argument, float) for argument in arguments]))
