@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from accumulus.frontends.numpy import contractions
+from accumulus.frontends.numpy import products
 
 
 @contextmanager
 def small_matrices(smallest: int = 1) -> Iterator[None]:
     """Let products of matrices of so many products of entries be kept, however short their sums are."""
     with (
-        mock.patch.object(contractions, "SMALLEST_MATRICES", smallest),
-        mock.patch.object(contractions, "SHORTEST_TERMS", 1),
+        mock.patch.object(products, "SMALLEST_MATRICES", smallest),
+        mock.patch.object(products, "SHORTEST_TERMS", 1),
     ):
         yield

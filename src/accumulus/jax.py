@@ -26,7 +26,7 @@ from accumulus.api import hessians, jacobians, products
 from accumulus.api.asked import ARGUMENTS, CHOICE, Asked, AskedOfMatrix, GivenOfMatrix
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
-from accumulus.frontends.signature import positions_of
+from accumulus.frontends.calls import positions_of
 from accumulus.options import Given, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program

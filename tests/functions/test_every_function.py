@@ -19,7 +19,7 @@ import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.numpy import elementwise, mathematics
 from accumulus.frontends.numpy.borrowed import BORROWED
-from accumulus.frontends.scipy.distributions import DISTRIBUTIONS
+from accumulus.frontends.scipy.special import DISTRIBUTIONS
 from accumulus.tape.operations import OPERATIONS
 
 CASES = [(table, case) for table, cases in all_cases().items() for case in cases]

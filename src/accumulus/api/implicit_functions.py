@@ -11,7 +11,7 @@ import numpy as np
 from accumulus.api.jacobians import compile as compiled
 from accumulus.errors import ArgumentError, ConvergenceError, unknown_name
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.leaves import numbers_in
+from accumulus.frontends.kinds import numbers_in
 from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, is_plain
 from accumulus.frontends.trees import flatten

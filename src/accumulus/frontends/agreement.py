@@ -1,4 +1,4 @@
-"""Whether a recording computes what its function computes: both run on numbers, at the given arguments and around.
+"""Comparison of a recording with its function: both run on numbers, at the given arguments and around.
 
 The function may have gone another way when it was recorded than it goes on numbers: it caught an exception that only
 traced values raise, asked for a type, drew a random number, read what it had changed before. So it is run on numbers
@@ -70,7 +70,7 @@ PART: Final = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a function returned on numbers.
+    """Results of a function on numbers.
 
     Attributes:
         structure: of the result.
@@ -87,7 +87,7 @@ class Outcome:
 
     @property
     def is_real(self) -> bool:
-        """Whether all of it is real numbers or truth values."""
+        """Return True if all of it is real numbers or truth values."""
         return all(leaf.dtype.kind in "fiub" for _, leaf in self.leaves)
 
     @property
@@ -97,7 +97,7 @@ class Outcome:
 
     @property
     def rounding(self) -> Floats:
-        """What each entry may be off by since the function rounded it to a narrower float."""
+        """Return what each entry may be off by since the function rounded it to a narrower float."""
         parts = [np.zeros(leaf.size) for _, leaf in self.leaves]
         for part, (_, leaf) in zip(parts, self.leaves, strict=True):
             if leaf.dtype in (np.float32, np.float16):
@@ -166,7 +166,7 @@ class Agreement:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every output is a number, and agrees, at some point."""
+        """Return True if every output is a number, and agrees, at some point."""
         return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
 
 
@@ -324,7 +324,7 @@ def verify(
 
 
 def _is_implicit(tape: Tape | BlockTape) -> bool:
-    """Whether values solve equations, as eigenvalues do, for which functions call a library."""
+    """Return True if values solve equations, as eigenvalues do, for which functions call a library."""
     if isinstance(tape, BlockTape):
         return any(_ATTACH in block.codes for block in tape.blocks)
     return _ATTACH in tape.codes
@@ -333,7 +333,7 @@ def _is_implicit(tape: Tape | BlockTape) -> bool:
 def _changed_by(
     function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
 ) -> list[str]:
-    """What the function has changed since it was recorded, or changes in a call with these arguments."""
+    """Return what the function has changed since it was recorded, or changes in a call with these arguments."""
     found = [] if captured is None else [*captured.changed, *captured.changes()]
     if not found and arguments is not None:
         before = Captured(holder_of(function))
@@ -373,7 +373,7 @@ def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: 
 
 
 def _is_same(function: Callable[..., Any], point: Sequence[Any], before: Outcome) -> bool:
-    """Whether the function returns the same when it is called again."""
+    """Return True if the function returns the same when it is called again."""
     try:
         outcome = run(function, point)
     except Exception:

@@ -2,25 +2,129 @@
 
 What records, compiles and checks a function passes it numbers and arrays by position. Where the user's function takes
 containers, or keywords, it stands behind a `Restructured`, which puts the numbers back to where they were.
+
+Code that opens and makes containers of one structure is written for it: it takes a fraction of the time of walking
+through them.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.containers import Container, opened
-from accumulus.frontends.identity import identity
-from accumulus.frontends.kinds import shape_of
-from accumulus.frontends.leaves import numbers_in
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, without_lists
+from accumulus.frontends.containers import Container, identity, opened
+from accumulus.frontends.kinds import numbers_in, shape_of
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, entered, paths, unflatten, without_lists
 
-__all__ = ["Restructured", "as_called", "constant_key", "function_of", "restructured"]
+__all__ = [
+    "Reader",
+    "Restructured",
+    "as_called",
+    "constant_key",
+    "function_of",
+    "maker",
+    "placed",
+    "positions_of",
+    "reader",
+    "restructured",
+]
+
+
+# Arguments in the places of the signature -----------------------------------------------------------------------------
+
+_PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def placed(
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    name: str,
+    asked: Collection[int | str] = (),
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments by position, with the defaults of those that come before a given one, and those by keyword only.
+
+    Args:
+        function: that would be called.
+        arguments, keywords: what it would be called with.
+        name: of the function, for messages.
+        asked: positions and names of arguments that are needed: those that are not given get their defaults, too.
+
+    Raises:
+        ArgumentError: if they do not fit the signature.
+
+    >>> placed(lambda x, k=1.0, n=2: ..., [0.5], {"k": 3.0}, "f")
+    ((0.5, 3.0), {})
+    >>> placed(lambda x, k=1.0, n=2: ..., [0.5], {"n": 4}, "f")
+    ((0.5, 1.0, 4), {})
+    >>> placed(lambda x, *, k=1.0, n=2: ..., [0.5], {"n": 4}, "f", ["k"])
+    ((0.5,), {'k': 1.0, 'n': 4})
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return tuple(arguments), dict(keywords)
+    try:
+        bound = signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        raise ArgumentError(f"the arguments do not fit {name}{signature}: {error}") from None
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    values: list[Any] = []
+    named: dict[str, Any] = {}
+    last = 0
+    for parameter in signature.parameters.values():
+        value = bound.arguments[parameter.name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            values += value
+            last = len(values) if value else last
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            named |= value
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            if parameter.name in given or parameter.name in asked:
+                named[parameter.name] = value
+        else:
+            values.append(value)
+            if parameter.name in given or parameter.name in asked or len(values) - 1 in asked:
+                last = len(values)
+    return tuple(values[:last]), named
+
+
+def positions_of(function: Callable[..., Any], names: Sequence[str], option: str) -> list[int | str]:
+    """The positions of parameters with these names; the names themselves of those by keyword only.
+
+    Args:
+        option: that the names were given for, for messages.
+
+    Raises:
+        ArgumentError: if there is none of that name.
+
+    >>> positions_of(lambda x, k, *, damping: ..., ["damping", "k"], "argnames")
+    ['damping', 1]
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return list(names)
+    places = [each.name for each in parameters.values() if each.kind in _PLACES]
+    by_keyword = [each.name for each in parameters.values() if each.kind is each.KEYWORD_ONLY]
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    found: list[int | str] = []
+    for name in names:
+        if name in places:
+            found.append(places.index(name))
+        elif name in by_keyword or (takes_any and name not in parameters):
+            found.append(name)
+        else:
+            known = ", ".join([*places, *by_keyword]) or "none"
+            raise ArgumentError(f"{option} names {name!r}; the arguments of the function are {known}")
+    return found
 
 
 class Restructured:
@@ -46,12 +150,12 @@ class Restructured:
 
     @property
     def as_given(self) -> Restructured:
-        """The same with the arguments as users give them."""
+        """Return this call with the arguments as users give them."""
         return self
 
     @property
     def key(self) -> Hashable:
-        """What tells the structure apart from others."""
+        """Return what tells the structure apart from others."""
         return self.positional, tuple(self.keywords.items())
 
     @property
@@ -69,7 +173,7 @@ class Restructured:
     def arguments(
         self, leaves: Sequence[Any], constant: Callable[[Any], Any] = lambda value: value
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the function is called with, where the numbers are these.
+        """Return what the function is called with, where the numbers are these.
 
         Args:
             constant: what becomes of a constant.
@@ -79,7 +183,7 @@ class Restructured:
         return positional, {name: _restored(part, rest, constant) for name, part in self.keywords.items()}
 
     def with_arrays(self) -> Restructured:
-        """The same with an array in the place of each list of numbers."""
+        """Return this call with an array in the place of each list of numbers."""
         keywords = {name: without_lists(part) for name, part in self.keywords.items()}
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
@@ -95,7 +199,7 @@ class Restructured:
                 waiting += part.parts
 
     def __call__(self, *leaves: Any) -> Any:
-        """What the user's function returns."""
+        """Return what the user's function returns."""
         positional, keywords = self.arguments(leaves)
         return self.function(*positional, **keywords)
 
@@ -157,7 +261,7 @@ def restructured(
 
 
 def _names_of(function: Callable[..., Any], count: int) -> list[str]:
-    """What arguments by position are called in messages."""
+    """Return what arguments by position are called in messages."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -218,7 +322,7 @@ class _Walk:
 
 
 def constant_key(value: Any, name: str) -> Hashable:
-    """What tells a constant apart from others.
+    """Return what tells a constant apart from others.
 
     Raises:
         ArgumentError: if it cannot be hashed.
@@ -257,3 +361,185 @@ def _restored(structure: Structure, leaves: Iterator[Any], constant: Callable[[A
     if isinstance(structure, Constant):
         return constant(structure.value)
     return structure.container.build([*map(partial(_restored, leaves=leaves, constant=constant), structure.parts)])
+
+
+# Code that opens and makes containers ---------------------------------------------------------------------------------
+
+#: Arguments and keywords → the numbers in them, or None if they have another structure.
+Reader = Callable[[Sequence[Any], dict[str, Any]], "tuple[Any, ...] | None"]
+#: Structures of more leaves, and deeper ones, are walked through: the code would be too long.
+MOST: Final = 200
+DEEPEST: Final = 20
+
+
+class _Source:
+    """Lines of a function, and the objects that they name."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._objects: dict[str, Any] = {"__name__": __name__}
+        self._count = 0
+
+    def fresh(self) -> str:
+        """A name that is not taken."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def named(self, value: Any) -> str:
+        """A name for an object."""
+        name = self.fresh()
+        self._objects[name] = value
+        return name
+
+    def function(self, head: str) -> Any:
+        """The function of these lines."""
+        exec(f"def made({head}):\n    " + "\n    ".join(self.lines), self._objects)
+        return self._objects["made"]
+
+
+def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = ()) -> Callable[[Sequence[Any]], Any]:
+    """Return what makes a tree of that structure of its leaves.
+
+    Args:
+        finish: what each leaf goes through first, if anything.
+
+    >>> make = maker(Branch(opened({"a": 1.0, "b": 2.0})[0], (Leaf(), Leaf())), [None, str])
+    >>> make([1.0, 2.0])
+    {'a': 1.0, 'b': '2.0'}
+    """
+    count = sum(1 for _ in paths(structure))
+    if count > MOST or _depth(structure) > DEEPEST:
+        return lambda leaves: unflatten(structure, _finished(leaves, finish))
+    source = _Source()
+    names = [source.fresh() for _ in range(count)]
+    converted = [
+        f"{source.named(convert)}({name})" if convert is not None else name
+        for name, convert in zip(names, finish or [None] * count, strict=True)
+    ]
+    source.lines += [f"[{', '.join(names)}] = leaves", f"return {_made(structure, iter(converted), source)}"]
+    made: Callable[[Sequence[Any]], Any] = source.function("leaves")
+    return made
+
+
+def _finished(leaves: Sequence[Any], finish: Sequence[Callable[[Any], Any] | None]) -> Sequence[Any]:
+    if not finish:
+        return leaves
+    return [leaf if convert is None else convert(leaf) for leaf, convert in zip(leaves, finish, strict=True)]
+
+
+def _depth(structure: Structure) -> int:
+    return 1 + max(map(_depth, structure.parts), default=0) if isinstance(structure, Branch) else 0
+
+
+def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
+    """The expression of a tree."""
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    if isinstance(structure, Constant):
+        return source.named(structure.value)
+    parts = [_made(part, leaves, source) for part in structure.parts]
+    container, listed = structure.container, "".join(f"{part}, " for part in parts)
+    if container.kind is list:
+        return f"[{listed}]"
+    if container.kind is tuple:
+        return f"({listed})"
+    if container.kind is dict:
+        keys = container.build(range(len(parts)))
+        return "{" + ", ".join(f"{source.named(key)}: {parts[k]}" for key, k in keys.items()) + "}"
+    return f"{source.named(container.build)}(({listed}))"
+
+
+def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reader | None:
+    """Return what takes the numbers out of arguments of these structures; None where that cannot be done by short code.
+
+    Numbers are not looked at: what is in their place is returned, and may be anything.
+
+    Args:
+        structures: of each argument.
+        route: by what position or keyword it is given.
+    """
+    if sum(1 for structure in structures for _ in paths(structure)) > MOST or max(map(_depth, structures)) > DEEPEST:
+        return None
+    source = _Source()
+    by_position = [place for place in route if isinstance(place, int)]
+    keywords = [place for place in route if isinstance(place, str)]
+    places = {place: source.fresh() for place in route}
+    refused = ": return None"
+    source.lines += [
+        "try:",
+        f"    if len(arguments) != {len(by_position)} or len(keywords) != {len(keywords)}{refused}",
+        f"    [{', '.join(places[k] for k in sorted(by_position))}] = arguments",
+        *(f"    {places[name]} = keywords[{name!r}]" for name in keywords),
+    ]
+    leaves: list[str] = []
+    for structure, place in zip(structures, route, strict=True):
+        if not _read(structure, places[place], source, leaves):
+            return None
+    source.lines += [
+        f"    return ({''.join(f'{leaf}, ' for leaf in leaves)})",
+        "except (KeyError, AttributeError, ValueError, TypeError):",
+        "    return None",
+    ]
+    made: Reader = source.function("arguments, keywords")
+    return made
+
+
+def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) -> bool:
+    """Lines that read the leaves of a structure from a variable; whether there are any."""
+    refused = ": return None"
+    if isinstance(structure, Leaf):
+        if structure.written is None:
+            leaves.append(value)
+            return True
+        made = source.fresh()
+        source.lines += [
+            f"    {made}, written = {source.named(_floats_in)}({value})",
+            f"    if written is not {source.named(structure.written)}{refused}",
+        ]
+        leaves.append(made)
+        return True
+    if isinstance(structure, Constant):
+        if isinstance(structure.value, np.ndarray):  # its entries may have changed
+            return False
+        source.lines.append(f"    if {value} is not {source.named(structure.value)}{refused}")
+        return True
+    container, parts = structure.container, [source.fresh() for _ in structure.parts]
+    listed = f"[{', '.join(parts)}]"
+    kind = source.named(container.kind)
+    if container.kind is type(None):
+        source.lines.append(f"    if {value} is not None{refused}")
+    elif container.attributes:
+        if len(parts) < container.attributes:
+            return False
+        source.lines.append(f"    if type({value}) is not {kind}{refused}")
+        source.lines += [f"    {part} = {value}{label}" for part, label in zip(parts, container.labels, strict=True)]
+        if _has_dict(container):
+            source.lines.append(f"    if len({value}.__dict__) != {len(parts)}{refused}")
+    elif container.kind in (dict, OrderedDict):
+        keys = list(container.build(range(len(parts))))
+        if any(type(key) is not str for key in keys):
+            return False
+        source.lines += [
+            f"    if type({value}) is not {kind} or [*{value}] != {source.named(keys)}{refused}",
+            f"    {listed} = {value}.values()",
+        ]
+    elif issubclass(container.kind, list | tuple) and container.rest is None:
+        source.lines += [f"    if type({value}) is not {kind}{refused}", f"    {listed} = {value}"]
+    else:
+        found = source.fresh()
+        source.lines += [
+            f"    {found} = {source.named(opened)}({value})",
+            f"    if {found} is None or {found}[0] != {source.named(container)}{refused}",
+            f"    {listed} = {found}[1]",
+        ]
+    return all(_read(part, name, source, leaves) for part, name in zip(structure.parts, parts, strict=True))
+
+
+def _floats_in(value: Any) -> tuple[Any, Any]:
+    """Do as `numbers_in`, with floats, which compiled code takes."""
+    number, written = numbers_in(value, "")
+    return (number.astype(np.float64, copy=False), written) if type(number) is np.ndarray else (number, written)
+
+
+def _has_dict(container: Container) -> bool:
+    return bool(getattr(container.kind, "__dictoffset__", 0))

@@ -113,7 +113,7 @@ _ABSENT: Final = object()
 
 
 class Way(Enum):
-    """How what a variable was is compared with what it is."""
+    """Comparison of what a variable was with what it is."""
 
     SAME = "the very same object"
     ENTRIES = "a container of the very same objects"
@@ -141,13 +141,13 @@ class Variable(NamedTuple):
     is_named: bool = False
 
     def label_of(self, key: Any) -> str:
-        """What the user's code calls an entry."""
+        """Return what the user's code calls an entry."""
         if self.is_named:
             return f"{self.label}.{key}" if self.label else str(key)
         return f"{self.label}[{key!r:.40}]"
 
     def now(self) -> Any:
-        """What it is now, entries as a tuple; absent what is gone."""
+        """Return what it is now, entries as a tuple; absent what is gone."""
         with suppress(*GONE):
             found = self.read(self.owner)
             return tuple(found) if self.way is Way.ENTRIES else found
@@ -156,7 +156,7 @@ class Variable(NamedTuple):
         return () if self.way is Way.ENTRIES else _ABSENT
 
     def is_unchanged(self) -> bool:
-        """Whether it is what it was."""
+        """Return True if it is what it was."""
         now = self.now()
         if self.way is Way.EQUAL:
             return bool(now == self.kept)
@@ -265,7 +265,7 @@ class Observed:
                 self.outside.add(f"{module}.{name}".removeprefix("builtins."))
 
     def _is_beside(self, frame: FrameType, top: str) -> bool:
-        """Whether code runs for an import, the garbage collector, or this package, and not for the function."""
+        """Return True if code runs for an import, the garbage collector, or this package, and not for the function."""
         code, back = frame.f_code, frame.f_back
         if code.co_name == "__del__" or any(getattr(each, "__code__", None) is code for each in gc.callbacks):
             return True
@@ -279,7 +279,7 @@ class Observed:
         return False
 
     def _is_called(self, frame: FrameType) -> bool:
-        """Whether it is the user's code that calls code of the standard library, or the like of that."""
+        """Return True if it is the user's code that calls code of the standard library, or the like of that."""
         back = frame.f_back
         while back is not None and self._others.get(id(back.f_code), (None, False))[1]:
             back = back.f_back
@@ -287,7 +287,7 @@ class Observed:
 
 
 class Captured:
-    """What a function holds, as it is when this is made.
+    """Variables and objects that a function holds, as they are when this is made.
 
     >>> k = [2.0]
     >>> captured = Captured(lambda x: k[0] * x)
@@ -318,18 +318,18 @@ class Captured:
         self._walk()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to watch."""
+        """Return True if there is anything to watch."""
         return bool(self.singles or self.has_entries)
 
     def is_current(self) -> bool:
-        """Whether the function still holds the same; an equal number or small array counts as the same."""
+        """Return True if the function still holds the same; an equal number or small array counts as the same."""
         try:
             return self._is_same() or self._is_equal()
         except GONE:
             return False
 
     def _is_same(self) -> bool:
-        """Whether it holds the very same objects."""
+        """Return True if it holds the very same objects."""
         for read, owner, kept in self.singles:
             if read(owner) is not kept:
                 return False
@@ -337,11 +337,11 @@ class Captured:
 
     @property
     def has_entries(self) -> bool:
-        """Whether there is more to compare than `singles`."""
+        """Return True if there is more to compare than `singles`."""
         return bool(self._entries or self._contents)
 
     def holds_entries(self) -> bool:
-        """Whether containers and arrays hold the very same."""
+        """Return True if containers and arrays hold the very same."""
         for read, owner, kept in self._entries:
             if not all(map(is_, read(owner), kept)):
                 return False
@@ -382,7 +382,7 @@ class Captured:
         self._finish()
 
     def changes(self) -> list[str]:
-        """What has changed since this was made, or was settled: its name in the code, with what it was and is.
+        """Return what has changed since this was made, or was settled: its name in the code, with what it was and is.
 
         >>> calls = [0]
         >>> captured = Captured(lambda x: calls[0] * x)
@@ -419,11 +419,11 @@ class Captured:
         return held if self._observed is None else [*held, _ABSENT]  # code that ran is not known elsewhere
 
     def resumes(self, held: Iterable[object]) -> bool:
-        """Whether this holds, in another process, what the summary of one before says."""
+        """Return True if this holds, in another process, what the summary of one before says."""
         return set(held) <= set(self.summary())
 
     def _is_equal(self) -> bool:
-        """The same as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
+        """Do as `is_current`, by value; from now on, what has taken the place of equal objects is watched."""
         swapped: dict[int, Any] = {}
         known = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
 
@@ -783,14 +783,14 @@ def _change(label: str, before: Any, now: Any) -> str:
 
 
 def _original(value: Any) -> Any:
-    """What is compared of a value that may stand for another while something is recorded."""
+    """Return what is compared of a value that may stand for another while something is recorded."""
     from accumulus.frontends.numpy.patching import replaced
 
     return replaced(value)
 
 
 def _name_of(value: Any) -> str:
-    """What a function, or an object that is called or given to one, is called; in its own code it is `self`."""
+    """Return what a function, or an object that is called or given to one, is called; in its own code it is `self`."""
     return str(getattr(value, "__name__", "self" if callable(value) else type(value).__name__))
 
 
@@ -801,7 +801,7 @@ def _shown(value: Any) -> str:
 
 
 def is_changeable(argument: object) -> bool:
-    """Whether a constant argument is an object whose attributes may change while it stays what it is.
+    """Return True if a constant argument is an object whose attributes may change while it stays what it is.
 
     Arrays are told apart by their contents.
 
@@ -812,7 +812,7 @@ def is_changeable(argument: object) -> bool:
 
 
 def _look_of(value: Any) -> Callable[[Any], object] | None:
-    """What sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
+    """Return what sees whether an object has been changed in place; None if it cannot be, or nothing sees it."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return None
@@ -830,7 +830,7 @@ def _look_of(value: Any) -> Callable[[Any], object] | None:
 
 
 def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
-    """What reads some entries of one array, spread over each axis: through a view, which takes no time to make."""
+    """Return a reader of some entries of one array, spread over each axis: through a view, which is made at once."""
     each = max(2, int(SAMPLED ** (1.0 / array.ndim)))
     view = array[tuple([slice(None, None, max(1, -(-length // each))) for length in array.shape])]
     return lambda _: view.tobytes()
@@ -852,25 +852,25 @@ def _table(frame: Any) -> object:
 
 
 def _is_part(value: Any) -> bool:
-    """Whether what an object of a library holds is an array, or a function of the user's."""
+    """Return True if what an object of a library holds is an array, or a function of the user's."""
     is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
     return is_function or isinstance(value, np.ndarray)
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether what belongs to a module of a library is taken as constant."""
+    """Return True if what belongs to a module of a library is taken as constant."""
     return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_holding(kind: type) -> bool:
-    """Whether a class of the standard library, written in Python, keeps in attributes what its objects contain."""
+    """Return True if a class of the standard library, written in Python, keeps its objects' content in attributes."""
     holds = any(isinstance(held, FunctionType) for held in vars(kind).values())
     return holds and kind.__module__.partition(".")[0] in _HOLDING
 
 
 def _is_special(name: str, held: Any) -> bool:
-    """Whether an attribute of a class is a special method that computes something of an object."""
+    """Return True if an attribute of a class is a special method that computes something of an object."""
     if not (name.startswith("__") and name.endswith("__")) or name in _ASIDE:
         return False
     is_made = name in _COMPARING and isinstance(held, FunctionType) and held.__code__.co_filename == "<string>"

@@ -54,7 +54,7 @@ class Choices:
         return () if reference < 0 else found[reference]
 
     def _next(self, reference: int) -> int | None:
-        """What has to be known before this number is; None once it is known."""
+        """Return what has to be known before this number is; None once it is known."""
         found, tape = self._found, self._tape
         if reference < 0 or reference in found:
             return None

@@ -1,4 +1,4 @@
-"""What holds numbers: how a container is opened, and how one of the same kind is made of other parts.
+"""Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
 
 Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and what is
 registered: here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
@@ -14,6 +14,7 @@ import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
 from types import FunctionType
@@ -22,9 +23,38 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.identity import identity
 
-__all__ = ["Container", "opened", "register"]
+__all__ = ["Container", "identity", "opened", "register"]
+
+
+# Constants told apart -------------------------------------------------------------------------------------------------
+
+
+def identity(value: Hashable) -> Hashable:
+    """A key that is the same for values with which every function computes the same.
+
+    To Python 0.0 and -0.0 are equal, and so are 1, 1.0 and True, while NaN is not equal to itself. Here they are told
+    apart, and NaN is itself: alone, and within tuples, frozen sets and data classes that are compared by their fields.
+    Other objects are the same if they are equal.
+
+    >>> identity((0.0, 1)) == identity((-0.0, 1)), identity((0.0, 1)) == identity((0.0, True))
+    (False, False)
+    """
+    if isinstance(value, float | np.floating):
+        return (type(value), np.float64(value).tobytes() if isinstance(value, float) else value.tobytes())
+    if isinstance(value, complex | np.complexfloating):
+        return (type(value), np.asarray(value).tobytes())
+    if isinstance(value, Decimal):  # with its trailing zeros
+        return (type(value), str(value))
+    if isinstance(value, tuple):
+        return (type(value), *map(identity, value))
+    if isinstance(value, frozenset):
+        return (type(value), frozenset(map(identity, value)))
+    if is_dataclass(value) and not isinstance(value, type) and type(value).__dataclass_params__.eq:
+        compared = [getattr(value, field.name) for field in fields(value) if field.compare]
+        return (type(value), *map(identity, compared))
+    return (type(value), value)
+
 
 T = TypeVar("T")
 #: Container without its parts, and the parts.
@@ -59,7 +89,7 @@ class Container:
 
     @property
     def fixed(self) -> Sequence[bool]:
-        """Whether each part is a constant."""
+        """Return True if each part is a constant."""
         return self.static or (False,) * len(self.labels)
 
 
@@ -220,12 +250,12 @@ def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[st
 
 
 def _is_cached(kind: type, name: str) -> bool:
-    """Whether an attribute is what a cached property has computed, and computes again."""
+    """Return True if an attribute is what a cached property has computed, and computes again."""
     return isinstance(getattr(kind, name, None), cached_property)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is nothing that could be computed from numbers."""
+    """Return True if a value is nothing that could be computed from numbers."""
     return value is None or isinstance(value, str | bytes | bool | type | FunctionType | Enum)
 
 

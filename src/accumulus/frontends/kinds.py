@@ -1,15 +1,23 @@
-"""Which arguments are traced, and which are passed on as they are: the same at the first call and at every other."""
+"""Arguments that are traced, and those that are passed on as they are: alike at the first call and at every other.
+
+Numbers may be written otherwise than as NumPy's arrays: as lists of numbers, tables, arrays of other libraries.
+"""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any
+import sys
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 
-__all__ = ["StandIn", "shape_of"]
+__all__ = ["StandIn", "as_leaf", "as_nested_lists", "numbers_in", "numbers_of_table", "shape_of"]
+
 
 #: Arrays with the arithmetic of plain ones. Other subclasses compute something else, or hold more than numbers.
 ARRAYS = (np.ndarray, np.memmap)
@@ -18,7 +26,7 @@ LARGEST = int(np.finfo(np.float64).max)
 
 
 class StandIn:
-    """What a front end hands to a function in the place of a number or an array while it records it."""
+    """Value that a front end hands to a function for a number or an array while it records it."""
 
     __slots__ = ()
 
@@ -80,3 +88,172 @@ def _holds_numbers(container: Any) -> bool:
         else isinstance(item, numbers.Number | np.ndarray) and not isinstance(item, bool)
         for item in items
     )
+
+
+# Tables and series of pandas ------------------------------------------------------------------------------------------
+#
+# pandas calls the operators of what is in a table of Python objects, one by one: so its arithmetic, selection of rows
+# and columns, and sums are recorded, without a word about pandas in the recorder. What it computes in its own code for
+# numbers, such as ``mean``, is refused where that code asks for plain numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Table or series of pandas without its numbers, to be made of an array.
+
+    Attributes:
+        key: what tells it apart from others.
+        example: the user's own.
+        columns: positions of the columns with numbers; None for a series.
+    """
+
+    key: Hashable
+    example: Any = field(compare=False)
+    columns: tuple[int, ...] | None = field(compare=False)
+
+    def __call__(self, array: Any) -> Any:
+        """A table with these numbers; of one row of a table the series that it is, of one entry the number."""
+        pandas, example = sys.modules["pandas"], self.example
+        if not np.ndim(array):
+            return array
+        dtype = object if _is_traced(array) else array.dtype
+        if self.columns is None:
+            return pandas.Series(_entries(array), example.index, dtype, example.name)
+        names = example.columns[list(self.columns)]
+        if np.ndim(array) == 1:
+            if len(names) < example.shape[1]:
+                raise ArgumentError("rows of a table with columns that are no numbers cannot be points of a batch")
+            return pandas.Series(_entries(array), names, dtype)
+        made = {k: _entries(array[:, place]) for place, k in enumerate(self.columns)}
+        parts = [
+            pandas.Series(made[k], example.index, dtype) if k in made else example.iloc[:, k]
+            for k in range(example.shape[1])
+        ]
+        table = pandas.concat(parts, axis=1)
+        table.columns = example.columns
+        return table
+
+
+def _entries(array: Any) -> Any:
+    """Entries of an array: traced ones as an array of objects."""
+    if not _is_traced(array):
+        return array
+    entries: NDArray[Any] = np.empty(array.shape, object)
+    for k in range(len(entries)):
+        entries[k] = array[k]
+    return entries
+
+
+def _is_traced(array: Any) -> bool:
+    return isinstance(array, StandIn)
+
+
+def numbers_of_table(value: Any) -> tuple[NDArray[np.float64], Table] | None:
+    """The numbers in a table or series, and what makes one like it of others; None for what is none with numbers."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(value, (pandas.Series, pandas.DataFrame)):
+        return None
+    name = value.name if value.ndim == 1 else None
+    axes = tuple([_axis_key(axis) for axis in value.axes])
+    if value.ndim == 1:
+        if not _is_numeric(value.dtype):
+            return None
+        return value.to_numpy(np.float64, na_value=np.nan), Table(("series", axes, name), value, None)
+    columns = tuple([k for k, dtype in enumerate(value.dtypes) if _is_numeric(dtype)])
+    if not columns:
+        return None
+    others = [k for k in range(value.shape[1]) if k not in columns]
+    held = tuple([(k, repr(value.iloc[:, k].tolist())) for k in others])
+    numbers = value.iloc[:, list(columns)].to_numpy(np.float64, na_value=np.nan)
+    return numbers, Table(("table", axes, held), value, columns)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "O") in "fiu"
+
+
+def _axis_key(axis: Any) -> Hashable:
+    if isinstance(axis, sys.modules["pandas"].RangeIndex):
+        return (axis.start, axis.stop, axis.step, axis.name)
+    return (str(axis.dtype), tuple(map(repr, axis.tolist())), tuple(axis.names))
+
+
+def _as_array(value: Any) -> Any:
+    """A table or series of a result as an array of what is in it; everything else as it is."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(value, (pandas.Series, pandas.DataFrame)):
+        return value
+    return value.to_numpy()
+
+
+# Lists of numbers, and arrays of other libraries ----------------------------------------------------------------------
+
+#: Types of numbers of which a list is an array.
+_NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32})
+
+
+def as_leaf(value: Any) -> Any:
+    """A leaf of a result: an array for what holds one, everything else as it is."""
+    jax = sys.modules.get("jax")
+    return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else _as_array(value)
+
+
+def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]:
+    """An argument that is a leaf as a number or array, and what makes of an array what was written in its place.
+
+    A list of plain numbers, or of lists of as many, is one array; None is returned with what is an array, or no number.
+
+    Args:
+        name: of the argument, for messages.
+
+    Raises:
+        ArgumentError: for numbers that are none to NumPy.
+
+    >>> numbers_in([1.0, 2], "x")[0]
+    array([1., 2.])
+    >>> numbers_in([1.0, True], "x")
+    ([1.0, True], None)
+    """
+    if type(value) is list and value:
+        shape = _shape(value)
+        if shape is not None:
+            try:
+                array = np.array(value)
+                return array if array.dtype.kind in "fi" else array.astype(np.float64), as_nested_lists
+            except OverflowError:
+                raise ArgumentError(
+                    f"{name} holds a whole number that is beyond the range of floating-point numbers"
+                ) from None
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.Array):
+        try:
+            return np.asarray(value), None
+        except Exception as error:
+            raise ArgumentError(
+                f"{name} is a {type(value).__name__} of JAX that has no values ({type(error).__name__}): compiled code "
+                "runs on values; within functions of JAX there is accumulus.jax"
+            ) from error
+    return numbers_of_table(value) or (value, None)
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists of plain numbers; None for anything else."""
+    if set(map(type, value)) <= _NUMBERS:
+        return (len(value),)
+    if type(value[0]) is not list or not value[0]:
+        return None
+    first = _shape(value[0])
+    if first is None or any(type(row) is not list or not row or _shape(row) != first for row in value):
+        return None
+    return (len(value), *first)
+
+
+def as_nested_lists(array: Any) -> Any:
+    """An array as nested lists of its entries, traced or not; a number as itself.
+
+    >>> as_nested_lists(np.eye(2))
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if isinstance(array, StandIn):
+        return [as_nested_lists(row) for row in array] if np.ndim(array) else array  # type: ignore[attr-defined, arg-type]
+    return np.asarray(array).tolist()

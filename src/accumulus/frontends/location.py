@@ -1,4 +1,4 @@
-"""Where in the user's code something happens that cannot be recorded.
+"""Places in the user's code where something happens that cannot be recorded.
 
 The place is the innermost frame outside this package and the array libraries. Python keeps the columns of every
 instruction, so the message quotes the very expression, and the function that was called there can be looked up.
@@ -87,7 +87,7 @@ class Place:
 
 @lru_cache(maxsize=1 << 16)
 def is_foreign(module: str) -> bool:
-    """Whether a module, by its name, is of the standard library, this package or an array library."""
+    """Return True if a module, by its name, is of the standard library, this package or an array library."""
     return module.partition(".")[0] in _FOREIGN
 
 
@@ -108,7 +108,7 @@ def names_in(code: CodeType) -> frozenset[str]:
 
 
 def cells(function: FunctionType) -> list[CellType]:
-    """What a function closes over, without variables that have no value yet."""
+    """Return what a function closes over, without variables that have no value yet."""
     found = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):
@@ -145,7 +145,7 @@ class NameOfCall(str):
 
 
 def numbered(name: str, k: int) -> str:
-    """What the argument at a position is called in messages, by the function's name.
+    """Return what the argument at a position is called in messages, by the function's name.
 
     >>> numbered("f", 1), numbered(NameOfCall("f", ["argument 0 (x)['a']", "argument 0 (x)['b']"]), 1)
     ('argument 1 of f', "argument 0 (x)['b'] of f")
@@ -173,12 +173,12 @@ def argument_name(function: Callable[..., Any], position: int) -> str:
 
 
 def in_library(frame: FrameType) -> bool:
-    """Whether `frame` belongs to this package or to an array library."""
+    """Return True if `frame` belongs to this package or to an array library."""
     return is_library_code(frame.f_code, frame.f_globals)
 
 
 def is_library_code(code: CodeType, scope: Mapping[str, object]) -> bool:
-    """Whether code with these global variables belongs to this package or to an array library."""
+    """Return True if code with these global variables belongs to this package or to an array library."""
     top = str(scope.get("__name__", "")).partition(".")[0]
     return top in LIBRARIES or code.co_filename.startswith(PACKAGE_DIRECTORY)
 
@@ -271,7 +271,7 @@ def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str
 
 
 def _callee(expression: str, frame: FrameType) -> object:
-    """What `expression` calls, looked up in the frame without running anything; None if it is not a plain call."""
+    """Look up what `expression` calls, in the frame, without running anything; None if it is not a plain call."""
     try:
         node = ast.parse(expression, mode="eval").body
     except SyntaxError:

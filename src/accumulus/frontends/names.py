@@ -1,4 +1,4 @@
-"""What the user's source calls the values that a function computes, for source that is to be read.
+"""Names that the user's source gives to the values that a function computes, for source that is to be read.
 
 Recordings know nothing of names: a variable is bound when its value is already on the tape. So where names are asked
 for, the function is recorded once more, under a trace function of Python (`sys.settrace`) that looks at the variables
@@ -53,7 +53,7 @@ class NamedValues:
 
 
 def entry_of(name: str, index: Sequence[int]) -> str:
-    """How an entry of an array is written, or a number.
+    """Return how an entry of an array is written, or a number.
 
     >>> entry_of("A", (0, 2)), entry_of("t", ())
     ('A[0, 2]', 't')
@@ -92,7 +92,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Names:
-    """What is known of one tape."""
+    """Names of the values of one tape."""
 
     tape: Tape
     #: The same operations, which outlast the recording.
@@ -190,7 +190,7 @@ class _Watch:
 
 
 def _is_of_a_file(frame: FrameType) -> bool:
-    """Whether a frame is the user's code as it is written: named tuples, and branches recorded apart, are not."""
+    """Return True if a frame is the user's code as written: named tuples, and branches recorded apart, are not."""
     code = frame.f_code
     if code.co_filename == "<string>" or MARK in code.co_varnames or in_library(frame):
         return False

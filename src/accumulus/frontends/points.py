@@ -17,7 +17,7 @@ _GOLDEN: Final = (5.0**0.5 - 1.0) / 2.0
 
 
 class Numbers(Protocol):
-    """What numbers are drawn from: a `numpy.random.Generator`, or `Spread`."""
+    """Source of random numbers: a `numpy.random.Generator`, or `Spread`."""
 
     def uniform(self, low: float, high: float, size: tuple[int, ...]) -> Any:
         """An array of numbers between two."""
@@ -57,7 +57,7 @@ def _real(argument: Any) -> Any:
 
 
 def as_numpy(arguments: Sequence[Any]) -> list[Any]:
-    """The same with NumPy's floats for Python's: they divide by zero, and overflow, without an exception."""
+    """Return arguments with NumPy's floats for Python's: they divide by zero, and overflow, without an exception."""
     return [np.float64(argument) if type(argument) is float else argument for argument in arguments]
 
 

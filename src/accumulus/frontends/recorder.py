@@ -40,7 +40,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def takes(self, function: object) -> bool:
-        """Whether `function` is of the kind that this front end records."""
+        """Return True if `function` is of the kind that this front end records."""
 
     @abstractmethod
     def run(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
@@ -60,7 +60,7 @@ class Recorder(ABC):
         """
 
     def run_nested(self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs) -> Any:
-        """As `run`, of a function whose derivatives are asked for by one that is being recorded."""
+        """Do as `run`, for a function whose derivatives are asked for by one that is being recorded."""
         return self.run(function, tape, arguments, inputs)
 
     @abstractmethod
@@ -72,11 +72,11 @@ class Recorder(ABC):
         return function(*arguments)
 
     def holds(self, function: Any) -> object:
-        """What is watched for changes after the recording (`accumulus.frontends.captured`): a Python object."""
+        """Return what is watched for changes after the recording (`accumulus.frontends.captured`): a Python object."""
         return function
 
     def place(self) -> Place | None:
-        """Where in the user's code what is being recorded stands, for errors."""
+        """Return where in the user's code what is being recorded stands, for errors."""
         return user_place()
 
 
@@ -91,7 +91,7 @@ FRONT_ENDS: Final[dict[str, str]] = {
 
 
 def recorder_of(function: object) -> Recorder:
-    """What records `function`.
+    """Return what records `function`.
 
     Raises:
         ArgumentError: if nothing does.
@@ -104,12 +104,12 @@ def recorder_of(function: object) -> Recorder:
 
 
 def is_plain(function: object) -> bool:
-    """Whether a function is Python's, to be called with traced values; others are written down by their libraries."""
+    """Return True if a function is Python's, called with traced values; others are written down by their libraries."""
     return recorder_of(function) is _recorder(FRONT_ENDS["numpy"])
 
 
 def holder_of(function: Any) -> object:
-    """What is watched for changes after a recording of `function`, with the constants among its arguments.
+    """Return what is watched for changes after a recording of `function`, with the constants among its arguments.
 
     Raises:
         ArgumentError: if nothing records it.

@@ -115,7 +115,7 @@ def no_decision() -> TraceError:
 
 
 def _library_of(callee: object) -> str:
-    """How what an array library has, a function or an object, is called by its users; empty for others."""
+    """Return how what an array library has, a function or an object, is called by its users; empty for others."""
     module = str(getattr(callee, "__module__", None) or "numpy" * isinstance(callee, np.ufunc))
     if module.partition(".")[0] not in LIBRARIES:
         return ""

@@ -8,9 +8,8 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.containers import Container, opened
-from accumulus.frontends.identity import identity
-from accumulus.frontends.leaves import as_leaf, as_nested_lists
+from accumulus.frontends.containers import Container, identity, opened
+from accumulus.frontends.kinds import as_leaf, as_nested_lists
 
 __all__ = [
     "Branch",
@@ -41,7 +40,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What is no number, and stays as it is; two are the same if their keys are equal."""
+    """Value that is no number, and stays as it is; two are the same if their keys are equal."""
 
     key: Hashable
     value: Any = field(compare=False)
@@ -118,7 +117,7 @@ def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
 
 
 def paths(structure: Structure, path: str = "") -> Iterator[str]:
-    """How to get to each leaf."""
+    """Return how to get to each leaf."""
     if isinstance(structure, Leaf):
         yield path
     elif isinstance(structure, Branch):

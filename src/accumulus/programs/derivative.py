@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.calls import Restructured
+from accumulus.frontends.calls import Reader, Restructured
 from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.frontends.readers import Reader
 from accumulus.frontends.record import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions

@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import Restructured, restructured
-from accumulus.frontends.readers import Reader, reader
+from accumulus.frontends.calls import Reader, Restructured, reader, restructured
 from accumulus.frontends.record import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
 from accumulus.programs.argnums import Selection

@@ -14,12 +14,10 @@ import numpy as np
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.agreement import run
-from accumulus.frontends.calls import Restructured, restructured
+from accumulus.frontends.calls import Reader, Restructured, placed, positions_of, reader, restructured
 from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.points import Spread, as_reals, moved
-from accumulus.frontends.readers import Reader, reader
-from accumulus.frontends.signature import placed, positions_of
 from accumulus.frontends.trees import Constant, Leaf, Structure, paths
 from accumulus.programs.argnums import Selection, arranged
 from accumulus.programs.axes import InAxes

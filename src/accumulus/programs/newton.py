@@ -20,7 +20,7 @@ from accumulus.frontends.inner import replayed
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.bodies import as_numbers, recorded_body
 from accumulus.frontends.numpy.calling import called
-from accumulus.frontends.numpy.linalg.implicit import attached, fixed
+from accumulus.frontends.numpy.linalg.factorisations import attached, fixed
 from accumulus.frontends.numpy.linalg.systems import solve
 from accumulus.frontends.numpy.operands import entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.readers import maker
+from accumulus.frontends.calls import maker
 from accumulus.frontends.record import Recording
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, paths, together, unflatten
 from accumulus.options import SparseFormat

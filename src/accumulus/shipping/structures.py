@@ -15,7 +15,7 @@ from typing import Any, Final
 from accumulus.errors import ArgumentError, FileError
 from accumulus.frontends.calls import constant_key
 from accumulus.frontends.containers import Container, opened
-from accumulus.frontends.leaves import as_nested_lists
+from accumulus.frontends.kinds import as_nested_lists
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure
 from accumulus.shipping.data_files import Arrays, Record
 from accumulus.shipping.values import Constants, written

@@ -18,7 +18,7 @@ from jax_oracle import FAST, agree  # noqa: E402
 
 import accumulus as acc  # noqa: E402
 from accumulus.errors import TraceError  # noqa: E402
-from accumulus.frontends.jax.recognition import is_of_jax  # noqa: E402
+from accumulus.frontends.jax.tracer import is_of_jax  # noqa: E402
 
 X = np.array([0.3, -0.7, 1.2])
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import accumulus as acc
 from accumulus.errors import TraceError
-from accumulus.frontends.scipy.distributions import DISTRIBUTIONS
+from accumulus.frontends.scipy.special import DISTRIBUTIONS
 
 SHAPES = {"lognorm": (0.7,), "gamma": (2.3,), "beta": (2.3, 1.6), "t": (4.5,)}
 METHODS = [(name, method) for name, functions in DISTRIBUTIONS.items() for method in {**functions, "pdf": None}]

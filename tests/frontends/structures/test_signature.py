@@ -9,7 +9,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.signature import placed
+from accumulus.frontends.calls import placed
 
 X = np.array([0.5, 1.25])
 

@@ -1,4 +1,4 @@
-"""Calls, branches and loops.
+"""Calls, branches, loops, and functions with derivatives of their own.
 
 Calls are recorded where they stand. Branches are all recorded, and what they return is chosen from. Loops whose number
 of steps does not depend on the function's arguments are recorded as one step, by `accumulus.scan`. Of what a step is
@@ -9,13 +9,17 @@ of what changes is written out step by step.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from scipy import special
 
 from accumulus.frontends.active import ACTIVE, TooLongError, refuse
@@ -28,16 +32,19 @@ from accumulus.frontends.jax.equations import (
     inner_jaxprs,
     is_constant,
     records,
+    single,
     value_of,
 )
-from accumulus.frontends.jax.moving import SCATTERS
+from accumulus.frontends.jax.moving import SCATTERS, product
 from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import references_of
 from accumulus.frontends.numpy.scanning import scan
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["folds_by_numpy", "known_function", "part_of"]
+__all__ = ["folds_by_numpy", "known_function"]
+
 
 #: Steps of a loop, at most, whose end is found by following what it counts.
 MOST_STEPS: Final = 100_000
@@ -89,7 +96,7 @@ def known_function(function: Any) -> Callable[..., Any] | None:
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:
-    """Whether constants can be put through a jaxpr without JAX, which compiles what it computes."""
+    """Return True if constants can be put through a jaxpr without JAX, which compiles what it computes."""
     return all(
         (row := PRIMITIVES.get(equation.primitive.name)) is not None
         and row.folds
@@ -118,7 +125,7 @@ def _cond(call: Call, which: Any, *operands: Any) -> Any:
 
 
 def _truth_of(tape: Any, number: Any) -> Any:
-    """Whether a number is not 0; the truth value itself, of which it was made."""
+    """Return True if a number is not 0; the truth value itself, of which it was made."""
     reference = int(number.references.reshape(-1)[0])
     if not isinstance(tape, BlockTape) and reference >= tape.inputs and tape.codes[reference] == BY_NAME["select"].code:
         truth, one, zero = tape.arguments(reference)
@@ -183,7 +190,7 @@ def _while(call: Call, *operands: Any) -> Any:
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
         return _asked(condition, asked, body, shared, begin)
     used = sorted(known)
-    step = part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
+    step = _part_of(body.jaxpr, [body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
     length = 0
     while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
@@ -253,18 +260,18 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
     return found
 
 
-def part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
+def _part_of(jaxpr: Any, outvars: Sequence[Any]) -> Any:
     """A jaxpr with other results; what they do not need is left out when it is evaluated."""
     return jaxpr.replace(outvars=list(outvars))
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
-    """What is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
+    """Return what is handed on, as far as it is known at a step; what is not, as at first, to be left alone."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
 def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
-    """What is known of what is handed on, at each step and after the last."""
+    """Return what is known of what is handed on, at each step and after the last."""
     used = sorted(known)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
@@ -276,7 +283,7 @@ def _tables(loop: _Loop, known: set[int]) -> dict[int, list[Any]]:
             begin = loop.begin[k]
             tables[k] = [np.asarray(begin + step * increment, begin.dtype) for step in range(loop.length + 1)]
     if changing:
-        part = part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
+        part = _part_of(loop.jaxpr, [loop.jaxpr.outvars[k] for k in changing])
         for step, entry in enumerate(loop.order):
             xs = [np.asarray(x[entry]) if is_constant(x) else x for x in loop.xs]
             found = evaluated(part, loop.constants, [*loop.shared, *_at_step(loop.begin, tables, step), *xs])
@@ -385,14 +392,14 @@ def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
 
 
 def _asks_for_numbers(equation: Any) -> bool:
-    """Whether an equation, or one that it calls, names entries by numbers or counts steps."""
+    """Return True if an equation, or one that it calls, names entries by numbers or counts steps."""
     if equation.primitive.name == "while" or equation.primitive.name in INDEXED:
         return True
     return any(_asks_for_numbers(inner) for jaxpr in inner_jaxprs(equation) for inner in jaxpr.eqns)
 
 
 def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
-    """What a step is given, as far as it is known; what is handed on otherwise, as at first."""
+    """Return what a step is given, as far as it is known; what is handed on otherwise, as at first."""
     xs = [
         value_of(loop.call.tape, x[entry], variable.aval)
         for x, variable in zip(loop.xs, loop.jaxpr.invars[len(loop.shared) + len(loop.begin) :], strict=True)
@@ -404,7 +411,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
     """Results of equations that do not depend on what changes, for all steps, in the order of the entries."""
     if not equations:
         return []
-    part = part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
+    part = _part_of(loop.jaxpr, [variable for equation in equations for variable in equation.outvars])
     found = [evaluated(part, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
         found.reverse()
@@ -433,3 +440,139 @@ def _stacked(tape: Any, values: Sequence[Any]) -> Any:
         return np.stack(values)
     boolean = any(not is_constant(value) and value.boolean for value in values)
     return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
+
+
+# Functions with derivatives of their own: jax.custom_jvp and jax.custom_vjp -------------------------------------------
+#
+# Their rules are what counts, as for JAX: many are there because the derivative of the program is not that of the
+# function where branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since
+# the rule is linear in t, what it returns has the value 0 and the derivative that the rule says; that is attached to
+# the value. Within a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there,
+# functions are recorded without their rules.
+
+#: Entries of the results of a function with a custom_vjp, at most: its rule is recorded for each.
+MOST_ENTRIES: Final = 256
+
+
+class _Within(threading.local):
+    rule: bool = False
+
+
+_WITHIN: Final = _Within()
+
+
+@contextmanager
+def _within_rule() -> Iterator[None]:
+    before, _WITHIN.rule = _WITHIN.rule, True
+    try:
+        yield
+    finally:
+        _WITHIN.rule = before
+
+
+@records("custom_jvp_call")
+def _custom_jvp(call: Call, *operands: Any) -> Any:
+    closed = call.params["call_jaxpr"]
+    if all(map(is_constant, operands)):
+        if folds_by_numpy(closed.jaxpr):
+            return evaluated(closed.jaxpr, closed.consts, operands)
+        return by_jax(call.equation, operands)
+    known = known_function(closed)
+    if known is not None:
+        return [known(*operands)]
+    results = evaluated(closed.jaxpr, closed.consts, operands)
+    if _WITHIN.rule:
+        return results
+    function, active, values = _of_active(call, operands)
+    if not active:
+        return results
+    shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
+    rule = jax.make_jaxpr(lambda x, t: jax.jvp(function, x, t))(tuple(shapes), tuple(shapes))
+    slopes = _part_of(rule.jaxpr, rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
+    with _within_rule():
+        found = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
+    return [
+        _attached(call, value, slope) if kind == "f" and slope is not None else value
+        for value, slope, kind in zip(results, _of_all(call, found), call.kinds, strict=True)
+    ]
+
+
+@records("custom_vjp_call", "custom_vjp_call_jaxpr")
+def _custom_vjp(call: Call, *operands: Any) -> Any:
+    closed = call.params.get("call_jaxpr", call.params.get("fun_jaxpr"))
+    values = evaluated(closed.jaxpr, closed.consts, operands)
+    if _WITHIN.rule:
+        return values
+    function, active, given = _of_active(call, operands)
+    used = [k for k, variable in enumerate(call.equation.outvars) if _is_used(variable)]
+    slopes = [k for k in used if call.kinds[k] == "f"]
+    if not active or not slopes:
+        return values
+    sizes = [math.prod(call.shapes[k]) for k in slopes]
+    count = sum(sizes)
+    if count > MOST_ENTRIES:
+        raise refuse(
+            f"A function with a jax.custom_vjp returns {count} entries; its rule is recorded for each of them, and for "
+            f"at most {MOST_ENTRIES}. A jax.custom_jvp is recorded at once for all."
+        )
+    units = np.split(np.eye(count), np.cumsum(sizes)[:-1], axis=1)
+    chosen = [unit.reshape(count, *call.shapes[k]) for unit, k in zip(units, slopes, strict=True)]
+
+    def rows(*x: Any) -> Any:
+        back = jax.vjp(lambda *x: [function(*x)[used.index(k)] for k in slopes], *x)[1]
+        return jax.vmap(back)(chosen)
+
+    shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
+    rule = jax.make_jaxpr(rows)(*shapes)
+    total: Any = 0.0
+    with _within_rule():
+        found = evaluated(rule.jaxpr, rule.consts, given)
+    for x, row in zip(given, found, strict=True):
+        flat = np.reshape(row, (count, -1))
+        total = np.add(total, product(call, [(flat, "ab"), (np.reshape(_direction(call, x), -1), "b")], "a"))
+    first = 0
+    for k, size in zip(slopes, sizes, strict=True):
+        slope = np.reshape(total[first : first + size], call.shapes[k])
+        values[k] = _attached(call, values[k], slope)
+        first += size
+    return values
+
+
+def _is_used(variable: Any) -> bool:
+    return type(variable).__name__ != "DropVar"
+
+
+def _of_all(call: Call, results: list[Any]) -> list[Any]:
+    """Results with None for those that nothing uses."""
+    found = iter(results)
+    return [next(found) if _is_used(variable) else None for variable in call.equation.outvars]
+
+
+def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
+    """The call as a function of the operands that are differentiated by: their variables, and their values."""
+    closed = single(call.equation)
+    known = {
+        atom: value for atom, value in zip(call.equation.invars, operands, strict=True) if not isinstance(atom, Literal)
+    }
+    active = [v for v in closed.jaxpr.invars if not is_constant(known[v]) and v.aval.dtype.kind == "f"]
+    if any(not is_constant(known[v]) and v not in active for v in closed.jaxpr.invars):
+        raise refuse(
+            "A function with a derivative of its own (jax.custom_jvp, jax.custom_vjp) is given whole numbers or truth "
+            "values that depend on the function's arguments."
+        )
+
+    def function(*given: Any) -> Any:
+        values = {**known, **dict(zip(active, given, strict=True))}
+        return jaxpr_as_fun(closed)(*(values[v] for v in closed.jaxpr.invars))
+
+    return function, active, [known[v] for v in active]
+
+
+def _direction(call: Call, x: Any) -> Any:
+    """Zeros with the derivative of x."""
+    return apply(call.tape, ELEMENTWISE["attach"], [np.zeros(x.shape), x])
+
+
+def _attached(call: Call, value: Any, slope: Any) -> Any:
+    """A value with the derivative of something else."""
+    return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

@@ -12,10 +12,13 @@ without overflow; narrower floats are not rounded to.
 
 from __future__ import annotations
 
+import linecache
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -23,8 +26,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.jax.places import lines_of, place_of
-from accumulus.frontends.location import Place
+from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
 from accumulus.tape.blocks import BlockTape
@@ -38,11 +40,48 @@ __all__ = [
     "evaluated",
     "inner_jaxprs",
     "is_constant",
+    "lines_of",
     "narrows",
     "records",
     "single",
     "value_of",
 ]
+
+
+# Where in the user's code an equation comes from ----------------------------------------------------------------------
+
+#: Where the code is that is not the user's.
+_OURS: Final = (PACKAGE_DIRECTORY, f"{Path(jax.__file__).parent}{os.sep}")
+
+
+def _frame(equation: Any) -> Any:
+    """The innermost frame that is neither JAX's nor of this package."""
+    traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
+    for frame in () if traceback is None else traceback.frames:
+        name = frame.file_name.replace("\\", "/")
+        if name.startswith("<") and name != "<stdin>" and not name.startswith("<doctest"):
+            continue
+        if frame.file_name.startswith(_OURS):
+            continue
+        if any(f"site-packages/{library}/" in name for library in LIBRARIES):
+            continue
+        return frame
+    return None
+
+
+def _place_of(equation: Any) -> Place | None:
+    """The place of an equation; None if JAX does not know it."""
+    frame = _frame(equation)
+    if frame is None:
+        return None
+    source = linecache.getline(frame.file_name, frame.line_num).strip()
+    return Place(frame.file_name, frame.line_num, frame.function_name, source)
+
+
+def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
+    """File and line of an equation, for reports."""
+    frame = _frame(equation)
+    return frozenset() if frame is None else frozenset({(frame.file_name, frame.line_num)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +109,13 @@ class Call:
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """What the equation says besides its operands."""
+        """Return what the equation says besides its operands."""
         params: Mapping[str, Any] = self.equation.params
         return params
 
 
 class Row(NamedTuple):
-    """How one primitive is recorded.
+    """Recording of one primitive.
 
     `record` takes the call and the values of the operands; it returns the one result or a list of all. `folds` says
     whether it computes constants as well. `reads` gives the operands that are needed, if not all.
@@ -113,8 +152,8 @@ _AT: Final = _At()
 
 
 def current_place() -> Place | None:
-    """Where the equation that this thread records comes from; else the one that called it."""
-    return next(filter(None, map(place_of, reversed(_AT.equations))), None)
+    """Return where the equation that this thread records comes from; else the one that called it."""
+    return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
 
 
 @contextmanager
@@ -133,7 +172,7 @@ def _at(equation: Any) -> Iterator[None]:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether a value does not depend on the inputs."""
+    """Return True if a value does not depend on the inputs."""
     return not isinstance(value, TracedArray)
 
 
@@ -250,7 +289,7 @@ def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def narrows(jaxpr: Any) -> bool:
-    """Whether a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
+    """Return True if a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "reduce_precision":
             return True

@@ -1,4 +1,4 @@
-"""Primitives that move entries: NumPy's functions on the references; entries that are named by numbers are looked up.
+"""Primitives that move or join entries: NumPy's functions on the references, sums and extremes, windows over arrays.
 
 Where the number of an entry depends on the function's arguments, all that it can name are computed with, and one is
 chosen, if they are few. Of many, it is the one at the given point, and that is kept as a guard.
@@ -6,18 +6,22 @@ chosen, if they are few. Of many, it is the one at the given point, and that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import string
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.frontends.decisions import whole
+from accumulus.frontends.active import refuse
+from accumulus.frontends.decisions import order, whole
 from accumulus.frontends.jax.equations import Call, is_constant, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
+from accumulus.frontends.numpy.products import contract
 
-__all__ = ["SCATTERS", "joined", "padded"]
+__all__ = ["SCATTERS", "product"]
+
 
 #: Primitives that change entries, and what joins those that are there with those that come; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
@@ -36,10 +40,10 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
     """A function of NumPy that moves entries, on an array or on references."""
     if is_constant(x):
         return function(x)
-    return TracedArray(call.tape, np.asarray(function(references_in(call, x))), boolean=x.boolean)
+    return TracedArray(call.tape, np.asarray(function(_references_in(call, x))), boolean=x.boolean)
 
 
-def references_in(call: Call, x: Any) -> NDArray[np.int64]:
+def _references_in(call: Call, x: Any) -> NDArray[np.int64]:
     """References of a value on the tape that is recorded on."""
     return references_of(call.tape, x, getattr(x, "boolean", np.asarray(x).dtype == bool if is_constant(x) else False))
 
@@ -66,10 +70,10 @@ def _reverse(call: Call, x: Any) -> Any:
 
 @records("broadcast_in_dim")
 def _broadcast(call: Call, x: Any, *_: Any) -> Any:
-    return _moved(call, lambda entries: spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
+    return _moved(call, lambda entries: _spread(entries, call.shapes[0], call.params["broadcast_dimensions"]), x)
 
 
-def spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
+def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
     """An array along the given axes of a larger shape."""
     lengths = dict(zip(axes, entries.shape, strict=True))
     return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
@@ -101,10 +105,10 @@ def _split(call: Call, x: Any) -> Any:
 
 @records("concatenate")
 def _concatenate(call: Call, *parts: Any) -> Any:
-    return joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
+    return _joined(call, parts, lambda entries: np.concatenate(entries, call.params["dimension"]))
 
 
-def joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
+def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
     """A function of several arrays that moves entries."""
     if all(map(is_constant, parts)):
         return function(parts)
@@ -115,7 +119,7 @@ def joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
 
 @records("stack")
 def _stack(call: Call, *parts: Any) -> Any:
-    return joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
+    return _joined(call, parts, lambda entries: np.stack(entries, call.params["axis"]))
 
 
 @records("unstack")
@@ -131,10 +135,10 @@ def _unstack(call: Call, x: Any) -> Any:
 @records("pad")
 def _pad(call: Call, x: Any, filling: Any) -> Any:
     config = call.params["padding_config"]
-    return joined(call, (x, filling), lambda parts: padded(parts[0], parts[1], config))
+    return _joined(call, (x, filling), lambda parts: _padded(parts[0], parts[1], config))
 
 
-def padded(entries: Any, filling: Any, config: Any) -> Any:
+def _padded(entries: Any, filling: Any, config: Any) -> Any:
     """An array with entries before, behind and between; fewer than none are taken away."""
     for axis, (low, high, inside) in enumerate(config):
         length = entries.shape[axis]
@@ -154,7 +158,7 @@ def padded(entries: Any, filling: Any, config: Any) -> Any:
 @records("iota", folds=True)
 def _iota(call: Call, *_: Any) -> Any:
     shape, axis = call.shapes[0], call.params["dimension"]
-    return spread(np.arange(shape[axis]), shape, (axis,))
+    return _spread(np.arange(shape[axis]), shape, (axis,))
 
 
 # Entries that are named by numbers --------------------------------------------------------------------------------
@@ -185,13 +189,13 @@ def _dynamic_update_slice(call: Call, x: Any, update: Any, *starts: Any) -> Any:
             result[place] = parts[1]
             return result
 
-        return joined(call, (x, update), change)
+        return _joined(call, (x, update), change)
 
     return _by_cases(call, at, starts, most)
 
 
 def _by_cases(call: Call, at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
-    """What begins at the given places, each kept between 0 and the last that there is."""
+    """Return what begins at the given places, each kept between 0 and the last that there is."""
     begins = [
         start if not is_constant(start) else int(np.clip(start, 0, last))
         for start, last in zip(starts, most, strict=True)
@@ -219,7 +223,7 @@ def _decided(index: Any) -> int:
 
 
 def _all_decided(indices: Any) -> NDArray[np.int64]:
-    """The same of several."""
+    """Decide several."""
     found = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
     return np.array(found, np.int64).reshape(indices.shape)
 
@@ -230,7 +234,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
     windows = _axes_left(np.ndim(x), numbers.collapsed_slice_dims, numbers.operand_batching_dims)
 
     def at(constant: Any) -> Any:
-        places, inside = positions(
+        places, inside = _positions(
             np.shape(x),
             np.asarray(constant),
             numbers.start_index_map,
@@ -253,7 +257,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
         return at(_all_decided(indices))
     last = np.shape(x)[axes[0]] - sizes[axes[0]]
     batch = tuple(k for k in range(len(call.shapes[0])) if k not in numbers.offset_dims)
-    chosen = _moved(call, lambda entries: spread(entries[..., 0], call.shapes[0], batch), indices)
+    chosen = _moved(call, lambda entries: _spread(entries[..., 0], call.shapes[0], batch), indices)
     result = at(np.zeros(np.shape(indices), np.int64))
     for place in range(1, last + 1):
         result = np.where(np.greater_equal(chosen, place), at(np.full(np.shape(indices), place)), result)
@@ -263,7 +267,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
 
 
 def _filling(call: Call) -> Any:
-    """What stands for entries that are not there."""
+    """Return what stands for entries that are not there."""
     value = call.params["fill_value"]
     if value is not None:
         return value
@@ -279,7 +283,7 @@ def _axes_left(count: int, *without: Any) -> list[int]:
     return [axis for axis in range(count) if axis not in gone]
 
 
-def positions(
+def _positions(
     shape: tuple[int, ...],
     indices: NDArray[Any],
     named: Any,
@@ -287,7 +291,7 @@ def positions(
     windows: list[int],
     sizes: list[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Which entries of an array of `shape` windows at the given indices have, in C order.
+    """Return which entries of an array of `shape` windows at the given indices have, in C order.
 
     Args:
         indices: of shape (…, number of named axes).
@@ -310,7 +314,7 @@ def positions(
         if axis in named:
             start = np.asarray(indices[..., list(named).index(axis)], np.int64)
         elif axis in batching:
-            start = spread(np.arange(ahead[batching[axis]]), ahead, (batching[axis],))
+            start = _spread(np.arange(ahead[batching[axis]]), ahead, (batching[axis],))
         last = shape[axis] - extents.get(axis, 1)
         inside &= ((start >= 0) & (start <= last)).reshape(ahead + behind)
         along = np.clip(start, 0, max(last, 0)).reshape(ahead + behind)
@@ -336,7 +340,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
     function = SCATTERS[call.name]
 
     def at(constant: Any) -> Any:
-        places, inside = positions(
+        places, inside = _positions(
             np.shape(x),
             np.asarray(constant),
             numbers.scatter_dims_to_operand_dims,
@@ -381,3 +385,217 @@ def _changed(call: Call, x: Any, places: NDArray[np.int64], given: Any, function
     changed = TracedArray(call.tape, references, boolean=boolean)
     function.at(changed, places, given)
     return TracedArray(call.tape, changed.references.reshape(shape), boolean=boolean)
+
+
+# Sums, extremes, products and sorting ---------------------------------------------------------------------------------
+
+#: Entries along an axis, at most, that are sorted by a network of comparisons.
+MOST_SORTED: Final = 32
+
+REDUCTIONS: Final[dict[str, np.ufunc]] = {
+    "reduce_sum": np.add,
+    "reduce_prod": np.multiply,
+    "reduce_max": np.maximum,
+    "reduce_min": np.minimum,
+    "reduce_and": np.logical_and,
+    "reduce_or": np.logical_or,
+}
+RUNNING: Final[dict[str, np.ufunc]] = {
+    "cumsum": np.add,
+    "cumprod": np.multiply,
+    "cummax": np.maximum,
+    "cummin": np.minimum,
+    "cumlogsumexp": np.logaddexp,
+}
+
+
+def _enter_reduction(name: str, ufunc: np.ufunc) -> None:
+    @records(name)
+    def record(call: Call, x: Any) -> Any:
+        axes = tuple(call.params["axes"])
+        if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
+            raise refuse(f"JAX's {name} of whole numbers joins their bits, which is not recorded.")
+        if not x.size and ufunc in (np.maximum, np.minimum):
+            return ufunc.reduce(x, axis=axes, initial=-np.inf if ufunc is np.maximum else np.inf)
+        return ufunc.reduce(x, axis=axes) if axes else x
+
+
+for _name, _ufunc in REDUCTIONS.items():
+    _enter_reduction(_name, _ufunc)
+
+
+def _enter_running(name: str, ufunc: np.ufunc) -> None:
+    @records(name)
+    def record(call: Call, x: Any) -> Any:
+        axis = call.params["axis"]
+        if not call.params["reverse"]:
+            return ufunc.accumulate(x, axis=axis)
+        return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
+
+
+for _name, _ufunc in RUNNING.items():
+    _enter_running(_name, _ufunc)
+
+
+@records("argmax", "argmin", folds=False)
+def _extreme_place(call: Call, x: Any) -> Any:
+    """Return where the first of the greatest or smallest entries is: a comparison for each entry."""
+    (axis,) = call.params["axes"]
+    entries = np.moveaxis(x, axis, 0)
+    better = np.greater if call.name == "argmax" else np.less
+    best: Any = entries[0]
+    place: Any = np.zeros(np.shape(best))
+    for k in range(1, len(entries)):
+        chosen = better(entries[k], best)
+        best, place = np.where(chosen, entries[k], best), np.where(chosen, float(k), place)
+    return place
+
+
+# Products of arrays -----------------------------------------------------------------------------------------------
+
+
+@records("dot_general", folds=False)
+def _dot_general(call: Call, x: Any, y: Any) -> Any:
+    (summed_x, summed_y), (batch_x, batch_y) = call.params["dimension_numbers"]
+    letters = iter(string.ascii_letters)
+    first = [next(letters) for _ in range(np.ndim(x))]
+    second = [next(letters) for _ in range(np.ndim(y))]
+    for i, j in (*zip(batch_x, batch_y, strict=True), *zip(summed_x, summed_y, strict=True)):
+        second[j] = first[i]
+    gone = {first[i] for i in summed_x}
+    batch = [first[i] for i in batch_x]
+    result = [*batch, *(label for label in (*first, *second) if label not in gone and label not in batch)]
+    return product(call, [(x, "".join(first)), (y, "".join(second))], "".join(result))
+
+
+def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
+    """The sum of products in which axes of one label belong together, over all that are not in the result."""
+    labelled = [(references_of(call.tape, x), labels) for x, labels in operands]
+    return TracedArray(call.tape, np.asarray(contract(call.tape, labelled, result), np.int64))
+
+
+# Sorting ----------------------------------------------------------------------------------------------------------
+
+
+@records("sort", folds=False)
+def _sort(call: Call, *operands: Any) -> Any:
+    return _sorted(call, operands, call.params["dimension"], call.params["num_keys"])
+
+
+@records("top_k", folds=False)
+def _top_k(call: Call, x: Any) -> Any:
+    count = call.params["k"]
+    places = np.broadcast_to(np.arange(np.shape(x)[-1]), np.shape(x))
+    smallest, order = _sorted(call, (np.negative(x), places), np.ndim(x) - 1, 1)
+    return [np.negative(smallest[..., :count]), order[..., :count]]
+
+
+def _sorted(call: Call, operands: Any, axis: int, keys: int) -> list[Any]:
+    """Operands in the order of the first ones: neighbours are exchanged in as many rounds as there are entries."""
+    length = np.shape(operands[0])[axis]
+    if length > MOST_SORTED and keys == 1 and not is_constant(operands[0]):
+        return _by_order(operands, axis)
+    if length > MOST_SORTED:
+        raise refuse(
+            f"{length} entries are sorted by several keys that depend on the function's arguments; at most "
+            f"{MOST_SORTED} are, by recorded comparisons and selects."
+        )
+    columns = [[np.moveaxis(x, axis, 0)[k] for k in range(length)] for x in operands]
+    for turn in range(length):
+        for k in range(turn % 2, length - 1, 2):
+            later = _is_later(columns[:keys], k)
+            for column in columns:
+                low, high = column[k], column[k + 1]
+                column[k], column[k + 1] = np.where(later, high, low), np.where(later, low, high)
+    return [np.moveaxis(np.stack([_array(call, x) for x in column]), 0, axis) for column in columns]
+
+
+def _by_order(operands: Any, axis: int) -> list[Any]:
+    """Many entries in the order of the first operand at the given point, which is kept as guards."""
+    keys = np.moveaxis(operands[0].references, axis, -1)
+    places = np.empty(keys.shape, np.int64)
+    for line in np.ndindex(keys.shape[:-1]):
+        places[line] = order(operands[0].tape, keys[line].tolist())
+    return [np.take_along_axis(x, np.moveaxis(places, -1, axis), axis) for x in operands]
+
+
+def _is_later(keys: Any, k: int) -> Any:
+    """Return True if entry k belongs behind the next: by the first key, else by those after it."""
+    later: Any = False
+    for column in reversed(keys):
+        tied = np.equal(column[k], column[k + 1])
+        later = np.logical_or(np.greater(column[k], column[k + 1]), np.logical_and(tied, later))
+    return later
+
+
+def _array(call: Call, x: Any) -> Any:
+    return x if isinstance(x, TracedArray | np.ndarray) else TracedArray(call.tape, references_of(call.tape, x))
+
+
+# Windows that move over arrays ----------------------------------------------------------------------------------------
+
+#: What windows are joined by, and what is around an array then.
+WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
+    "reduce_window_sum": (np.add, 0.0),
+    "reduce_window_max": (np.maximum, -np.inf),
+    "reduce_window_min": (np.minimum, np.inf),
+}
+
+
+def _enter_window(name: str, ufunc: np.ufunc, around: float) -> None:
+    @records(name, folds=False)
+    def record(call: Call, x: Any) -> Any:
+        params = call.params
+        inside = [step - 1 for step in params["base_dilation"]]
+        config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
+        wide = _joined(call, (x, np.asarray(around)), lambda parts: _padded(parts[0], parts[1], config))
+        places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
+        return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
+
+
+for _name, (_ufunc, _around) in WINDOWS.items():
+    _enter_window(_name, _ufunc, _around)
+
+
+def _windows(
+    shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> tuple[NDArray[np.int64], ...]:
+    """Indices of all windows: of shape (places along each axis, entries along each axis)."""
+    axes, found = len(shape), []
+    for k, (length, size, stride, step) in enumerate(zip(shape, sizes, strides, dilation, strict=True)):
+        count = max((length - (size - 1) * step - 1) // stride + 1, 0)
+        places = stride * np.arange(count)[:, None] + step * np.arange(size)
+        around = [1] * (2 * axes)
+        around[k], around[axes + k] = places.shape
+        found.append(places.reshape(around))
+    return tuple(found)
+
+
+@records("conv_general_dilated", folds=False)
+def _convolution(call: Call, x: Any, kernel: Any) -> Any:
+    params = call.params
+    of_x, of_kernel, of_result = params["dimension_numbers"]
+    left = references_of(call.tape, x).transpose(of_x)
+    right = references_of(call.tape, kernel).transpose(of_kernel)
+    axes = left.ndim - 2
+    around = [(*ends, step - 1) for ends, step in zip(params["padding"], params["lhs_dilation"], strict=True)]
+    config = [(0, 0, 0), (0, 0, 0), *around]
+    wide = _padded(left, call.tape.constant(0.0), config)
+    places = _windows(wide.shape[2:], right.shape[2:], params["window_strides"], params["rhs_dilation"])
+    patches = wide[(slice(None), slice(None), *places)]
+    along, within = string.ascii_uppercase[:axes], string.ascii_lowercase[:axes]
+    of_batches, of_features = params["batch_group_count"], params["feature_group_count"]
+    groups = of_batches * of_features
+    patches = patches.reshape(
+        of_batches, left.shape[0] // of_batches, of_features, left.shape[1] // of_features, *patches.shape[2:]
+    )
+    if of_batches > 1:
+        patches, first = patches[:, :, 0], "xyz" + along + within
+    else:
+        patches, first = patches[0], "yxz" + along + within
+    right = right.reshape(groups, right.shape[0] // groups, *right.shape[1:])
+    own = [(patches, first), (right, "xwz" + within)]
+    values = [(TracedArray(call.tape, references), labels) for references, labels in own]
+    result = product(call, values, "yxw" + along)
+    references = result.references.reshape(result.shape[0], -1, *result.shape[3:])
+    return TracedArray(call.tape, references.transpose(np.argsort(of_result)))

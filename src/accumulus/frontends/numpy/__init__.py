@@ -1,8 +1,7 @@
 """The front end of NumPy: a Python function, run once on traced values, becomes a tape.
 
 The values are in `scalars` and `arrays`, what NumPy's functions do with them in tables (`elementwise`, `ufuncs`,
-`moving`, `along_axes`, `missing`, `differences`, `convolutions`, `polynomials`, `products`, `linalg`, `ordering`,
-`statistics`, `various`), what ``np.zeros`` and the like make in `creation`, how the user's code finds that in
-`patching`, and which types are refused in `refusals`. `complex_numbers` are pairs of these values; `fourier` transforms
-both.
+`moving`, `sequences`, `products`, `linalg`, `ordering`, `statistics`, `various`), what ``np.zeros`` and the like make,
+and how the user's code finds that, in `patching`, and which types are refused in `refusals`. `complex_numbers` are
+pairs of these values; `fourier` transforms both.
 """

@@ -1,4 +1,4 @@
-"""What the user's function gets in place of arrays: an ndarray of references to a tape.
+"""Traced arrays, which the user's function gets in place of its own: an ndarray of references to a tape.
 
 Constants are negative references, so a constant array, a traced one and one that is filled item by item are the same
 thing, and views, slices, fancy indexing, broadcasting assignment and ``+=`` are NumPy's own, applied to the references.
@@ -39,7 +39,7 @@ __all__ = ["METHODS", "Flat", "TracedArray", "as_array", "as_constant", "make", 
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
-    """What stands for the result of an operation: a scalar, or an array."""
+    """Return what stands for the result of an operation: a scalar, or an array."""
     if isinstance(entries, int):
         return make_scalar(tape, entries, boolean)
     return TracedArray(tape, entries, boolean=boolean)
@@ -53,7 +53,7 @@ def as_array(tape: Tape, value: Any) -> Any:
 
 
 def as_constant(tape: Tape, result: Any) -> Any:
-    """What NumPy computed from constants: arrays of doubles become traced ones, which can be filled."""
+    """Return what NumPy computed from constants: arrays of doubles become traced ones, which can be filled."""
     if type(result) is np.ndarray and result.dtype == np.float64:  # narrower ones round what is stored in them
         return TracedArray(tape, constants(tape, result))
     if type(result) is np.ndarray and result.dtype == np.complex128:
@@ -189,7 +189,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return TracedArray(self.tape, references, boolean=self.boolean)
 
     def _wrap(self, references: Any) -> Any:
-        """What NumPy made of the references: an array, or one of them."""
+        """Return what NumPy made of the references: an array, or one of them."""
         if isinstance(references, np.ndarray):
             return self._like(references)
         return make_scalar(self.tape, int(references), self.boolean)
@@ -231,7 +231,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         self.references[index] = self._converted(value)
 
     def _is_mask(self, index: TracedArray) -> bool:
-        """Whether an index is a mask of the first axes that may be left undecided."""
+        """Return True if an index is a mask of the first axes that may be left undecided."""
         return (
             index.boolean
             and ACTIVE.decisions is not None
@@ -241,7 +241,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         )
 
     def _is_choice(self, index: TracedArray | TracedBoolean, value: Any) -> bool:
-        """Whether what is assigned by a condition is there at all places; else which are meant has to be decided."""
+        """Return True if a value assigned by a condition is there at all places; else the condition is decided."""
         if index.boolean and isinstance(value, TracedArray) and value.is_open:
             return bool(value.chosen_by(index.entries) and value.everything.shape == self.shape)
         if index.boolean and np.ndim(value) == 0:
@@ -351,7 +351,7 @@ class TracedArray(Traced, NDArrayOperatorsMixin):
         return concrete(self).astype(wanted)
 
     def reshape(self, *shape: Any, order: Any = "C") -> TracedArray:
-        """The same entries in another shape."""
+        """Return the same entries in another shape."""
         return self._like(self.references.reshape(*shape, order=order))
 
     def transpose(self, *axes: Any) -> TracedArray:
@@ -394,7 +394,7 @@ for _name in METHODS:
 
 
 class Flat:
-    """What `ndarray.flat` is: the entries of an array in C order."""
+    """Entries of an array in C order, as `ndarray.flat` has them."""
 
     __slots__ = ("array",)
 

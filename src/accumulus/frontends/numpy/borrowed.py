@@ -1,4 +1,4 @@
-"""What functions and methods of other libraries do while a function is recorded.
+"""Functions and methods of other libraries while a function is recorded.
 
 NumPy's protocols hand over universal functions (``scipy.special.erf``), which need nothing here. All else is replaced
 for the time of a recording. *Functions* (``scipy.special.logsumexp``) are replaced by name where the user's code finds
@@ -27,7 +27,7 @@ from accumulus.frontends.numpy.arrays import as_constant
 from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import ArrayFunction, load_rows
 
-__all__ = ["BORROWED", "METHODS", "REFUSED", "Method", "Row", "borrows", "bound", "newly_loaded"]
+__all__ = ["BORROWED", "METHODS", "REFUSED", "BorrowedFunction", "Method", "borrows", "bound", "newly_loaded"]
 
 #: Module → name in it → what records it: tape, then the arguments of the original, the object first for a method.
 BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
@@ -39,7 +39,7 @@ REFUSED: Final[set[str]] = set()
 _resolved: Final[set[str]] = set()
 
 
-class Row(NamedTuple):
+class BorrowedFunction(NamedTuple):
     """A function of a loaded module, and how its calls are recorded."""
 
     original: Callable[..., Any]
@@ -91,7 +91,7 @@ def _refuse(name: str, reason: str, tape: Any, *arguments: Any, **keywords: Any)
     raise refuse(f"{name} of values that depend on the function's arguments is not recorded: {reason}")
 
 
-def newly_loaded() -> Iterator[tuple[ModuleType, list[Row]]]:
+def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
     """The modules of the table that have been loaded since this was last called, and their functions.
 
     Their methods are entered into `METHODS`. Packages that such a module is in come after it, without rows.
@@ -108,7 +108,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[Row]]]:
             if not owner:
                 original = getattr(module, name, None)
                 if original is not None:
-                    rows.append(Row(original, _function(original, record)))
+                    rows.append(BorrowedFunction(original, _function(original, record)))
             elif hasattr(module, owner):
                 found = getattr(module, owner)
                 _enter_method(found if isinstance(found, type) else type(found), method, record)

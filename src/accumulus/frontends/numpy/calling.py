@@ -1,4 +1,4 @@
-"""What transformed code calls in place of a function: the user's own transformed too, builtins for traced values.
+"""Calls in transformed code: the user's functions are transformed too, builtins are replaced for traced values.
 
 In a branch that is recorded beside another, only what can be put back may change. The user's functions see to that
 themselves, once they are transformed. What they do to lists, dicts and plain arrays by methods or by functions of
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
+import operator
 import os
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -21,19 +23,291 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.decisions import UnmergeableError
+from accumulus.frontends.decisions import UnmergeableError, order
 from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
-from accumulus.frontends.numpy.deciding import all_of, any_of, choose, compare, is_truth, negate
-from accumulus.frontends.numpy.joining import MISSING, truth_of
-from accumulus.frontends.numpy.journal import is_fresh, made, note
-from accumulus.frontends.numpy.leaving import Loop
-from accumulus.frontends.numpy.merging import begin, outside
-from accumulus.frontends.numpy.plain import BUILTINS
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.complex_numbers.values import make_complex
+from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
+from accumulus.frontends.numpy.merging import MISSING, begin, either, mergeable, outside, truth_of
+from accumulus.frontends.numpy.operands import depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.vectorized import vectorized
 
-__all__ = ["called", "forget"]
+__all__ = ["BUILTINS", "LongLoopError", "Loop", "all_of", "any_of", "called", "forget", "negate"]
+
+
+# Operators and comparisons that decide --------------------------------------------------------------------------------
+#
+# Further operands are functions, which run only where Python would evaluate them.
+
+Later = Callable[[], Any]
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
+}
+
+
+def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
+    """``one() if condition else other()``."""
+    if condition.__class__ is bool:
+        return one() if condition else other()
+    truth = truth_of(condition)
+    if truth.__class__ is bool:
+        return one() if truth else other()
+    return either(site, truth, one, other)
+
+
+def all_of(site: Any, first: Any, *others: Later) -> Any:
+    """``first and others[0]() and …``."""
+    for place, other in enumerate(others):
+        truth = truth_of(first)
+        if truth.__class__ is not bool:
+            return either(site, truth, lambda: all_of(site, other(), *others[place + 1 :]), _known(first, False))  # noqa: B023
+        if not truth:
+            return first
+        first = other()
+    return first
+
+
+def any_of(site: Any, first: Any, *others: Later) -> Any:
+    """``first or others[0]() or …``."""
+    for place, other in enumerate(others):
+        truth = truth_of(first)
+        if truth.__class__ is not bool:
+            return either(site, truth, _known(first, True), lambda: any_of(site, other(), *others[place + 1 :]))  # noqa: B023
+        if truth:
+            return first
+        first = other()
+    return first
+
+
+def _known(value: Any, truth: bool) -> Later:
+    """A value whose truth is known where this is called."""
+    return lambda: truth if getattr(value, "boolean", False) else value
+
+
+def negate(value: Any) -> Any:
+    """``not value``."""
+    if value.__class__ is bool:
+        return not value
+    truth = truth_of(value)
+    return not truth if truth.__class__ is bool else ~truth
+
+
+def _compare(site: Any, left: Any, *parts: Any) -> Any:
+    """``left < parts[1]() <= parts[3]() …``, by names of nodes of the syntax tree."""
+    name, right, *further = parts
+    between = right()
+    result = _COMPARISONS[name](left, between)
+    if not further:
+        return result
+    return all_of(site, result, lambda: _compare(site, between, *further))
+
+
+def _is_truth(value: Any, wanted: bool, positive: bool) -> Any:
+    """``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
+    if isinstance(value, Traced) and isinstance(value.entries, int) and value.boolean:
+        return truth_of(value) if wanted == positive else negate(value)
+    return (value is wanted) == positive
+
+
+# Loops that end early -------------------------------------------------------------------------------------------------
+#
+# Where a flag is a traced value, the loop goes on, and what each further turn changes is chosen by the flag: the
+# recording holds wherever the loop ends. That costs all turns at every point. So a loop of many turns, or one that goes
+# on for long after it has ended at the given point, is recorded anew, with each exit guarded.
+
+#: Turns of one loop under a traced flag, at most; and operations recorded after it has ended at the given point.
+MOST_TURNS: Final = 64
+MOST_OPERATIONS: Final = 500
+
+
+class LongLoopError(RecordedAnewError):
+    """A loop is too long for all of its turns to be computed at every point."""
+
+
+class Loop:
+    """One loop while it runs."""
+
+    __slots__ = ("_depth", "_ended", "_merges", "_site", "_turns")
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._merges = mergeable(site)
+        self._depth = ACTIVE.merging
+        self._turns = 0
+        #: Operations on the tape when the loop ended at the given point.
+        self._ended: int | None = None
+
+    def leave(self) -> bool:
+        """True: the flag of an exit.
+
+        Raises:
+            UnmergeableError: in a branch, if this loop is not merged.
+        """
+        if not self._merges and ACTIVE.merging > self._depth:
+            raise UnmergeableError
+        return True
+
+    def ends(self, stop: Any) -> bool:
+        """Return True if the loop ends here for all points.
+
+        Raises:
+            LongLoopError: if it goes on for too long.
+        """
+        truth: Any = stop if stop.__class__ is bool else truth_of(stop)
+        if truth.__class__ is bool:
+            return bool(truth)
+        self._turns += 1
+        decisions = ACTIVE.decisions
+        length = len(truth.tape)
+        if self._ended is None and decisions is not None and decisions.tape is truth.tape:
+            if decisions.values(np.array(truth.reference)):
+                self._ended = length
+        elif self._ended is not None and length - self._ended > MOST_OPERATIONS:
+            raise LongLoopError(self._site)
+        if self._turns > MOST_TURNS:
+            raise LongLoopError(self._site)
+        return False
+
+
+# Builtins of traced values --------------------------------------------------------------------------------------------
+
+#: Numbers that are sorted by comparing and exchanging, at most; more are sorted as at the given point.
+MOST_SORTED: Final = 8
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    """`max` or `min`: of two that compare equal, the first, as Python has it."""
+    original = getattr(builtins, name)
+    site = ("builtin", name)
+
+    def extreme(*arguments: Any, key: Any = None, **keywords: Any) -> Any:
+        items = list(arguments[0]) if len(arguments) == 1 else list(arguments)
+        if key is not None or not items or not any(isinstance(item, Traced) for item in items):
+            key = None if key is None else _callee(key)
+            return original(items, key=key, **keywords) if items or keywords else original(*arguments, key=key)
+        best, *others = items
+        for item in others:
+            better = item > best if name == "max" else item < best
+            best = _choose(site, better, lambda: item, lambda: best)  # noqa: B023
+        return best
+
+    return functools.update_wrapper(extreme, original)
+
+
+def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -> list[Any]:
+    """Few numbers by comparing and exchanging, more in the order that they have at the given point."""
+    items = list(iterable)
+    if key is not None or not depends(items) or any(np.ndim(item) for item in items):
+        return sorted(items, key=None if key is None else _callee(key), reverse=bool(reverse))
+    if len(items) <= MOST_SORTED:
+        for last in range(len(items) - 1, 0, -1):
+            for place in range(last):
+                one, other = items[place : place + 2]
+                swap = one < other if reverse else other < one
+                items[place] = _select(swap, other, one)
+                items[place + 1] = _select(swap, one, other)
+        return items
+    tape = next(item.tape for item in items if isinstance(item, Traced))
+    numbers = references_of(tape, items)
+    if not reverse:
+        return [items[place] for place in order(tape, numbers)]
+    # equal ones stay as they come in descending order, too
+    return [items[-1 - place] for place in order(tape, numbers[::-1])][::-1]
+
+
+def _select(condition: Any, one: Any, other: Any) -> Any:
+    return _choose(("builtin", "sorted"), condition, lambda: one, lambda: other)
+
+
+def _any(iterable: Iterable[Any]) -> Any:
+    """Return True if one is true: a traced truth value if that depends on the inputs."""
+    found: Any = False
+    for item in iterable:
+        truth = truth_of(item)
+        if truth is True:
+            return True
+        if truth is not False:
+            found = truth if found is False else found | truth
+    return found
+
+
+def _all(iterable: Iterable[Any]) -> Any:
+    """Return True if all are true."""
+    found: Any = True
+    for item in iterable:
+        truth = truth_of(item)
+        if truth is False:
+            return False
+        if truth is not True:
+            found = truth if found is True else found & truth
+    return found
+
+
+def _float(*arguments: Any) -> Any:
+    if len(arguments) == 1 and isinstance(value := arguments[0], Traced) and depends(value):
+        scalar: Any = value.item() if isinstance(value, TracedArray) else value
+        return np.where(scalar, 1.0, 0.0) if scalar.boolean else scalar
+    return float(*arguments)
+
+
+def _bool(*arguments: Any) -> Any:
+    return truth_of(arguments[0]) if len(arguments) == 1 else bool(*arguments)
+
+
+def _complex(*arguments: Any, **keywords: Any) -> Any:
+    """``complex(x, y)`` of real values; ``complex(z)``, and what is added for the imaginary part."""
+    parts = dict(zip(("real", "imag"), arguments, strict=False)) | keywords
+    if not depends(parts):
+        return complex(*arguments, **keywords)
+    tape = next(part.tape for part in parts.values() if isinstance(part, Traced))
+    real, imag = parts.get("real", 0.0), parts.get("imag", 0.0)
+    if holds_complex([real, imag]):
+        return real + 1j * imag
+    return make_complex(tape, real, imag)
+
+
+def _callee(function: Any) -> Any:
+    return CALLED[0](function)
+
+
+def _calling(original: Any) -> Callable[..., Any]:
+    """A function whose first argument is called."""
+
+    def function(first: Any, *arguments: Any, **keywords: Any) -> Any:
+        return original(_callee(first), *arguments, **keywords)
+
+    return functools.update_wrapper(function, original, assigned=("__name__", "__doc__"))
+
+
+def _accumulate(iterable: Iterable[Any], func: Any = None, **keywords: Any) -> Any:
+    return itertools.accumulate(iterable, None if func is None else _callee(func), **keywords)
+
+
+#: Builtin → what takes its place in transformed code.
+BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
+    max: _extreme("max"),
+    min: _extreme("min"),
+    sorted: _sorted,
+    any: _any,
+    all: _all,
+    float: _float,
+    bool: _bool,
+    complex: _complex,
+    **{function: _calling(function) for function in (map, filter, functools.reduce, functools.partial)},
+    itertools.accumulate: _accumulate,
+}
+
 
 #: What was called in the recordings under way, by identity: the function, what is called instead, and whether it
 #: may be called in a branch as it is.
@@ -75,7 +349,7 @@ _CONTAINERS: Final = (list, dict, set)
 
 
 def called(function: Any) -> Any:
-    """What to call in place of a function."""
+    """Return what to call in place of a function."""
     known = _KNOWN.get(id(function))
     if known is None or known[0] is not function:
         if ACTIVE.tape is None:
@@ -94,7 +368,7 @@ def forget() -> None:
 
 
 def _found(function: Any) -> tuple[Any, bool]:
-    """What is called in place of a function, and whether a branch may call it as it is."""
+    """Return what is called in place of a function, and whether a branch may call it as it is."""
     kind = type(function)
     if kind in dispatchers():
         return _found(function.py_func)
@@ -143,12 +417,12 @@ def _function(function: FunctionType) -> tuple[Any, bool]:
 
 
 def _is_converted(function: FunctionType) -> bool:
-    """Whether a function is transformed, or comes from within one that is."""
+    """Return True if a function is transformed, or comes from within one that is."""
     return any(name in NAMES for name in function.__code__.co_freevars)
 
 
 def _is_standard(function: FunctionType) -> bool:
-    """Whether a function is of Python's standard library."""
+    """Return True if a function is of Python's standard library."""
     file = function.__code__.co_filename
     return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
 
@@ -192,7 +466,7 @@ def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> An
 
 
 def _is_pure(function: Any, owner: Any) -> bool:
-    """Whether a function that is not transformed changes nothing but its arguments."""
+    """Return True if a function that is not transformed changes nothing but its arguments."""
     if isinstance(function, Hashable) and function in _CONSUMING:
         return True
     if isinstance(owner, types.ModuleType):
@@ -266,7 +540,7 @@ def _new(container: Any) -> Any:
 
 
 def _over(iterable: Any) -> Any:
-    """What a loop runs over: an iterator from outside cannot be put back."""
+    """Return what a loop runs over: an iterator from outside cannot be put back."""
     if ACTIVE.merging and isinstance(iterable, Iterator) and not is_fresh(iterable):
         raise UnmergeableError
     return iterable
@@ -274,7 +548,7 @@ def _over(iterable: Any) -> Any:
 
 @contextmanager
 def _trying() -> Iterator[None]:
-    """What is in a ``try`` that catches errors."""
+    """Count code in a ``try`` that catches errors."""
     ACTIVE.trying += 1
     try:
         yield
@@ -286,12 +560,12 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,
     "@plain": truth_of,
     "@begin": begin,
-    "@choose": choose,
+    "@choose": _choose,
     "@and": all_of,
     "@or": any_of,
     "@not": negate,
-    "@compare": compare,
-    "@is": is_truth,
+    "@compare": _compare,
+    "@is": _is_truth,
     "@written": _written,
     "@owner": _owner,
     "@new": _new,

@@ -1,7 +1,9 @@
-"""What a branch writes while it is recorded, noted so that it can be put back: entries of arrays, and containers.
+"""Journal of what a branch writes while it is recorded, so that it can be put back: entries of arrays, and containers.
 
 Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
 list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
+
+What is known of comparisons in a branch is noted with it.
 """
 
 from __future__ import annotations
@@ -12,20 +14,95 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.decisions import UnmergeableError
-from accumulus.frontends.numpy.facts import Facts, key_of
+from accumulus.tape.tape import Tape
 
 __all__ = [
     "STATE",
-    "Container",
     "Entries",
+    "Facts",
     "Journal",
     "MergedWriteError",
     "RecordedAnewError",
+    "WrittenContainer",
     "check_not_shared",
+    "facts_of",
     "known",
     "note",
     "note_entries",
 ]
+
+
+# Facts of comparisons -------------------------------------------------------------------------------------------------
+#
+# A model that calls itself for the other sign ends by that (``if v < 0: return -current(-v)``), and conditions that
+# are asked again within a branch cost nothing.
+#
+# Keys are names of operations with their operands, without signs that both sides have: constants by value, all else by
+# reference. Nothing follows from a comparison that is false but that it is: NaN compares as nothing.
+
+Key = tuple[Any, ...]
+Facts = dict[Key, bool]
+
+
+def _key_of(tape: Any, reference: int) -> Key:
+    """The key of a truth value."""
+    if not isinstance(tape, Tape) or reference < tape.inputs:
+        return (reference,)
+    name = tape.operation(reference).name
+    if name not in ("equal", "less", "less_equal", "not_equal"):
+        return (reference,)
+    a, b = (_term(tape, argument) for argument in tape.arguments(reference))
+    # -a < -b is b < a; of a constant the sign can always be taken
+    if all(sign < 0 or kind == "constant" for sign, kind, _ in (a, b)) and -1 in (a[0], b[0]):
+        (_, *one), (_, *other) = (_opposite(term) for term in (b, a))
+    else:
+        one, other = list(a), list(b)
+        if a[0] > 0 and b[0] > 0:
+            one, other = list(a[1:]), list(b[1:])
+    return (name, tuple(one), tuple(other))
+
+
+def _term(tape: Tape, reference: int) -> tuple[int, str, float]:
+    """Sign, kind and value of an operand."""
+    if reference < 0:
+        return 1, "constant", tape.value_of(reference) + 0.0
+    if reference >= tape.inputs and tape.operation(reference).name == "negative":
+        return -1, "reference", tape.arguments(reference)[0]
+    return 1, "reference", reference
+
+
+def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
+    sign, kind, value = term
+    return (1, kind, -value + 0.0) if kind == "constant" else (-sign, kind, value)
+
+
+def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
+    """Return what follows from a truth value being true, or false."""
+    found: Facts = {(reference,): truth}
+    if not isinstance(tape, Tape) or reference < tape.inputs:
+        return found
+    name, arguments = tape.operation(reference).name, tape.arguments(reference)
+    if name == "logical_not":
+        return found | facts_of(tape, arguments[0], not truth)
+    if name == ("logical_and" if truth else "logical_or"):
+        return found | facts_of(tape, arguments[0], truth) | facts_of(tape, arguments[1], truth)
+    key = _key_of(tape, reference)
+    found[key] = truth
+    if len(key) == 3:
+        _, a, b = key
+        ways = {
+            ("less", True): [("less_equal", a, b, True), ("less", b, a, False), ("less_equal", b, a, False)],
+            ("less_equal", True): [("less", b, a, False)],
+            ("less_equal", False): [("less", a, b, False)],
+        }
+        found |= {(n, x, y): t for n, x, y, t in ways.get((name, truth), [])}
+    return found
+
+
+# The journal ----------------------------------------------------------------------------------------------------------
+#
+# Whatever changes an array of references says so first (`note_entries`), as does transformed code before it changes a
+# list, dict, set, plain array or object (`note`). Outside of branches nothing is noted.
 
 #: Items of a container, and entries of a plain array, that are copied, at most.
 MOST_ITEMS: Final = 100_000
@@ -34,7 +111,7 @@ Site = tuple[Any, ...]
 
 
 class RecordedAnewError(BaseException):
-    """What was merged at a place turns out not to be mergeable; not an `Exception`, so that the user's code does not
+    """A place was merged and turns out not to be mergeable; not an `Exception`, so that the user's code does not
     catch it."""
 
     def __init__(self, site: Site) -> None:
@@ -59,12 +136,12 @@ class Entries(NamedTuple):
         self.references[self.index] = self.content
 
     def now(self) -> Entries:
-        """The same place as it is now."""
+        """Return the same place as it is now."""
         found = self.references[self.index]
         return self._replace(content=found.copy() if isinstance(found, np.ndarray) else found)
 
 
-class Container(NamedTuple):
+class WrittenContainer(NamedTuple):
     """A list, dict, set or plain array, and what is in it."""
 
     container: Any
@@ -82,13 +159,13 @@ class Container(NamedTuple):
 
 
 class Journal:
-    """What a branch has changed, as it was before."""
+    """Undo log of a branch: everything that it has changed, with the value before."""
 
     __slots__ = ("containers", "entries", "facts", "fresh", "tape")
 
     def __init__(self) -> None:
         self.entries: list[Entries] = []
-        self.containers: dict[int, Container] = {}
+        self.containers: dict[int, WrittenContainer] = {}
         #: Containers and iterators that were made in the branch, by identity: nothing else knows of them.
         self.fresh: dict[int, Any] = {}
         #: What is known in the branch of truth values on a tape.
@@ -104,13 +181,13 @@ class Journal:
 
 
 class _State(threading.local):
-    """What is known in the recording that is under way in this thread."""
+    """Facts and branches of the recording that is under way in this thread."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """As it is before anything is recorded."""
+        """Go back to the state before anything is recorded."""
         #: Journals of the branches under way, outermost first.
         self.journals: list[Journal] = []
         #: Whether nothing is merged, or nothing any more; how often each `if` could not be, by its place.
@@ -133,7 +210,7 @@ def made(value: Any) -> None:
 
 
 def is_fresh(value: Any) -> bool:
-    """Whether it was made in the innermost branch."""
+    """Return True if it was made in the innermost branch."""
     return bool(STATE.journals) and id(value) in STATE.journals[-1].fresh
 
 
@@ -148,7 +225,7 @@ def note(container: Any) -> None:
         if id(container) not in known:
             if np.size(container) > MOST_ITEMS if isinstance(container, np.ndarray) else len(container) > MOST_ITEMS:
                 raise UnmergeableError
-            known[id(container)] = Container(container, container.copy())
+            known[id(container)] = WrittenContainer(container, container.copy())
 
 
 def note_entries(array: Any, index: Any) -> None:
@@ -158,10 +235,10 @@ def note_entries(array: Any, index: Any) -> None:
 
 
 def known(tape: Any, reference: int) -> bool | None:
-    """What is known of a truth value in the branches under way, if anything is."""
+    """Return what is known of a truth value in the branches under way, if anything is."""
     if not STATE.journals:
         return None
-    key = key_of(tape, reference)
+    key = _key_of(tape, reference)
     for journal in reversed(STATE.journals):
         if journal.tape is tape:
             found = journal.facts.get((reference,), journal.facts.get(key))

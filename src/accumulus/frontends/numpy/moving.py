@@ -46,7 +46,7 @@ ZERO_FILLING: Final[dict[Callable[..., Any], int]] = dict.fromkeys(
 _IGNORED: Final = ("casting",)
 
 
-def move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
+def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequence[Any], keywords: Any) -> Any:
     """Apply `function` to the references of its first `arrays` arguments."""
     arguments, keywords = positional(function, arguments, dict(keywords))
     count = len(arguments) if arrays == ALL else arrays
@@ -103,7 +103,7 @@ def _handed_out(tape: Tape, result: Any, boolean: bool) -> Any:
 def _enter(function: Callable[..., Any], arrays: int) -> None:
     @implements(function, constants=True)
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
-        return move(tape, function, arrays, arguments, keywords)
+        return _move(tape, function, arrays, arguments, keywords)
 
 
 for _function, _arrays in (MOVING | ZERO_FILLING).items():
@@ -111,14 +111,14 @@ for _function, _arrays in (MOVING | ZERO_FILLING).items():
 
 
 @implements(np.insert)
-def insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
+def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
     """`values` put in before the places `obj`."""
     array, items = references_of(tape, arr), references_of(tape, values)
     return TracedArray(tape, np.insert(array, concrete(obj), items, axis))
 
 
 @implements(np.pad)
-def pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> Any:
+def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> Any:
     """An array with a border that repeats entries, is constant, or falls to a value in equal steps."""
     if mode == "linear_ramp":
         return _ramps(tape, as_array(tape, array), pad_width, keywords.get("end_values", 0.0))
@@ -150,14 +150,14 @@ def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
 
 
 @implements(np.fill_diagonal, constants=True)
-def fill_diagonal(tape: Tape, a: Any, val: Any, wrap: bool = False) -> None:
+def _fill_diagonal(tape: Tape, a: Any, val: Any, wrap: bool = False) -> None:
     """Set the diagonal of a traced array."""
     a.check_writable()
     np.fill_diagonal(a.references, references_of(tape, val, a.boolean), wrap)
 
 
 @implements(np.copyto, constants=True)
-def copyto(tape: Tape, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def _copyto(tape: Tape, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Copy values into a traced array."""
     if not isinstance(dst, TracedArray):
         raise refuse(FILLING)
@@ -165,7 +165,7 @@ def copyto(tape: Tape, dst: Any, src: Any, casting: str = "same_kind", where: An
 
 
 @implements(np.put, constants=True)
-def put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+def _put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     """Set the entries with the flat indices `ind`."""
     if not isinstance(a, TracedArray):
         raise refuse(FILLING)
@@ -194,7 +194,7 @@ _enter_mask(np.putmask)
 
 
 @implements(np.put_along_axis, constants=True)
-def put_along_axis(tape: Tape, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+def _put_along_axis(tape: Tape, arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
     """Set the entries at constant indices along one axis."""
     if not isinstance(arr, TracedArray):
         raise refuse(FILLING)

@@ -1,13 +1,14 @@
-"""Functions whose results are places, orders or selections: what they find depends on values, and is decided.
+"""Functions whose results are places, orders or selections, and the entries that a traced mask chooses.
 
-What is sorted by few comparisons is sorted at every point, by choices. All else is found as at the given point and kept
-as a guard (`accumulus.frontends.decisions`), one a call and line; it costs some comparisons at every point.
+What is sorted by few comparisons is sorted at every point: entries are compared and exchanged in pairs, by selects. All
+else is found as at the given point and kept as a guard (`accumulus.frontends.decisions`), one a call and line; it costs
+some comparisons at every point.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,22 +16,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.decisions import apply_each, keep, listed, truths, values_of, wholes
+from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_of, whole, wholes
 from accumulus.frontends.decisions import order as find_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.exchanging import exchanged
 from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
-from accumulus.frontends.numpy.table import implements, unsupported
+from accumulus.frontends.numpy.table import PROTOCOLS, implements, unsupported
 from accumulus.tape.tape import Tape
 
-__all__ = ["MOST_MERGED", "interpolated", "nonzero", "sort"]
+__all__ = ["MOST_MERGED", "Selection", "exchanged", "exchanges", "interpolated", "nonzero"]
+
+
+# Sorting at every point -----------------------------------------------------------------------------------------------
+
+
+def exchanges(count: int) -> list[tuple[int, int]]:
+    """The pairs to be compared one after the other: Batcher's merge exchange, 19 pairs for eight entries.
+
+    References:
+        D. Knuth, The Art of Computer Programming 3, algorithm 5.2.2M.
+
+    >>> exchanges(3)
+    [(0, 2), (0, 1), (1, 2)]
+    """
+    pairs = []
+    top = step = 1 << (count - 1).bit_length() >> 1
+    while step:
+        reach, remainder, distance = top, 0, step
+        while True:
+            pairs += [(k, k + distance) for k in range(count - distance) if k & step == remainder]
+            if reach == step:
+                break
+            distance, remainder, reach = reach - step, step, reach >> 1
+        step >>= 1
+    return pairs
+
+
+def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[Any]:
+    """The columns sorted entry by entry.
+
+    Args:
+        wrong: whether two entries have to change places, a traced truth value.
+    """
+    result = list(columns)
+    for one, other in exchanges(len(result)):
+        first, second = result[one], result[other]
+        swap = wrong(first, second)
+        result[one], result[other] = np.where(swap, second, first), np.where(swap, first, second)
+    return result
+
+
+# Decided functions ----------------------------------------------------------------------------------------------------
 
 #: Entries that are sorted by choices, at most.
 MOST_MERGED: Final = 8
 
 
 def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """As `implements`, for what is refused where decisions are."""
+    """Do as `implements`, for functions that are refused where decisions are."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
@@ -45,7 +87,7 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 
 
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
-    """What is found for each line along an axis, which comes last; along all entries, if `axis` is None."""
+    """Return what is found for each line along an axis, which comes last; along all entries, if `axis` is None."""
     references = references_of(tape, a)
     lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
     found = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
@@ -56,19 +98,19 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
 
 
 @_decides(np.sort)
-def sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The entries along an axis, the smallest first."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     if a.shape[axis] > MOST_MERGED:
-        return np.take_along_axis(a, argsort(tape, a, axis), axis)
+        return np.take_along_axis(a, _argsort(tape, a, axis), axis)
     # what is not a number comes last
     columns = exchanged(list(np.moveaxis(a, axis, 0)), lambda one, other: (other < one) | np.isnan(one))
     return np.stack(columns, axis=axis) if columns else a
 
 
 @_decides(np.argsort)
-def argsort(
+def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
     """Places of the entries along an axis, that of the smallest first; of equal ones as they come."""
@@ -77,15 +119,15 @@ def argsort(
 
 
 @_decides(np.partition)
-def partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """As NumPy does it: smaller entries in front of the kth, larger ones behind."""
+def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+    """Move smaller entries in front of the kth, larger ones behind, as NumPy does."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
-    return np.take_along_axis(a, argpartition(tape, a, kth, axis), axis)
+    return np.take_along_axis(a, _argpartition(tape, a, kth, axis), axis)
 
 
 @_decides(np.argpartition)
-def argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """The places of these; what NumPy does depends on the whole order, which is kept."""
 
     def find(line: References) -> NDArray[np.intp]:
@@ -97,7 +139,7 @@ def argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any 
 
 
 @_decides(np.lexsort)
-def lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
+def _lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
     """Places in the order of the last key, of equal ones in that of the key before, and so on."""
     rows = [references_of(tape, key) for key in keys]
     if any(row.ndim > 1 for row in rows):
@@ -118,7 +160,7 @@ def lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
 
 
 @_decides(np.unique)
-def unique(
+def _unique(
     tape: Tape,
     ar: Any,
     return_index: bool = False,
@@ -186,8 +228,8 @@ _enter_extreme(np.argmin, np.argmin, False)
 
 
 @_decides(np.searchsorted)
-def searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where numbers belong among sorted ones."""
+def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Find where numbers belong among sorted ones."""
     known = references_of(tape, a)
     if sorter is not None:
         known = known[concrete(sorter)]
@@ -210,19 +252,19 @@ def searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = N
 
 
 @_decides(np.digitize)
-def digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
+def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
     """In which bin each number is."""
     ends = references_of(tape, bins)
     numbers = values_of(tape, ends)
     side = "left" if right else "right"
     if (np.diff(numbers) >= 0).all():
-        return searchsorted(tape, bins, x, side)
-    return len(ends) - searchsorted(tape, TracedArray(tape, ends[::-1]), x, side)
+        return _searchsorted(tape, bins, x, side)
+    return len(ends) - _searchsorted(tape, TracedArray(tape, ends[::-1]), x, side)
 
 
 @_decides(np.bincount)
-def bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each whole number is there, or the sums of weights."""
+def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """Return how often each whole number is there, or the sums of weights."""
     places = wholes(tape, references_of(tape, x), "index") if depends(x) else np.asarray(concrete(x))
     if weights is None:
         return np.bincount(places, minlength=minlength)
@@ -241,39 +283,39 @@ def nonzero(tape: Tape, a: Any) -> Any:
 
 
 @_decides(np.flatnonzero)
-def flatnonzero(tape: Tape, a: Any) -> Any:
+def _flatnonzero(tape: Tape, a: Any) -> Any:
     """Places of what is not zero in C order."""
     return np.flatnonzero(_mask(tape, a))
 
 
 @_decides(np.argwhere)
-def argwhere(tape: Tape, a: Any) -> Any:
+def _argwhere(tape: Tape, a: Any) -> Any:
     """Places of what is not zero, a row each."""
     return np.argwhere(_mask(tape, a))
 
 
 @implements(np.count_nonzero)
-def count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many are not zero: counted at every point."""
+def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Return how many are not zero: counted at every point."""
     numbers = references_of(tape, TracedArray(tape, references_of(tape, a, boolean=True), boolean=True))
     return np.sum(TracedArray(tape, numbers), axis=axis, keepdims=keepdims)
 
 
 @_decides(np.compress)
-def compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def _compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """The entries, or slices along an axis, where a condition holds."""
     mask = _mask(tape, condition) if depends(condition) else np.asarray(concrete(condition), bool)
     return np.take(as_array(tape, a), np.flatnonzero(mask), axis)
 
 
 @_decides(np.extract)
-def extract(tape: Tape, condition: Any, arr: Any) -> Any:
+def _extract(tape: Tape, condition: Any, arr: Any) -> Any:
     """The entries where a condition holds."""
-    return compress(tape, np.ravel(condition), np.ravel(arr))
+    return _compress(tape, np.ravel(condition), np.ravel(arr))
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
-    """Which entries are not zero."""
+    """Return which entries are not zero."""
     return truths(tape, references_of(tape, a, boolean=True))
 
 
@@ -284,7 +326,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     """Piecewise linear interpolation, as np.interp does it, between the knots where x is."""
     first, last = values[0], values[-1]
     count = len(knots)
-    places = np.asarray(searchsorted(tape, knots, x, "right"))
+    places = np.asarray(_searchsorted(tape, knots, x, "right"))
     below = np.clip(places, 1, max(count - 1, 1)) - 1
     above = np.minimum(below + 1, count - 1)
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0
@@ -292,3 +334,189 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     at_end = np.where(x > knots[-1], last if right is None else right, last) if (places == count).any() else last
     result = np.where(places == 0, first if left is None else left, np.where(places == count, at_end, result))
     return np.where(np.isnan(x), x, result)
+
+
+#: Products of two vectors.
+_PRODUCTS: Final = frozenset({np.dot, np.vdot, np.inner})
+#: Functions of one array that do the same to every entry, though they are no universal functions.
+_ELEMENTWISE: Final = frozenset({np.clip, np.round, np.around, np.nan_to_num, np.zeros_like, np.ones_like, np.copy})
+#: What does not ask for entries.
+_ATTRIBUTES: Final = {np.ndim: "ndim", np.shape: "shape", np.size: "size"}
+
+
+class Selection(TracedArray):
+    """Entries of an array that a traced mask chooses, ``u[u > 0]``, without deciding which these are.
+
+    How many there are depends on values, but what is done to each often does not: ``du[m] = g(u[m])`` and
+    ``np.sum(u[m])`` are the same at every point, if all entries are computed and the mask chooses at the end. So a
+    selection keeps all entries and its mask. Elementwise functions of selections by the same mask are selections; sums
+    and products of all of them, and assignments to the same places, are joined by selects. Whatever else is asked (an
+    entry, another mask, another axis) settles it: the mask is decided as at the given point, which is a guard, and the
+    selection is an array like any other from then on. Its length alone is a guard on the number of entries, not on
+    which they are.
+
+    Args:
+        everything: the array that is chosen from, at all places.
+        mask: references of truth values, for its first axes.
+    """
+
+    __slots__ = ("_settled", "everything", "mask")
+
+    def __init__(self, everything: TracedArray, mask: References) -> None:
+        self.tape = everything.tape
+        self.boolean = everything.boolean
+        self.everything = everything
+        self.mask = mask
+        #: The references once it is settled.
+        self._settled: References | None = None
+
+    @property
+    def is_open(self) -> bool:  # type: ignore[override]
+        """Return True if it has not been decided which entries it has."""
+        return self._settled is None
+
+    @property
+    def references(self) -> References:
+        """The references; settles it."""
+        if self._settled is None:
+            self._settled = self.everything.references[truths(self.tape, self.mask)]
+        return self._settled
+
+    @references.setter
+    def references(self, references: References) -> None:
+        self._settled = references
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        if self._settled is not None:
+            return self._settled.ndim
+        return self.everything.ndim - self.mask.ndim + 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length along each axis; the first is how many entries there are at the given point."""
+        if self._settled is not None:
+            return self._settled.shape
+        return (self._count(), *self.everything.shape[self.mask.ndim :])
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        self.references = self.references.reshape(shape, copy=False)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return int(np.prod(self.shape))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """A copy that can be written to."""
+        return self._with(self.everything.copy()) if self.is_open else super().copy(order)
+
+    def chosen_by(self, mask: References) -> bool:
+        """Return True if it is open, and chosen by this mask."""
+        return self.is_open and (self.mask is mask or np.array_equal(self.mask, mask))
+
+    def __getitem__(self, index: Any) -> Any:
+        rest = index[1:] if isinstance(index, tuple) else ()
+        if not self.is_open or not rest or index[0] != slice(None) or any(x is None or x is ... for x in rest):
+            return super().__getitem__(index)
+        return self._with(self.everything[(*(slice(None),) * self.mask.ndim, *rest)])
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        out = keywords.pop("out", ())
+        first = next((x for x in inputs if isinstance(x, Selection)), self)
+        targets = [x for x in out if x is not None]
+        if ufunc is np.matmul and isinstance(inputs[0], Selection) and not (out or keywords):
+            product = inputs[0].without_deciding(np.dot, inputs, {})
+            if product is not NotImplemented:
+                return product
+        if (
+            method != "__call__"
+            or ufunc.signature is not None
+            or keywords
+            or ACTIVE.merging
+            or not all(map(first._goes_with, inputs))
+            or not all(isinstance(x, Selection) and x.chosen_by(first.mask) for x in targets)
+        ):
+            return super().__array_ufunc__(ufunc, method, *inputs, **keywords, **({"out": out} if targets else {}))
+        result = ufunc(*(x.everything if isinstance(x, Selection) else x for x in inputs))
+        if targets:
+            (target,) = targets
+            target.everything = result
+            return target
+        return tuple(map(first._with, result)) if isinstance(result, tuple) else first._with(result)
+
+    def without_deciding(self, function: Any, arguments: Any, keywords: Any) -> Any:
+        """Return what an array function makes of it while it stays open; NotImplemented if that settles it."""
+        if function in _ATTRIBUTES and len(arguments) == 1:
+            return getattr(self, _ATTRIBUTES[function])
+        if ACTIVE.merging or not all(map(self._goes_with, arguments)):
+            return NotImplemented
+        if function in _ELEMENTWISE and all(map(self._goes_with, keywords.values())):
+            given = [x.everything if isinstance(x, Selection) else x for x in arguments]
+            return self._with(function(*given, **keywords))
+        if function in _PRODUCTS and len(arguments) == 2 and not keywords:
+            one, other = arguments
+            return np.sum(one * other) if isinstance(other, Selection) and one.everything.ndim == 1 else NotImplemented
+        fold = _FOLDS.get(function)
+        if fold is None or len(arguments) > 1 or keywords or self.everything.ndim > self.mask.ndim:
+            return NotImplemented
+        return fold(self, TracedArray(self.tape, self.mask, boolean=True))
+
+    def _goes_with(self, operand: Any) -> bool:
+        """Return True if an operand is chosen by the same mask, or is the same for all entries."""
+        if isinstance(operand, Selection):
+            return operand.chosen_by(self.mask)
+        return self.is_open and np.ndim(operand) <= self.everything.ndim - self.mask.ndim
+
+    def _with(self, everything: Any) -> Selection:
+        return Selection(everything, self.mask)
+
+    def _count(self) -> int:
+        """Return how many entries there are at the given point; kept as a guard."""
+        count = np.sum(TracedArray(self.tape, self.mask, boolean=True))
+        return whole(self.tape, count.entries, "index")
+
+
+def _filled(selection: Selection, mask: TracedArray, neutral: float) -> Any:
+    return np.where(mask, selection.everything, neutral)
+
+
+def _extreme_of_selected(function: Callable[[Any], Any], neutral: float) -> Callable[[Selection, TracedArray], Any]:
+    def fold(selection: Selection, mask: TracedArray) -> Any:
+        some: Any = np.any(mask)
+        if not (truth(selection.tape, some.entries) if depends(some) else some):  # NumPy raises for none
+            return function(np.zeros(0))
+        return function(_filled(selection, mask, neutral))
+
+    return fold
+
+
+#: Functions of all entries, given the selection and its mask.
+_FOLDS: Final[dict[Any, Callable[[Selection, TracedArray], Any]]] = {
+    np.sum: lambda selection, mask: np.sum(_filled(selection, mask, 0.0)),
+    np.prod: lambda selection, mask: np.prod(_filled(selection, mask, 1.0)),
+    np.mean: lambda selection, mask: np.sum(_filled(selection, mask, 0.0)) / np.sum(mask),
+    np.var: lambda selection, mask: np.mean((selection - np.mean(selection)) ** 2),
+    np.std: lambda selection, mask: np.sqrt(np.var(selection)),
+    np.linalg.norm: lambda selection, mask: np.linalg.norm(_filled(selection, mask, 0.0)),
+    np.any: lambda selection, mask: np.any(np.logical_and(mask, selection.everything)),
+    np.all: lambda selection, mask: np.all(np.logical_or(np.logical_not(mask), selection.everything)),
+    **dict.fromkeys((np.max, np.amax), _extreme_of_selected(np.max, -np.inf)),
+    **dict.fromkeys((np.min, np.amin), _extreme_of_selected(np.min, np.inf)),
+}
+
+
+def _make_selection(tape: Tape, everything: TracedArray, mask: References, keywords: Any) -> Selection:
+    return Selection(everything.copy(), mask)
+
+
+def _without_deciding(tape: Tape, function: Any, arguments: Any, keywords: Any) -> Any:
+    return arguments[0].without_deciding(function, arguments, keywords)
+
+
+PROTOCOLS.update({"selection": _make_selection, "without deciding": _without_deciding})

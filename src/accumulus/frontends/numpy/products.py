@@ -1,31 +1,192 @@
-"""Products of arrays, all of them contractions: matmul, dot, inner, outer, tensordot, kron, cross, trace, einsum."""
+"""Products of arrays, all of them contractions: sums of products over shared axes, in the sense of `numpy.einsum`.
+
+Operands are contracted in pairs, in NumPy's greedy order if there are more than two; each sum goes from left to right.
+A product of m×k and k×n entries is m·k·n products on the tape, less those with constant zeros and ones.
+"""
 
 from __future__ import annotations
 
+import math
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
+from itertools import starmap
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends.active import check_length, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, make
-from accumulus.frontends.numpy.contractions import Labelled, contract
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
-from accumulus.frontends.numpy.operands import depends, references_of
+from accumulus.frontends.numpy.operands import Entries, References, depends, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.frontends.numpy.ufuncs import fold
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
 
-__all__ = ["einsum", "matmul"]
+__all__ = ["Labelled", "contract"]
+
+
+# Contractions ---------------------------------------------------------------------------------------------------------
+
+#: How many operations of others a product in a contraction counts for: derivatives of dense products are dense.
+DENSE: Final = 4
+
+#: Products of matrices that are recorded as such have at least so many products of entries, and so many terms in a
+#: sum; smaller ones, and those of more stacked matrices than the last, are multiplications and sums.
+SMALLEST_MATRICES: Final = 4096
+SHORTEST_TERMS: Final = 8
+MOST_STACKED: Final = 64
+
+#: References with one letter an axis.
+Labelled = tuple[References, str]
+
+
+def contract(tape: Tape, operands: Sequence[Labelled], result: str) -> Entries:
+    """References of the sum over all labels that are not in `result` of the product of the operands.
+
+    Raises:
+        ValueError: if axes of one label differ in length and neither is 1.
+
+    >>> tape = Tape(inputs=4)
+    >>> x = np.arange(4)
+    >>> contract(tape, [(x[:2], "i"), (x[2:], "i")], "")
+    6
+    """
+    lengths = _lengths(operands)
+    remaining = [_simplified(tape, operands, k, lengths, result) for k in range(len(operands))]
+    for step in _path(remaining, result):
+        chosen = [remaining[k] for k in step]
+        remaining = [operand for k, operand in enumerate(remaining) if k not in step]
+        product = chosen.pop(0)
+        while chosen:
+            second = chosen.pop(0)
+            wanted = set(result).union(*(labels for _, labels in remaining + chosen))
+            product = _pair(tape, product, second, wanted)
+        remaining.append(product)
+    references, labels = remaining[0]
+    return references.transpose([labels.index(label) for label in result]) if result else int(references)
+
+
+def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
+    lengths: dict[str, int] = {}
+    for references, labels in operands:
+        for label, length in zip(labels, references.shape, strict=True):
+            if lengths.setdefault(label, length) == 1:
+                lengths[label] = length
+            elif length not in (1, lengths[label]):
+                raise ValueError(
+                    f"operands of the shapes {', '.join(str(r.shape) for r, _ in operands)} cannot be multiplied: axes "
+                    f"of the lengths {lengths[label]} and {length} belong together"
+                )
+    return lengths
+
+
+def _simplified(
+    tape: Tape, operands: Sequence[Labelled], position: int, lengths: dict[str, int], result: str
+) -> Labelled:
+    """One operand with every label once, in full length, and without labels that it alone has."""
+    references, labels = operands[position]
+    full = tuple(lengths[label] for label in labels)
+    if references.shape != full:
+        references = np.broadcast_to(references, full)
+    distinct = "".join(dict.fromkeys(labels))
+    if distinct != labels:  # a diagonal
+        references = np.einsum(references, _numbers(labels), _numbers(distinct))
+    others = {label for k, (_, labels) in enumerate(operands) if k != position for label in labels}
+    wanted = "".join(label for label in distinct if label in result or label in others)
+    return _summed(tape, references, distinct, wanted), wanted
+
+
+def _numbers(labels: str) -> list[int]:
+    """Labels as NumPy's einsum takes them in lists."""
+    return [string.ascii_letters.index(label) for label in labels]
+
+
+def _summed(tape: Tape, references: References, labels: str, wanted: str) -> References:
+    """The sums over the axes that are not wanted."""
+    kept = [k for k, label in enumerate(labels) if label in wanted]
+    gone = [k for k in range(len(labels)) if k not in kept]
+    if not gone:
+        return references
+    shape = tuple(references.shape[k] for k in kept)
+    count = math.prod(references.shape[k] for k in gone)
+    table = references.transpose(*kept, *gone).reshape(math.prod(shape), count)
+    if isinstance(tape, BlockTape):
+        return _sums(tape, table).reshape(shape)
+    check_length(table.size)
+    lines = table.tolist()
+    return np.array([tape.sum(line) for line in lines], np.int64).reshape(shape)
+
+
+def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]]:
+    """Return which operands to contract next; their product is then the last in the list."""
+    if len(operands) <= 2:
+        return [tuple(range(len(operands)))]
+    arguments: list[Any] = []
+    for references, labels in operands:
+        arguments += [np.broadcast_to(0.0, references.shape), _numbers(labels)]
+    path: Sequence[tuple[int, ...]] = np.einsum_path(*arguments, _numbers(result), optimize="greedy")[0][1:]
+    return path
+
+
+def _pair(tape: Tape, first: Labelled, second: Labelled, wanted: set[str]) -> Labelled:
+    """The contraction of two operands over the labels that they share and nothing else wants."""
+    lengths = {label: length for part in (first, second) for label, length in zip(part[1], part[0].shape, strict=True)}
+    shared = [label for label in first[1] if label in second[1]]
+    batch = "".join(label for label in shared if label in wanted)
+    summed = "".join(label for label in shared if label not in wanted)
+    left, right = ("".join(label for label in labels if label not in shared) for _, labels in (first, second))
+    blocks = []
+    for (references, labels), own in ((first, left), (second, right)):
+        ordered = references.transpose([labels.index(label) for label in batch + own + summed])
+        sizes = [math.prod(lengths[label] for label in part) for part in (batch, own, summed)]
+        blocks.append(ordered.reshape(sizes))
+    labels = batch + left + right
+    shape = [lengths[label] for label in labels]
+    if isinstance(tape, BlockTape):
+        if _is_matrix_product(*blocks):
+            stacked = [tape.matmul(a, b.T) for a, b in zip(*blocks, strict=True)]
+            return np.stack(stacked).reshape(shape), labels
+        products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
+        return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
+    check_length(DENSE * math.prod(shape) * blocks[0].shape[2])
+    # what a zero contributes to a sum is nothing, whatever its sign; a tape that keeps signs would add it
+    zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
+    entries: list[int] = []
+    for rows, columns in zip(*(block.tolist() for block in blocks), strict=True):
+        for row in rows:
+            for column in columns:
+                pairs: Iterable[tuple[int, int]] = zip(row, column, strict=True)
+                if zeros and len(row) > 1:
+                    pairs = [(x, y) for x, y in pairs if min(x, y) not in zeros or max(x, y) < 0]
+                entries.append(tape.sum(starmap(tape.multiply, pairs)))
+    return np.array(entries, np.int64).reshape(shape), labels
+
+
+def _is_matrix_product(first: References, second: References) -> bool:
+    """Return True if stacks of matrices, the second transposed, are large enough to be multiplied as such."""
+    stacked, rows, terms = map(int, first.shape)
+    size = rows * terms * int(second.shape[1])
+    return terms >= SHORTEST_TERMS and size >= SMALLEST_MATRICES and stacked <= MOST_STACKED
+
+
+def _sums(tape: BlockTape, lines: References) -> References:
+    """The sum of each line of a table."""
+    count = lines.shape[1]
+    if count == 0:
+        return np.full(len(lines), tape.constant(0.0))
+    return lines[:, 0] if count == 1 else tape.sums(lines.reshape(-1), np.arange(0, lines.size + 1, count))
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
 
 LETTERS: Final = string.ascii_letters
 
 
 @implements(np.matmul, np.linalg.matmul)
-def matmul(tape: Tape, x1: Any, x2: Any) -> Any:
+def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
     """Matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
     a, b = references_of(tape, x1), references_of(tape, x2)
     if not a.ndim or not b.ndim:
@@ -60,37 +221,31 @@ for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("
 
 
 @implements(np.dot)
-def dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
+def _dot(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
     """The sum over the last axis of a and the last but one of b; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     if not a.ndim or not b.ndim:
         return a * b
-    return tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
+    return _tensordot(tape, a, b, (-1, max(b.ndim - 2, 0)))
 
 
 @implements(np.vdot)
-def vdot(tape: Tape, a: Any, b: Any) -> Any:
+def _vdot(tape: Tape, a: Any, b: Any) -> Any:
     """The dot product of all entries."""
-    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
+    return _tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 1)
 
 
 @implements(np.inner)
-def inner(tape: Tape, a: Any, b: Any) -> Any:
+def _inner(tape: Tape, a: Any, b: Any) -> Any:
     """The sum over the last axis of both; a product if one is a scalar."""
     a, b = as_array(tape, a), as_array(tape, b)
     if not a.ndim or not b.ndim:
         return a * b
-    return tensordot(tape, a, b, (-1, -1))
-
-
-@implements(np.outer, np.linalg.outer)
-def outer(tape: Tape, a: Any, b: Any, out: Any = None) -> Any:
-    """All products of an entry of a and one of b."""
-    return tensordot(tape, as_array(tape, a).ravel(), as_array(tape, b).ravel(), 0)
+    return _tensordot(tape, a, b, (-1, -1))
 
 
 @implements(np.tensordot, np.linalg.tensordot)
-def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
+def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     """The sum over pairs of axes, or over the last of a and the first of b."""
     x, y = references_of(tape, a), references_of(tape, b)
     if np.ndim(axes) == 0:
@@ -108,20 +263,8 @@ def tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
     return make(tape, contract(tape, [(x, first), (y, "".join(second))], result))
 
 
-@implements(np.kron)
-def kron(tape: Tape, a: Any, b: Any) -> Any:
-    """Kronecker's product."""
-    x, y = references_of(tape, a), references_of(tape, b)
-    ndim = max(x.ndim, y.ndim)
-    x, y = (array[(None,) * (ndim - array.ndim)] for array in (x, y))
-    first, second = LETTERS[:ndim], LETTERS[ndim : 2 * ndim]
-    pairs = "".join(map("".join, zip(first, second, strict=True)))
-    product = np.asarray(contract(tape, [(x, first), (y, second)], pairs), np.int64)
-    return make(tape, product.reshape([m * n for m, n in zip(x.shape, y.shape, strict=True)]))
-
-
 @implements(np.trace)
-def trace(
+def _trace(
     tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
     """The sum of a diagonal."""
@@ -129,14 +272,8 @@ def trace(
     return fold(tape, ELEMENTWISE["add"], TracedArray(tape, diagonal), -1)
 
 
-@implements(np.linalg.trace)
-def trace_of_matrices(tape: Tape, x: Any, offset: int = 0, dtype: Any = None) -> Any:
-    """The sum of a diagonal of the last two axes."""
-    return trace(tape, x, offset, -2, -1, dtype)
-
-
 @implements(np.cross)
-def cross(
+def _cross(
     tape: Tape, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
     """The vector product of vectors with three entries, or with two."""
@@ -153,14 +290,8 @@ def cross(
     return np.moveaxis(np.stack([as_array(tape, part) for part in parts], axis=-1), -1, axisc)
 
 
-@implements(np.linalg.cross)
-def cross_along(tape: Tape, x1: Any, x2: Any, axis: int = -1) -> Any:
-    """The vector product along one axis."""
-    return cross(tape, x1, x2, axis=axis)
-
-
 @implements(np.linalg.multi_dot)
-def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
+def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
     """The product of several matrices, in the order that costs the fewest products."""
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
@@ -174,7 +305,7 @@ def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(tape: Tape, a: Any, n: int) -> Any:
+def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
     """A square matrix times itself, by repeated squaring; its inverse for a negative power."""
     if depends(n):
         raise refuse("np.linalg.matrix_power: the power must be a constant integer.")
@@ -191,7 +322,9 @@ def matrix_power(tape: Tape, a: Any, n: int) -> Any:
 
 
 @implements(np.einsum)
-def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
+def _einsum(
+    tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
+) -> Any:
     """Einstein's sum, in text or in lists of numbers; with an ellipsis, repeated labels and an implied result."""
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]

@@ -1,4 +1,4 @@
-"""What the user's function gets in place of numbers: a reference to a tape with Python's operators.
+"""Traced numbers, which the user's function gets in place of its own: references to a tape with Python's operators.
 
 Operators on real scalars call the tape directly, about a microsecond each; everything else comes through NumPy's
 protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.numpy.table`.
@@ -29,7 +29,7 @@ __all__ = ["Traced", "TracedBoolean", "TracedScalar", "make_scalar"]
 
 
 def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
-    """What stands for one entry: a NumPy number if it is constant, so that constant code runs as it is."""
+    """Return what stands for one entry: a NumPy number if it is constant, so that constant code runs as it is."""
     if reference < 0:
         number = tape.value_of(reference)
         return np.bool_(number) if boolean else np.float64(number)
@@ -43,7 +43,7 @@ def _innermost(tape: Tape) -> Tape:
 
 
 class Traced(Operand):
-    """What scalars and arrays have in common: NumPy's protocols, and the conversions that only constants have."""
+    """Base of scalars and arrays: NumPy's protocols, and the conversions that only constants have."""
 
     __slots__ = ()
 
@@ -200,7 +200,7 @@ class TracedScalar(_Scalar):
         return TracedScalar(self.tape, self.tape.negative(self.reference))
 
     def is_integer(self) -> Any:
-        """Whether it has no fraction."""
+        """Return True if it has no fraction."""
         return self - np.floor(self) == 0.0
 
     # whole numbers of Python have one zero, which -0.0 + 0.0 is
@@ -240,7 +240,7 @@ def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
 
 
 def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> tuple[Binary, Binary]:
-    """The same of `TracedScalar`: the tape's builder for numbers, else the universal function."""
+    """Return those of `TracedScalar`: the tape's builder for numbers, else the universal function."""
 
     def forward(self: TracedScalar, other: Any) -> Any:
         tape = self.tape

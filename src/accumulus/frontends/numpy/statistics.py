@@ -1,25 +1,220 @@
-"""Covariances, and what needs an order: medians, quantiles and percentiles.
+"""Functions along axes: sums, products, extremes, means, running sums, medians, quantiles and covariances.
 
-Up to `MOST_EXCHANGED` entries are sorted by comparing and exchanging, by selects, so that the program holds for every
-order. More are taken in the order that they have at the given point, which is kept as a guard.
+Sums go from left to right; NumPy adds long lines pairwise, which differs in rounding only. Entries that are not a
+number are left out by selects, at every point. For medians and quantiles, up to `MOST_EXCHANGED` entries are sorted by
+comparing and exchanging, by selects, so that the program holds for every order. More are taken in the order that they
+have at the given point, which is kept as a guard.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.decisions import order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.exchanging import exchanged
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import References, concrete, depends, references_of
+from accumulus.frontends.numpy.ordering import exchanged
 from accumulus.frontends.numpy.table import implements
+from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
 
-__all__ = ["in_order"]
+__all__ = ["in_order", "mean"]
+
+
+# Folds and means ------------------------------------------------------------------------------------------------------
+
+
+def _enter_fold(row: str, *functions: Callable[..., Any]) -> None:
+    @implements(*functions)
+    def record(
+        tape: Tape,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
+
+
+def _enter_extreme(row: str, *functions: Callable[..., Any]) -> None:
+    @implements(*functions)
+    def record(
+        tape: Tape,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return fold(tape, ELEMENTWISE[row], a, axis, keepdims, initial, where)
+
+
+def _enter_running(row: str, function: Callable[..., Any]) -> None:
+    @implements(function)
+    def record(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        operand = np.ravel(as_array(tape, a)) if axis is None else a
+        return accumulate(tape, ELEMENTWISE[row], operand, axis or 0)
+
+
+_enter_fold("add", np.sum)
+_enter_fold("multiply", np.prod)
+_enter_extreme("maximum", np.max, np.amax)
+_enter_extreme("minimum", np.min, np.amin)
+_enter_extreme("logical_and", np.all)
+_enter_extreme("logical_or", np.any)
+_enter_running("add", np.cumsum)
+_enter_running("multiply", np.cumprod)
+
+
+def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
+    """Return how many entries there are along the axes; of those that are meant, traced if need be."""
+    if where is True:
+        axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+        return math.prod(shape[k] for k in axes)
+    meant = np.broadcast_to(np.where(where, 1.0, 0.0), shape)
+    return fold(tape, ELEMENTWISE["add"], meant, axis, keepdims)
+
+
+@implements(np.mean)
+def mean(
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """The sum by the number of entries."""
+    a = as_array(tape, a)
+    total = fold(tape, ELEMENTWISE["add"], a, axis, keepdims, None, where)
+    return total / _count(tape, a.shape, axis, where, keepdims)
+
+
+@implements(np.average)
+def _average(
+    tape: Tape, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
+    """The mean, or the weighted sum by the sum of the weights."""
+    a = as_array(tape, a)
+    weights = np.ones(a.shape) if weights is None else as_array(tape, weights)
+    if weights.shape != a.shape:
+        if not isinstance(axis, int) or weights.shape != (a.shape[axis],):
+            raise refuse("np.average: weights have the shape of the array, or the length of its one axis.")
+        weights = np.reshape(weights, [-1 if k == axis % a.ndim else 1 for k in range(a.ndim)])
+        weights = np.broadcast_to(weights, a.shape)
+    total = np.sum(weights, axis=axis, keepdims=keepdims)
+    result = np.sum(weights * a, axis=axis, keepdims=keepdims) / total
+    return (result, total) if returned else result
+
+
+@implements(np.var)
+def _var(
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: float | None = None,
+) -> Any:
+    """The mean of the squared deviations, or their sum by the number of entries less `ddof`."""
+    a = as_array(tape, a)
+    centre = np.mean(a, axis=axis, keepdims=True, where=where) if mean is None else mean
+    deviations = a - centre
+    squares = fold(tape, ELEMENTWISE["add"], deviations * deviations, axis, keepdims, None, where)
+    return squares / (_count(tape, a.shape, axis, where, keepdims) - (ddof if correction is None else correction))
+
+
+@implements(np.std)
+def _std(
+    tape: Tape,
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    **options: Any,
+) -> Any:
+    """The square root of the variance."""
+    return np.sqrt(_var(tape, a, axis, dtype, out, ddof, keepdims, **options))
+
+
+@implements(np.ptp)
+def _ptp(tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The greatest less the smallest entry."""
+    greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
+    return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
+
+
+# Without what is not a number -----------------------------------------------------------------------------------------
+
+
+def _enter_known_sum(function: Callable[..., Any], of_all: Callable[..., Any], neutral: float) -> None:
+    @implements(function)
+    def record(tape: Tape, a: Any, *arguments: Any, **keywords: Any) -> Any:
+        a = as_array(tape, a)
+        return of_all(np.where(np.isnan(a), neutral, a), *arguments, **keywords)
+
+
+for _function, _of_all, _neutral in (
+    (np.nansum, np.sum, 0.0),
+    (np.nanprod, np.prod, 1.0),
+    (np.nancumsum, np.cumsum, 0.0),
+    (np.nancumprod, np.cumprod, 1.0),
+):
+    _enter_known_sum(_function, _of_all, _neutral)
+
+
+def _enter_known_mean(function: Callable[..., Any], of_all: Callable[..., Any]) -> None:
+    @implements(function)
+    def record(tape: Tape, a: Any, *arguments: Any, where: Any = True, **keywords: Any) -> Any:
+        a = as_array(tape, a)
+        there = np.logical_not(np.isnan(a))
+        there = there if where is True else there & where
+        # what is left out is a number nevertheless, or derivatives through it would not be
+        return of_all(np.where(there, a, 0.0), *arguments, where=there, **keywords)
+
+
+_enter_known_mean(np.nanmean, np.mean)
+_enter_known_mean(np.nanvar, np.var)
+_enter_known_mean(np.nanstd, np.std)
+
+
+def _enter_known_extreme(function: Callable[..., Any], of_all: Callable[..., Any], worst: float) -> None:
+    @implements(function)
+    def record(
+        tape: Tape, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None
+    ) -> Any:
+        a = as_array(tape, a)
+        missing = np.isnan(a)
+        options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+        extreme = of_all(np.where(missing, worst, a), **options, **({} if initial is None else {"initial": initial}))
+        return extreme if initial is not None else np.where(np.all(missing, **options), np.nan, extreme)
+
+
+_enter_known_extreme(np.nanmax, np.max, -np.inf)
+_enter_known_extreme(np.nanmin, np.min, np.inf)
+
+
+# Orders ---------------------------------------------------------------------------------------------------------------
 
 #: Entries of one line, at most, that are sorted by comparing and exchanging; eight take 19 of these, sixteen 63.
 MOST_EXCHANGED: Final = 16
@@ -110,7 +305,7 @@ def _at_share(ordered: Any, share: float, count: int, method: str) -> Any:
     return value + (ordered[..., below + 1] - value) * rest if rest else value
 
 
-def _enter(function: Callable[..., Any], whole: float, of_numbers: bool = False) -> None:
+def _enter_quantiles(function: Callable[..., Any], whole: float, of_numbers: bool = False) -> None:
     """Enter a function of shares, of which `whole` is the largest."""
 
     @implements(function)
@@ -127,14 +322,14 @@ def _enter(function: Callable[..., Any], whole: float, of_numbers: bool = False)
         return _at_shares(tape, a, np.true_divide(q, whole), axis, method, keepdims, of_numbers)
 
 
-_enter(np.quantile, 1.0)
-_enter(np.percentile, 100.0)
-_enter(np.nanquantile, 1.0, of_numbers=True)
-_enter(np.nanpercentile, 100.0, of_numbers=True)
+_enter_quantiles(np.quantile, 1.0)
+_enter_quantiles(np.percentile, 100.0)
+_enter_quantiles(np.nanquantile, 1.0, of_numbers=True)
+_enter_quantiles(np.nanpercentile, 100.0, of_numbers=True)
 
 
 @implements(np.median)
-def median(
+def _median(
     tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The entry in the middle, or the mean of both."""
@@ -142,7 +337,7 @@ def median(
 
 
 @implements(np.nanmedian)
-def nanmedian(
+def _nanmedian(
     tape: Tape, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:
     """The median of the entries that are not NaN."""
@@ -153,7 +348,7 @@ def nanmedian(
 
 
 @implements(np.cov)
-def cov(
+def _cov(
     tape: Tape,
     m: Any,
     y: Any = None,
@@ -199,9 +394,9 @@ def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
 
 
 @implements(np.corrcoef)
-def corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """Correlations of the rows, or columns."""
-    covariances = cov(tape, x, y, rowvar)
+    covariances = _cov(tape, x, y, rowvar)
     if not np.ndim(covariances):
         return covariances / covariances
     deviations = np.sqrt(np.real(np.diagonal(covariances)))

@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ArrayFunction:
-    """How one function of NumPy is recorded.
+    """Recording of one function of NumPy.
 
     `record` takes the tape and the arguments of the NumPy function; what its signature lacks is refused, and so are
     results written elsewhere (`out`), and a type of results (`dtype`) in which NumPy would round.
@@ -99,6 +99,7 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
     """Enter the decorated function into the table as what records `functions` of complex arguments."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        record.__qualname__ = function_name(functions[0])  # as errors of Python call it
         COMPLEX_FUNCTIONS.update(dict.fromkeys(functions, record))
         return record
 
@@ -112,7 +113,7 @@ def load_rows(everything: bool = False) -> None:
 
 
 def function_name(function: Any) -> str:
-    """How a user writes `function`.
+    """Return how a user writes `function`.
 
     >>> function_name(np.linalg.norm)
     'np.linalg.norm'

@@ -61,7 +61,7 @@ def _run(
     inputs: Inputs,
     call: Callable[[Any], Any],
 ) -> Any:
-    """What a function returns for traced values; `call` says what is called in its place."""
+    """Return what a function returns for traced values; `call` says what is called in its place."""
     traced: Sequence[Any] = [
         replaced(argument) if references is None else _traced(tape, argument, references)
         for argument, references in zip(arguments, inputs, strict=True)

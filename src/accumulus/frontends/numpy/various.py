@@ -27,7 +27,7 @@ from accumulus.frontends.numpy.table import CALLED, implements, unsupported
 from accumulus.tape.removable import SERIES, terms
 from accumulus.tape.tape import Tape
 
-__all__ = ["sine_by_argument", "where"]
+__all__ = ["sine_by_argument"]
 
 #: Knots of a table that are all compared with at every point, at most, where it is read at few places; of how many.
 MOST_KNOTS: Final = 16
@@ -35,7 +35,7 @@ FEW_PLACES: Final = 4
 
 
 @implements(np.where)
-def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
+def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds, else y, entry by entry; both are computed at every point."""
     if x is None and y is None and ACTIVE.decisions is not None:
         return nonzero(tape, condition)
@@ -56,30 +56,30 @@ def _select_boolean(tape: Tape, condition: int, a: int, b: int) -> int:
 
 
 @implements(np.select)
-def select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def _record_select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
     """The choice of the first condition that holds, else the default."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"select: {len(condlist)} conditions and {len(choicelist)} choices")
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = where(tape, condition, choice, result)
+        result = _where(tape, condition, choice, result)
     return result
 
 
 @implements(np.piecewise)
-def piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """Each piece, a function or a number, where its condition holds; of two conditions the later one."""
     x = as_array(tape, x)
     conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > x.ndim else [condlist]
     pieces = [CALLED[0](piece)(x, *args, **kw) if callable(piece) else piece for piece in funclist]
     result = pieces.pop() if len(pieces) == len(conditions) + 1 else 0.0
     for condition, piece in zip(conditions, pieces, strict=True):
-        result = where(tape, condition, piece, result)
+        result = _where(tape, condition, piece, result)
     return result
 
 
 @implements(np.clip)
-def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
+def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
     """The greatest value that is at most `a_max` of those at least `a_min`."""
     lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
     if bounds:
@@ -90,7 +90,7 @@ def clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
 
 
 @implements(np.sinc)
-def sinc(tape: Tape, x: Any) -> Any:
+def _sinc(tape: Tape, x: Any) -> Any:
     """sin(πx) / (πx), 1 at 0."""
     return sine_by_argument(np.pi * as_array(tape, x))
 
@@ -127,13 +127,13 @@ _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf
 
 
 @implements(np.i0)
-def i0(tape: Tape, x: Any) -> Any:
+def _i0(tape: Tape, x: Any) -> Any:
     """The modified Bessel function I₀."""
     return make(tape, map_references(tape, lambda tape: partial(tape.apply, "i0"), [entries_of(tape, x)[0]]))
 
 
 @implements(np.round, np.around)
-def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
+def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest number with so many decimals; of two the even one."""
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
@@ -142,31 +142,25 @@ def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 @implements(np.fix)
-def fix(tape: Tape, x: Any, out: Any = None) -> Any:
+def _fix(tape: Tape, x: Any, out: Any = None) -> Any:
     """The integer part."""
     return np.trunc(as_array(tape, x))
 
 
 @implements(np.real, np.real_if_close)
-def real(tape: Tape, a: Any) -> Any:
+def _real(tape: Tape, a: Any) -> Any:
     """Itself: nothing is complex."""
     return a
 
 
 @implements(np.imag)
-def imag(tape: Tape, a: Any) -> Any:
+def _imag(tape: Tape, a: Any) -> Any:
     """Zeros."""
     return as_array(tape, a) * 0.0
 
 
-@implements(np.angle)
-def angle(tape: Tape, z: Any, deg: bool = False) -> Any:
-    """The angle to the positive axis: π for negative numbers."""
-    return np.arctan2(0.0, as_array(tape, z)) * (180.0 / np.pi if deg else 1.0)
-
-
 @implements(np.nan_to_num)
-def nan_to_num(
+def _nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
     """Other numbers, by default 0 and the greatest ones, for NaN and the infinities."""
@@ -180,22 +174,22 @@ def nan_to_num(
 
 
 @implements(np.isclose)
-def isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether a and b differ by at most atol + rtol·|b|."""
+def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Return True if a and b differ by at most atol + rtol·|b|."""
     a, b = as_array(tape, a), as_array(tape, b)
     close = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
 
 
 @implements(np.allclose)
-def allclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Whether all of a and b are close: a traced truth value."""
+def _allclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Return True if all of a and b are close: a traced truth value."""
     return np.all(np.isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether all entries are the same: a traced truth value, if the shapes are."""
+def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Return True if all entries are the same: a traced truth value, if the shapes are."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     if a.shape != b.shape:
         return False
@@ -204,8 +198,8 @@ def array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @implements(np.array_equiv)
-def array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
-    """The same of arrays that are broadcast."""
+def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
+    """Return a traced truth value: all entries of arrays that are broadcast are equal."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     try:
         np.broadcast_shapes(a.shape, b.shape)
@@ -215,19 +209,19 @@ def array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
 
 
 @implements(np.isposinf)
-def isposinf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Where it is infinite, and positive."""
+def _isposinf(tape: Tape, x: Any, out: Any = None) -> Any:
+    """Return True where it is infinite, and positive."""
     return as_array(tape, x) == np.inf
 
 
 @implements(np.isneginf)
-def isneginf(tape: Tape, x: Any, out: Any = None) -> Any:
-    """Where it is infinite, and negative."""
+def _isneginf(tape: Tape, x: Any, out: Any = None) -> Any:
+    """Return True where it is infinite, and negative."""
     return as_array(tape, x) == -np.inf
 
 
 @implements(np.choose)
-def choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def _choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """The entry of the choice with this number; numbers are constants."""
     if depends(a):
         raise refuse("np.choose is recorded for constant numbers. Write np.select, with a condition for each choice.")
@@ -237,25 +231,15 @@ def choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise
 
 
 @implements(np.ldexp)
-def ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
+def _ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
     """x1 times 2 to the power x2, a constant."""
     if depends(x2):
         raise refuse("np.ldexp is recorded for a constant exponent; write x * 2.0 ** k.")
     return as_array(tape, x1) * np.ldexp(1.0, concrete(x2))
 
 
-@implements(np.apply_over_axes)
-def apply_over_axes(tape: Tape, func: Callable[..., Any], a: Any, axes: Any) -> Any:
-    """A function of an array and an axis, one axis after the other."""
-    result = as_array(tape, a)
-    for axis in np.atleast_1d(axes).tolist():
-        found = func(result, axis)
-        result = found if np.ndim(found) == result.ndim else np.expand_dims(found, axis)
-    return result
-
-
 @implements(np.interp)
-def interp(
+def _interp(
     tape: Tape, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
     """Piecewise linear interpolation; the values at the knots may be traced.
@@ -291,7 +275,7 @@ def interp(
 
 
 @implements(np.linspace)
-def linspace(
+def _linspace(
     tape: Tape,
     start: Any,
     stop: Any,
@@ -313,7 +297,7 @@ def linspace(
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """A function of vectors on every line along one axis."""
     lines = np.moveaxis(as_array(tape, arr), axis, -1)
     func1d = CALLED[0](func1d)
@@ -364,7 +348,7 @@ for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like,
 
 
 @implements(np.full_like, constants=True)
-def full_like(
+def _full_like(
     tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
 ) -> Any:
     """An array of one value, or of values that broadcast."""
@@ -372,7 +356,7 @@ def full_like(
 
 
 @implements(np.result_type, constants=True)
-def result_type(tape: Tape, *arrays_and_dtypes: Any) -> np.dtype[Any]:
+def _result_type(tape: Tape, *arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The type of a result of these operands."""
     return np.result_type(*(_as_type(value) for value in arrays_and_dtypes))
 

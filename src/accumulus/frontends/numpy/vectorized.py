@@ -16,7 +16,7 @@ __all__ = ["entry_by_entry", "function_of_entries", "vectorized"]
 
 
 def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable[..., Any]:
-    """What is called in place of an `np.vectorize`.
+    """Return what is called in place of an `np.vectorize`.
 
     Args:
         called: what to call in place of the function that it has.

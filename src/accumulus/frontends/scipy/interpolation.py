@@ -1,4 +1,6 @@
-"""Piecewise polynomials of `scipy.interpolate` with constant data, at points that depend on the function's arguments.
+"""Functions of `scipy.interpolate`, `scipy.integrate` and `scipy.optimize`.
+
+Piecewise polynomials have constant data, and points that depend on the function's arguments.
 
 Splines are constants: SciPy makes them, and their coefficients are numbers. What is recorded is a look-up and a
 polynomial. The *look-up* finds the piece that a point is in by bisection, each step of which is a comparison with a
@@ -23,9 +25,11 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.sequences import widths_of
 from accumulus.tape.tape import Tape
 
 __all__ = ["spline", "univariate"]
+
 
 Reals = NDArray[np.float64]
 
@@ -137,7 +141,7 @@ def spline(
 
 
 @borrows("scipy.interpolate", "PPoly.__call__")
-def polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
@@ -147,7 +151,7 @@ def polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = No
 
 
 @borrows("scipy.interpolate", "BSpline.__call__")
-def b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
+def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """B-splines, and so what `make_interp_spline` makes: the derivatives at the knots are Taylor coefficients."""
     k, t = self.k, np.asarray(self.t, float)
     last = len(t) - k - 1
@@ -164,14 +168,14 @@ def b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None
 
 
 @borrows("scipy.interpolate", "splev")
-def splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
+def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """A spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
     from scipy.interpolate import BSpline
 
     if depends(tck):
         raise refuse(_DATA)
     if hasattr(tck, "t"):
-        return b_spline(tape, tck, x, der, True)
+        return _b_spline(tape, tck, x, der, True)
     t, c, k = concrete(tck)
     t, c = np.asarray(t, float), np.asarray(c, float)
     begin, end = t[k], t[len(t) - k - 1]
@@ -180,12 +184,12 @@ def splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
         point = point if der else np.clip(point, begin, end)
     elif ext not in (0, 1):
         raise refuse(f"splev(…, ext={ext}) is not recorded: ext=0, 1 and 3 are; 2 would raise at some points.")
-    result = b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
+    result = _b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
     return np.where((point >= begin) & (point <= end), result, 0.0) if ext == 1 else result
 
 
 @borrows("scipy.interpolate", "interp1d.__call__")
-def interp1d(tape: Tape, self: Any, x: Any) -> Any:
+def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     """One-dimensional interpolation of any kind; NaN where SciPy would raise."""
     point = as_array(tape, x)
     knots = np.asarray(self.x, float)
@@ -201,7 +205,7 @@ def interp1d(tape: Tape, self: Any, x: Any) -> Any:
         ends = np.concatenate([knots[:1], bounds, knots[-1:]])
         result = univariate(tape, point, ends, values[np.newaxis], holds_left=kind in ("nearest", "next"))
     else:
-        result = np.reshape(b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
+        result = np.reshape(_b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
     if not self._extrapolate:
         below, above = self.fill_value if isinstance(self.fill_value, tuple) else (self.fill_value,) * 2
         if self.bounds_error:
@@ -214,7 +218,7 @@ def interp1d(tape: Tape, self: Any, x: Any) -> Any:
 
 
 @borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
-def grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
+def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
     """Linear and nearest interpolation on a grid of any number of axes."""
     method = self.method if method is None else method
     if method not in ("linear", "nearest") or nu is not None:
@@ -323,6 +327,99 @@ _DATA = (
     ),
     *("make_interp_spline", "make_lsq_spline", "splrep"),
 )
-def refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
     """Interpolation of what depends on the arguments."""
     raise refuse(_DATA)
+
+
+# Integrals of given values --------------------------------------------------------------------------------------------
+
+
+@borrows("scipy.integrate", "trapezoid")
+def _trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integrate by the trapezoidal rule."""
+    return np.trapezoid(y, x, dx, axis)
+
+
+@borrows("scipy.integrate", "cumulative_trapezoid")
+def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+    """The running trapezoidal rule."""
+    y = np.moveaxis(as_array(tape, y), axis, -1)
+    areas = np.cumsum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    if initial is not None:
+        areas = np.concatenate([np.broadcast_to(initial, (*areas.shape[:-1], 1)), areas], axis=-1)
+    return np.moveaxis(areas, -1, axis)
+
+
+@borrows("scipy.integrate", "simpson")
+def _simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
+    y = np.moveaxis(as_array(tape, y), axis, -1)
+    n = y.shape[-1]
+    widths = widths_of(tape, x, dx, axis)
+    widths = np.broadcast_to(widths, (n - 1,)) if not np.ndim(widths) else widths
+    if n < 3:
+        return np.sum(widths * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+    odd = n if n % 2 else n - 1
+    first, second = widths[..., 0 : odd - 1 : 2], widths[..., 1 : odd - 1 : 2]
+    begin, middle, end = y[..., 0 : odd - 2 : 2], y[..., 1 : odd - 1 : 2], y[..., 2:odd:2]
+    both = first + second
+    parts = begin * (2.0 - second / first) + middle * (both * both / (first * second)) + end * (2.0 - first / second)
+    total = np.sum(both / 6.0 * parts, axis=-1)
+    if odd == n:
+        return total
+    before, last = widths[..., -2], widths[..., -1]
+    alpha = (2.0 * last * last + 3.0 * before * last) / (6.0 * (before + last))
+    beta = (last * last + 3.0 * before * last) / (6.0 * before)
+    eta = last * last * last / (6.0 * before * (before + last))
+    return total + alpha * y[..., -1] + beta * y[..., -2] - eta * y[..., -3]
+
+
+# Rosenbrock's function ------------------------------------------------------------------------------------------------
+
+
+@borrows("scipy.optimize", "rosen")
+def _rosen(tape: Tape, x: Any) -> Any:
+    """Σ 100·(xᵢ₊₁ - xᵢ²)² + (1 - xᵢ)² along the first axis."""
+    x = as_array(tape, x)
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2, axis=0)
+
+
+@borrows("scipy.optimize", "rosen_der")
+def _rosen_der(tape: Tape, x: Any) -> Any:
+    """The gradient, of the shape of x."""
+    x = as_array(tape, x)
+    residuals = x[1:] - x[:-1] ** 2
+    result = as_array(tape, np.zeros(x.shape))
+    result[1:] = 200.0 * residuals
+    result[:-1] -= 400.0 * x[:-1] * residuals + 2.0 * (1.0 - x[:-1])
+    return result
+
+
+@borrows("scipy.optimize", "rosen_hess")
+def _rosen_hess(tape: Tape, x: Any) -> Any:
+    """The Hessian, tridiagonal, of a vector x."""
+    diagonal, beside = _bands(tape, x)
+    return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+
+
+@borrows("scipy.optimize", "rosen_hess_prod")
+def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
+    """The product of the Hessian and a vector p."""
+    diagonal, beside = _bands(tape, x)
+    p = as_array(tape, p)
+    result = diagonal * p
+    result[:-1] += beside * p[1:]
+    result[1:] += beside * p[:-1]
+    return result
+
+
+def _bands(tape: Tape, x: Any) -> tuple[Any, Any]:
+    """The diagonal of the Hessian, and the one beside it."""
+    x = np.atleast_1d(as_array(tape, x))
+    if x.ndim != 1:
+        raise ValueError(f"Rosenbrock's Hessian is that of a vector; x has shape {x.shape}")
+    diagonal = as_array(tape, np.zeros(x.shape))
+    diagonal[1:] = 200.0
+    diagonal[:-1] += 1200.0 * x[:-1] ** 2 - 400.0 * x[1:] + 2.0
+    return diagonal, -400.0 * x[:-1]

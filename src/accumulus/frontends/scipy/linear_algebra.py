@@ -1,6 +1,10 @@
-"""Functions of `scipy.linalg`, most of them those of `numpy.linalg` with other arguments.
+"""Functions of `scipy.linalg`: those of `numpy.linalg` with other arguments, LU, functions of matrices, and patterns.
 
 Options that say how SciPy computes, not what (`check_finite`, `overwrite_a`, the driver of LAPACK), are passed over.
+
+LU goes with LAPACK's permutation, which is a value: the place of the first greatest entry of a column, chosen from all.
+L and U are differentiated as the elimination is computed. In the results of `scipy.linalg.lu_factor` the permutation is
+an array of traced numbers, which `lu_solve` reads by comparing.
 """
 
 from __future__ import annotations
@@ -8,21 +12,34 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from itertools import combinations, product
 from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.active import refuse
+from accumulus.frontends import decisions
+from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.linalg import factorisations, least_squares, norms, spectral, systems
-from accumulus.frontends.numpy.linalg.implicit import check_constant, matrices_of, zeros
-from accumulus.frontends.numpy.operands import concrete
+from accumulus.frontends.numpy.borrowed import borrows, refuses
+from accumulus.frontends.numpy.linalg import factorisations, spectral, systems
+from accumulus.frontends.numpy.linalg.factorisations import (
+    attached,
+    check_constant,
+    constant_matrix,
+    fixed,
+    is_structural_zero,
+    matrices_of,
+    plain,
+    square_of,
+    zeros,
+)
+from accumulus.frontends.numpy.linalg.spectral import singular
+from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import ArrayFunction
-from accumulus.frontends.scipy import lu
 from accumulus.tape.tape import Tape
 
 __all__: list[str] = []
+
 
 #: What SciPy calls the structures of a matrix.
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
@@ -70,42 +87,42 @@ def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 @_records("solve")
-def solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
+def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
     """The solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
     matrix = _structured(tape, a, assume_a, lower)
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
-        return solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
+        return _solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
     if matrix.ndim == 2 and assume_a in POSITIVE:
-        return cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+        return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
     return systems.solve(tape, matrix.mT if transposed else matrix, b)
 
 
 @_records("inv")
-def inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
+def _inv(tape: Tape, a: Any, *, assume_a: str | None = None, lower: bool = False) -> Any:
     """The inverse."""
     return systems.inv(tape, _structured(tape, a, assume_a, lower))
 
 
 @_records("det")
-def det(tape: Tape, a: Any) -> Any:
+def _det(tape: Tape, a: Any) -> Any:
     """The determinant."""
     return systems.det(tape, a)
 
 
 @_records("norm")
-def norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+def _norm(tape: Tape, a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
     """A norm of vectors or matrices."""
-    return norms.norm(tape, a, ord, axis, keepdims)
+    return spectral.norm(tape, a, ord, axis, keepdims)
 
 
 @_records("cholesky")
-def cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
+def _cholesky(tape: Tape, a: Any, lower: bool = False) -> Any:
     """The triangular factor, of which only that triangle of the matrix is read."""
     return factorisations.cholesky(tape, a, upper=not lower)
 
 
 @_records("cho_factor")
-def cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
+def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The factor, with what the matrix has in the other triangle, for `cho_solve`."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
@@ -113,15 +130,15 @@ def cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 
 @_records("cho_solve")
-def cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
+def _cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """Solutions by Cholesky's factor."""
     factor, lower = c_and_lower
-    first = solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
-    return solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
+    first = _solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
+    return _solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
 
 
 @_records("solve_triangular")
-def solve_triangular(
+def _solve_triangular(
     tape: Tape, a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
     """The solutions of a triangular system, or of its transpose."""
@@ -137,16 +154,16 @@ def solve_triangular(
 
 
 @_records("lu_factor")
-def lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
+def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
     """L and U in one matrix, and with which row each was exchanged, as traced numbers."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu_factor")
-        factors, pivots = lu.factored(tape, matrices)
+        factors, pivots = _factored(tape, matrices)
     return factors.reshape(*stack, *factors.shape[1:]), pivots.reshape(*stack, pivots.shape[-1])
 
 
 @_records("lu_solve")
-def lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
+def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
     """Solutions by what `lu_factor` has returned."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
@@ -156,32 +173,32 @@ def lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) ->
     with tape.unsigned_zeros():
         if trans:
             columns = by(tape, stacked.mT, by(tape, stacked.mT, columns, lower=True), unit=True)
-            columns = lu.exchanged(tape, columns, places, back=True)
+            columns = _exchanged(tape, columns, places, back=True)
         else:
-            columns = lu.exchanged(tape, columns, places)
+            columns = _exchanged(tape, columns, places)
             columns = by(tape, stacked, by(tape, stacked, columns, lower=True, unit=True))
     return columns.reshape(sides.shape)
 
 
 @_records("lu")
-def lu_(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
+def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
     """P, L and U, or P·L and U."""
     if p_indices:
         raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices away.")
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu")
         count, m, n = matrices.shape
-        factors, pivots = lu.factored(tape, matrices)
+        factors, pivots = _factored(tape, matrices)
         k = min(m, n)
         first = np.tril(factors[:, :, :k], -1) + np.eye(m, k)
-        parts = [lu.permutation(tape, count, m, pivots), first, np.triu(factors[:, :k])]
+        parts = [_permutation(tape, count, m, pivots), first, np.triu(factors[:, :k])]
         if permute_l:
             parts = [parts[0] @ first, parts[2]]
     return tuple(part.reshape(*stack, *part.shape[1:]) for part in parts)
 
 
 @_records("qr")
-def qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
+def _qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     """Q and R, or R alone, in a tuple."""
     if pivoting or mode not in ("full", "r", "economic"):
         raise refuse("scipy.linalg.qr is recorded without pivoting, with mode 'full', 'economic' or 'r'.")
@@ -190,7 +207,7 @@ def qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
 
 
 @_records("eigh")
-def eigh(
+def _eigh(
     tape: Tape,
     a: Any,
     b: Any = None,
@@ -217,50 +234,50 @@ def eigh(
         values, vectors = spectral.eigh(tape, matrix)
     else:
         factor = np.linalg.cholesky(_structured(tape, b, "symmetric", lower))
-        half = solve_triangular(tape, factor, matrix, lower=True)
-        both = solve_triangular(tape, factor, half.T, lower=True)
+        half = _solve_triangular(tape, factor, matrix, lower=True)
+        both = _solve_triangular(tape, factor, half.T, lower=True)
         if eigvals_only:
             return spectral.eigvalsh(tape, both)[chosen]
         values, vectors = spectral.eigh(tape, both)
-        vectors = solve_triangular(tape, factor, vectors, trans=1, lower=True)
+        vectors = _solve_triangular(tape, factor, vectors, trans=1, lower=True)
     return values[chosen], vectors[:, chosen]
 
 
 @_records("eigvalsh")
-def eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
+def _eigvalsh(tape: Tape, a: Any, b: Any = None, **options: Any) -> Any:
     """Eigenvalues, ascending."""
-    return eigh(tape, a, b, eigvals_only=True, **options)
+    return _eigh(tape, a, b, eigvals_only=True, **options)
 
 
 @_records("svd")
-def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def _svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Singular values and vectors."""
     return tuple(spectral.svd(tape, a, full_matrices)) if compute_uv else spectral.svdvals(tape, a)
 
 
 @_records("svdvals")
-def svdvals(tape: Tape, a: Any) -> Any:
+def _svdvals(tape: Tape, a: Any) -> Any:
     """Singular values."""
     return spectral.svdvals(tape, a)
 
 
 @_records("pinv")
-def pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
+def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     """The pseudoinverse, from the singular values above atol + rtol times the greatest."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
-    return least_squares.pinv(tape, a, rtol=rtol)
+    return spectral.pinv(tape, a, rtol=rtol)
 
 
 @_records("lstsq")
-def lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
-    """As `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
-    solution, squares, rank, values = least_squares.lstsq(tape, a, b, cond)
+def _lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
+    """Do as `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
+    solution, squares, rank, values = spectral.lstsq(tape, a, b, cond)
     return solution, (squares[0] if solution.ndim == 1 and squares.size else squares), rank, values
 
 
 @_records("solve_banded")
-def solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
+def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
     """Solutions for a banded matrix in diagonals, the upper ones first; what is outside of the bands costs nothing."""
     lower, upper = map(int, concrete(l_and_u))
     bands = as_array(tape, ab)
@@ -275,7 +292,7 @@ def solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
 
 
 @_records("solveh_banded")
-def solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
+def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     """Solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]
@@ -283,4 +300,243 @@ def solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     for i, j in np.ndindex(n, n):
         if 0 <= i - j <= width:
             matrix[i, j] = bands[i - j, j] if lower else bands[width + j - i, i]
-    return cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+    return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+
+
+# LU -------------------------------------------------------------------------------------------------------------------
+
+
+def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
+    """L below the diagonal and U on and above it, of stacked matrices; and with which each row was exchanged."""
+    a = a.copy()
+    m, n = a.shape[1:]
+    pivots = zeros(tape, len(a), min(m, n))
+    for k in range(min(m, n)):
+        place, greatest = as_array(tape, np.full(len(a), float(k))), abs(a[:, k, k])
+        for i in range(k + 1, m):
+            if not is_structural_zero(a[:, i, k]):
+                size = abs(a[:, i, k])
+                place, greatest = np.where(size > greatest, float(i), place), np.maximum(greatest, size)
+        pivots[:, k] = place
+        a = _exchanged_once(tape, a, k, place)
+        if k + 1 < m:
+            a[:, k + 1 :, k] = a[:, k + 1 :, k] / a[:, k, k, np.newaxis]
+            a[:, k + 1 :, k + 1 :] -= a[:, k + 1 :, k, np.newaxis] * a[:, k, np.newaxis, k + 1 :]
+    return a, pivots
+
+
+def _exchanged_once(tape: Tape, a: Any, k: int, place: Any) -> Any:
+    """Stacked matrices with row k and the row at `place`, which is no earlier, exchanged."""
+    result = a.copy()
+    place = as_array(tape, place)
+    if not depends(place) and len(set(map(float, np.asarray(place)))) == 1:
+        i = int(np.asarray(place)[0])
+        result[:, [k, i]] = a[:, [i, k]]
+        return result
+    for i in range(k + 1, a.shape[1]):
+        here = (place == float(i))[:, np.newaxis]
+        result[:, k] = np.where(here, a[:, i], result[:, k])
+        result[:, i] = np.where(here, a[:, k], a[:, i])
+    return result
+
+
+def _exchanged(tape: Tape, b: Any, pivots: Any, *, back: bool = False) -> Any:
+    """Stacked matrices with the rows exchanged one pair after the other, or back again."""
+    places = range(pivots.shape[-1])
+    for k in reversed(places) if back else places:
+        b = _exchanged_once(tape, b, k, pivots[:, k])
+    return b
+
+
+def _permutation(tape: Tape, count: int, m: int, pivots: Any) -> Any:
+    """The matrices P with a = P·L·U."""
+    return _exchanged(tape, constant_matrix(tape, count, np.eye(m)), pivots).mT
+
+
+# Functions of matrices ------------------------------------------------------------------------------------------------
+
+#: Padé's approximant of degree 13 and its derivative are exact to double precision for 1-norms up to here; of its
+#: coefficients the even ones are of the even part.
+#: Source: A. H. Al-Mohy, N. J. Higham, Computing the Fréchet derivative of the matrix exponential, SIAM J. Matrix Anal.
+#: Appl. 30 (2009), table 6.1.
+RADIUS: Final = 4.74
+COEFFICIENTS: Final = tuple(
+    c / 64764752532480000.0
+    for c in (
+        *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0),
+        *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
+    )
+)
+#: Squarings at most, where their number is a decision, and where all are recorded and chosen from.
+MOST_DECIDED: Final = 60
+MOST_CHOSEN: Final = 8
+
+
+@borrows("scipy.linalg", "expm")
+def _expm(tape: Tape, A: Any) -> Any:
+    """The exponential of square matrices: Padé's approximant of the matrix divided by a power of 2, squared as often.
+
+    How often is a decision, kept as a guard; where decisions are not taken, it is chosen for each matrix up to eight
+    times, and the result is NaN for 1-norms beyond 1,200.
+    """
+    with tape.unsigned_zeros():
+        matrices, stack = square_of(tape, A, "scipy.linalg.expm")
+        n = matrices.shape[-1]
+        if n == 0:
+            return matrices.reshape(*stack, n, n)
+        norms = np.max(np.sum(abs(fixed(tape, matrices)), axis=1), axis=-1)
+        if ACTIVE.decisions is not None and ACTIVE.decisions.tape is tape:
+            result = _squared_as_decided(tape, matrices, norms)
+        else:
+            result = _squared_as_chosen(matrices, norms)
+        return result.reshape(*stack, n, n)
+
+
+def _squared_as_decided(tape: Tape, a: Any, norms: Any) -> Any:
+    count, greatest = 0, np.max(norms)
+    while count < MOST_DECIDED:
+        above = references_of(tape, greatest > RADIUS * 2.0**count, boolean=True)
+        if not decisions.truth(tape, int(above)):
+            break
+        count += 1
+    result = _approximant(a * 2.0**-count)
+    for _ in range(count):
+        result = result @ result
+    return result
+
+
+def _squared_as_chosen(a: Any, norms: Any) -> Any:
+    scale: Any = 1.0
+    for k in range(MOST_CHOSEN):
+        scale = np.where(norms > RADIUS * 2.0**k, 0.5 ** (k + 1), scale)
+    result = _approximant(a * np.reshape(scale, (-1, 1, 1)))
+    for k in range(MOST_CHOSEN):
+        result = np.where((norms > RADIUS * 2.0**k)[:, np.newaxis, np.newaxis], result @ result, result)
+    return np.where((norms > RADIUS * 2.0**MOST_CHOSEN)[:, np.newaxis, np.newaxis], np.nan, result)
+
+
+def _approximant(a: Any) -> Any:
+    """Padé's approximant of the exponential: (V - U)⁻¹·(V + U), with U and V the odd and the even part."""
+    c = COEFFICIENTS
+    identity = np.eye(a.shape[-1])
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    odd = a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2 + c[1] * identity
+    even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * identity
+    odd = a @ odd
+    return np.linalg.solve(even - odd, even + odd)
+
+
+@borrows("scipy.linalg", "polar")
+def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
+    """The orthogonal matrix u and the symmetric p with a = u·p, or p·u for the left side."""
+    with tape.unsigned_zeros():
+        matrices, stack = matrices_of(tape, a, "scipy.linalg.polar")
+        if side not in ("left", "right"):
+            raise ValueError(f"polar: side is 'left' or 'right', not {side!r}")
+        u = orthogonal_factor(tape, matrices)
+        symmetric = u.mT @ matrices if side == "right" else matrices @ u.mT
+        p = 0.5 * (symmetric + symmetric.mT)
+        return u.reshape(*stack, *u.shape[1:]), p.reshape(*stack, *p.shape[1:])
+
+
+def orthogonal_factor(tape: Tape, a: Any) -> Any:
+    """The nearest matrices with orthogonal columns, or rows, of stacked matrices of full rank, as implicit functions.
+
+    With a = u·p, what is 0 is R = (uᵀ·u - 1)/2, S = uᵀ·a - aᵀ·u and the part of a that is orthogonal to u. A Newton
+    step is u·(Ω - R) in the space of u, with Ω·p + p·Ω = S - R·p + p·R. This has a solution where singular values are
+    equal, too.
+    """
+    m, n = a.shape[1:]
+    if m < n:
+        return orthogonal_factor(tape, a.mT).mT
+    left, _, right = (plain(tape, part) for part in singular(tape, a, "scipy.linalg.polar"))
+    value = left @ right.mT
+    u, at = fixed(tape, value), fixed(tape, a)
+    p, lengths, along = u.mT @ at, 0.5 * (u.mT @ u - np.eye(n)), u.mT @ a
+    p = 0.5 * (p + p.mT)
+    skew = along - along.mT - lengths @ p + p @ lengths
+    step = u @ (_turning(tape, p, skew) - lengths)
+    if m > n:
+        beside = a - u @ along
+        step += np.linalg.solve(p, (beside - u @ (u.mT @ beside)).mT).mT
+    return attached(tape, value, step)
+
+
+def _turning(tape: Tape, p: Any, skew: Any) -> Any:
+    """The skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
+    pairs = list(combinations(range(p.shape[-1]), 2))
+    place = {pair: k for k, pair in enumerate(pairs)}
+    matrix = zeros(tape, len(p), len(pairs), len(pairs))
+    for (i, j), k in product(pairs, range(p.shape[-1])):
+        for row, column, factor in ((i, k, p[:, k, j]), (k, j, p[:, i, k])):
+            if row != column:
+                sign = 1.0 if row < column else -1.0
+                matrix[:, place[i, j], place[min(row, column), max(row, column)]] += sign * factor
+    result = zeros(tape, *p.shape)
+    if pairs:
+        found = np.linalg.solve(matrix, np.stack([skew[:, i, j] for i, j in pairs], axis=-1)[..., np.newaxis])
+        for (i, j), k in place.items():
+            result[:, i, j], result[:, j, i] = found[:, k, 0], -found[:, k, 0]
+    return result
+
+
+# Special matrices -----------------------------------------------------------------------------------------------------
+
+
+@borrows("scipy.linalg", "block_diag")
+def _block_diag(tape: Tape, *arrs: Any) -> Any:
+    """Matrices along the diagonal, zeros elsewhere."""
+    blocks = [np.atleast_2d(as_array(tape, block)) for block in arrs]
+    ends = np.cumsum([block.shape for block in blocks], axis=0).tolist()
+    result = zeros(tape, *ends[-1])
+    for block, (row, column) in zip(blocks, ends, strict=True):
+        result[row - block.shape[0] : row, column - block.shape[1] : column] = block
+    return result
+
+
+@borrows("scipy.linalg", "toeplitz")
+def _toeplitz(tape: Tape, c: Any, r: Any = None) -> Any:
+    """The matrix with the first column c and the first row r (or c) that is constant along diagonals."""
+    column = as_array(tape, c).ravel()
+    row = column if r is None else as_array(tape, r).ravel()
+    places = np.arange(len(column))[:, np.newaxis] - np.arange(len(row))
+    return np.concatenate([row[:0:-1], column])[places + len(row) - 1]
+
+
+@borrows("scipy.linalg", "hankel")
+def _hankel(tape: Tape, c: Any, r: Any = None) -> Any:
+    """The matrix with the first column c and the last row r (or zeros) that is constant along antidiagonals."""
+    column = as_array(tape, c).ravel()
+    row = as_array(tape, np.zeros(len(column)) if r is None else r).ravel()
+    places = np.arange(len(column))[:, np.newaxis] + np.arange(len(row))
+    return np.concatenate([column, row[1:]])[places]
+
+
+@borrows("scipy.linalg", "circulant")
+def _circulant(tape: Tape, c: Any) -> Any:
+    """The matrix of which each column is the one before, moved down by one."""
+    column = as_array(tape, c)
+    if column.ndim != 1:
+        raise refuse("scipy.linalg.circulant is recorded of one vector.")
+    places = np.arange(len(column))[:, np.newaxis] - np.arange(len(column))
+    return column[places % len(column)]
+
+
+# What is not recorded, and why ---------------------------------------------------------------------------------------
+
+
+refuses(
+    "scipy.linalg",
+    "it depends on complex numbers, the eigenvalues of a general matrix. Those of symmetric matrices are "
+    "recorded: eigh, eigvalsh; and functions made of them, (vectors * np.sqrt(values)) @ vectors.T.",
+    *("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz", "sqrtm", "logm", "funm", "signm", "fractional_matrix_power"),
+    *("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "solve_sylvester", "solve_continuous_are"),
+    *("solve_discrete_are", "solve_continuous_lyapunov"),
+)
+refuses(
+    "scipy.linalg",
+    "the size of its result is a rank, which depends on values. np.linalg.svd has the vectors of all singular values.",
+    *("null_space", "orth"),
+)

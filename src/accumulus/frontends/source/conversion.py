@@ -16,10 +16,9 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
-from accumulus.frontends.source.blocks import in_scope
-from accumulus.frontends.source.expressions import HARMLESS, RUNTIME
-from accumulus.frontends.source.nodes import MARK, copied, placed
-from accumulus.frontends.source.syntax import Transformer, is_refused
+from accumulus.frontends.source.exits import in_scope
+from accumulus.frontends.source.nodes import MARK, copied, located
+from accumulus.frontends.source.syntax import HARMLESS, RUNTIME, Transformer, is_refused
 
 __all__ = ["converted"]
 
@@ -37,7 +36,7 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
     """`function` with its decisions as calls of what `runtime` has; None if it is to be left as it is.
 
     Args:
-        runtime: what each name of `accumulus.frontends.source.expressions.RUNTIME` stands for.
+        runtime: what each name of `accumulus.frontends.source.syntax.RUNTIME` stands for.
     """
     assert runtime.keys() == RUNTIME.keys()
     code = _transformed(function)
@@ -169,7 +168,7 @@ def _compiled(
         body = [ast.ClassDef(owner, [], [], body, [])]
     free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
     factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
-    module = ast.Module([placed(copied(imported), node), placed(factory, node)], [])
+    module = ast.Module([located(copied(imported), node), located(factory, node)], [])
     made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     name = code.co_name if isinstance(node, ast.Lambda) else _NAME
     for found in _codes(made):
@@ -187,7 +186,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(one: CodeType, other: CodeType) -> bool:
-    """Whether two codes do the same at the same places."""
+    """Return True if two codes do the same at the same places."""
     if (one.co_code, one.co_names, one.co_varnames) != (other.co_code, other.co_names, other.co_varnames):
         return False
     if one.co_freevars != other.co_freevars or len(one.co_consts) != len(other.co_consts):

@@ -11,13 +11,13 @@ __all__ = [
     "assigned_in",
     "call_of",
     "chain_of",
-    "constant",
+    "constant_node",
     "copied",
     "is_bool",
     "is_bound_to_scope",
     "is_none",
     "is_truth",
-    "placed",
+    "located",
     "postponed",
     "run_over",
     "variable",
@@ -78,12 +78,12 @@ def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def is_bound_to_scope(node: ast.AST) -> bool:
-    """Whether an expression cannot be put into a function: it sets variables, or waits."""
+    """Return True if an expression cannot be put into a function: it sets variables, or waits."""
     return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(node))
 
 
 def is_truth(node: ast.expr) -> bool:
-    """Whether an expression is True or False."""
+    """Return True if an expression is True or False."""
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
@@ -110,10 +110,10 @@ def call_of(name: str, *arguments: ast.expr) -> ast.Call:
 def postponed(value: ast.expr) -> ast.expr:
     """A function of no arguments that evaluates an expression."""
     arguments = ast.arguments([], [], None, [], [], ast.arg(MARK), [])
-    return placed(ast.Lambda(arguments, value), value)
+    return located(ast.Lambda(arguments, value), value)
 
 
-def placed(new: Node, old: ast.AST) -> Node:
+def located(new: Node, old: ast.AST) -> Node:
     """`new` at the place of `old`, as far as it has no place of its own."""
     waiting: list[ast.AST] = [new]
     while waiting:
@@ -127,13 +127,13 @@ def placed(new: Node, old: ast.AST) -> Node:
 
 
 def run_over(iterable: ast.expr) -> ast.expr:
-    """What a loop runs over, announced if it may be an iterator that was made before."""
+    """Return what a loop runs over, announced if it may be an iterator that was made before."""
     if isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
-        return placed(call_of("@over", iterable), iterable)
+        return located(call_of("@over", iterable), iterable)
     return iterable
 
 
-def constant(value: tuple[str | int, ...]) -> ast.expr:
+def constant_node(value: tuple[str | int, ...]) -> ast.expr:
     """A constant tuple."""
     node = ast.Constant(None)
     node.value = value  # type: ignore[assignment]  # which the compiler takes

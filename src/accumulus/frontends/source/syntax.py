@@ -24,7 +24,7 @@ so that the function keeps its one frame, its lines and its local variables. Con
 called, ``@call(f)(x)``; what is written into is announced, ``@written(a)[i] = v``, and so is what stands in a ``try``.
 Names begin with ``@``, which no name of the user's does.
 
-Exits from ``for`` loops are flags before that (`accumulus.frontends.source.loops`).
+Exits from ``for`` loops are flags before that (`accumulus.frontends.source.exits`).
 
 Left as they are, and then decided by a plain truth: an ``if`` with an exit from a loop around it or from within a
 loop that has none, with a branch that ends by ``raise``, with ``yield``, or that assigns global or nonlocal variables;
@@ -32,38 +32,178 @@ an ``if`` so deep inside others that Python has no more blocks; and what is in c
 called.
 """
 
-# ruff: noqa: D102, N802  # the name of a method is the node that it is for
-
+# ruff: noqa: D102  # the name of a method is the node that it is for
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from accumulus.frontends.source.blocks import (
+from accumulus.frontends.source.exits import (
     LOOPS,
     SCOPES,
     exits_at_end,
     exits_outside,
     in_scope,
+    is_own_call,
+    is_temporary,
     moved_into_branches,
+    with_flags,
     without_exits,
 )
-from accumulus.frontends.source.expressions import Expressions
-from accumulus.frontends.source.loops import is_own_call, is_temporary, with_flags
 from accumulus.frontends.source.nodes import (
     assigned_in,
     call_of,
     chain_of,
-    constant,
+    constant_node,
     is_bool,
+    is_bound_to_scope,
     is_none,
-    placed,
+    is_truth,
+    located,
+    postponed,
     run_over,
     variable,
 )
 
-__all__ = ["Transformer", "is_refused"]
+__all__ = ["RUNTIME", "Expressions", "Transformer", "is_refused"]
+
+
+# Expressions ----------------------------------------------------------------------------------------------------------
+#
+# A conditional expression, ``and``, ``or`` and a chained comparison become calls that are given what may not be
+# evaluated as functions; a call asks first what is to be called; what is written into is announced.
+
+#: What the transformed code calls: name → what it is for.
+RUNTIME: Final = {
+    "@call": "what to call in place of a function",
+    "@plain": "the truth of what is no traced value, or the traced value",
+    "@begin": "an `if` on a traced value is met, or goes on",
+    "@choose": "a conditional expression",
+    "@and": "`and` of a value and of functions of further ones",
+    "@or": "`or` of the same",
+    "@not": "`not`",
+    "@compare": "a chained comparison",
+    "@is": "`is` with True or False on the right",
+    "@written": "a container that is written into",
+    "@owner": "an object of which an attribute is set",
+    "@new": "a list, dict or set that was just made",
+    "@over": "what a loop runs over",
+    "@loop": "a loop with an early exit",
+    "@trying": "a context of what is in a `try` that catches errors",
+    "@outside": "a global variable is set, or every exception is caught",
+    "@undefined": "the value of a variable that has none",
+    "@bool": "bool",
+    "@locals": "locals",
+    "@error": "BaseException",
+}
+#: Functions that decide nothing and change nothing, and are called as they are.
+HARMLESS: Final = frozenset(
+    (
+        *("callable", "classmethod", "getattr", "hasattr", "id", "isinstance", "issubclass", "len", "property"),
+        *("staticmethod", "super", "type"),
+    )
+)
+
+
+class Expressions(ast.NodeTransformer):
+    """The transformation of the expressions in one function.
+
+    Args:
+        builtin: whether a name stands for Python's builtin of that name.
+        file: that it is from.
+    """
+
+    def __init__(self, builtin: Callable[[str], bool], file: str = "") -> None:
+        self.builtin = builtin
+        self.file = file
+
+    def is_plain(self, test: ast.expr) -> bool:
+        """Return True if a condition is surely no traced value."""
+        match test:
+            case ast.Constant():
+                return True
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.is_plain(operand)
+            case ast.BoolOp(values=values):
+                return all(map(self.is_plain, values))
+            case ast.Compare(ops=ops, comparators=others):
+                return (all(isinstance(op, ast.Is | ast.IsNot) for op in ops) and not is_truth(others[-1])) or any(
+                    isinstance(o, ast.Constant) and isinstance(o.value, str) for o in [test.left, *others]
+                )
+            case ast.Call(func=ast.Name(id=name)):
+                return name in ("callable", "hasattr", "isinstance", "issubclass") and self.builtin(name)
+        return False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not (isinstance(node.func, ast.Name) and node.func.id in HARMLESS and self.builtin(node.func.id)):
+            node.func = located(call_of("@call", node.func), node.func)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        plain = self.is_plain(node.test) or is_bound_to_scope(node)
+        self.generic_visit(node)
+        return (
+            node
+            if plain
+            else located(
+                call_of("@choose", self._site(node), node.test, postponed(node.body), postponed(node.orelse)), node
+            )
+        )
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        plain = self.is_plain(node) or is_bound_to_scope(node)
+        self.generic_visit(node)
+        if plain:
+            return node
+        name = "@and" if isinstance(node.op, ast.And) else "@or"
+        return located(call_of(name, self._site(node), node.values[0], *map(postponed, node.values[1:])), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        plain = not isinstance(node.op, ast.Not) or self.is_plain(node)
+        self.generic_visit(node)
+        return node if plain else located(call_of("@not", node.operand), node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        binds = is_bound_to_scope(node)
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            if isinstance(node.ops[0], ast.Is | ast.IsNot) and is_truth(node.comparators[0]):
+                return located(
+                    call_of("@is", node.left, node.comparators[0], ast.Constant(isinstance(node.ops[0], ast.Is))), node
+                )
+            return node
+        if binds:
+            return node
+        parts: list[ast.expr] = [self._site(node), node.left]
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            parts += [ast.Constant(type(op).__name__), postponed(right)]
+        return located(call_of("@compare", *parts), node)
+
+    def _site(self, node: ast.expr) -> ast.expr:
+        return constant_node((self.file, node.lineno, node.col_offset))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            node.value = located(call_of("@written", node.value), node.value)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            node.value = located(call_of("@owner", node.value), node.value)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = run_over(node.iter)
+        return node
+
+    _fields = ("value",)
+    _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
 
 #: Functions that see the frame they are called in, or need it: code that names them stays as it is.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
@@ -73,7 +213,7 @@ BLOCKS: Final = 2
 
 
 def is_refused(function: ast.AST) -> bool:
-    """Whether a function is left as it is, since it looks at its own frame."""
+    """Return True if a function is left as it is, since it looks at its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
 
 
@@ -145,12 +285,12 @@ class Transformer(Expressions):
         return found
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
-        """What comes before a statement that changes what a name holds."""
+        """Return what comes before a statement that changes what a name holds."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
-                return [placed(ast.Expr(call_of("@written", variable(name))), statement)]
+                return [located(ast.Expr(call_of("@written", variable(name))), statement)]
         if not isinstance(statement, (*SCOPES, *LOOPS, ast.With, ast.Try, ast.Match)) and self._sets_outside(statement):
-            return [placed(ast.Expr(call_of("@outside")), statement)]
+            return [located(ast.Expr(call_of("@outside")), statement)]
         return []
 
     def _sets_outside(self, statement: ast.stmt) -> bool:
@@ -171,7 +311,7 @@ class Transformer(Expressions):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         if self._sets_outside(ast.Assign([node.target], ast.Constant(None))):
-            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+            node.body.insert(0, located(ast.Expr(call_of("@outside")), node))
         node.body = without_exits(moved_into_branches(node.body, ast.Continue))
         self.generic_visit(node)
         node.iter = run_over(node.iter)
@@ -187,7 +327,7 @@ class Transformer(Expressions):
         self._depth -= 1
         if node.handlers:
             watched = ast.With([ast.withitem(call_of("@trying"))], node.body)
-            node.body = [placed(watched, node.body[0])]
+            node.body = [located(watched, node.body[0])]
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -196,14 +336,14 @@ class Transformer(Expressions):
         )
         self.generic_visit(node)
         if catches_all:
-            node.body.insert(0, placed(ast.Expr(call_of("@outside")), node))
+            node.body.insert(0, located(ast.Expr(call_of("@outside")), node))
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         is_result = id(node) in self._results
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
         if is_result:
-            return placed(ast.Assign([ast.Name("@result", ast.Store())], value), node)
+            return located(ast.Assign([ast.Name("@result", ast.Store())], value), node)
         node.value = value if node.value is not None else None
         return node
 
@@ -211,7 +351,7 @@ class Transformer(Expressions):
         displayed = isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
         self.generic_visit(node)
         if displayed and node.value is not None:
-            node.value = placed(call_of("@new", node.value), node.value)
+            node.value = located(call_of("@new", node.value), node.value)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -222,7 +362,7 @@ class Transformer(Expressions):
         if isinstance(node.target, ast.Subscript | ast.Attribute):
             announced = node.target.value  # what is in it may be changed in place, too
             assert isinstance(announced, ast.Call)
-            announced.args.append(placed(ast.Constant(True), node))
+            announced.args.append(located(ast.Constant(True), node))
         return node
 
     def _if(self, node: ast.If, results: set[int]) -> list[ast.stmt]:
@@ -250,18 +390,18 @@ class Transformer(Expressions):
         last = self.block(other)
         self._depth -= BLOCKS
         for test, body, where in reversed(list(zip(before, blocks, tests, strict=True))):
-            last = [placed(ast.If(test, body, last), where)]
+            last = [located(ast.If(test, body, last), where)]
         found = self._loop(node, merge, names, last[0])
         if results and outermost:
             self._results = set()
-            found.insert(0, placed(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
-            found.append(placed(ast.Return(ast.Name("@result", ast.Load())), node))
+            found.insert(0, located(ast.Assign([ast.Name("@result", ast.Store())], ast.Constant(None)), node))
+            found.append(located(ast.Return(ast.Name("@result", ast.Load())), node))
         return found
 
     def _is_merged(
         self, tests: Sequence[ast.expr], bodies: list[list[ast.stmt]], other: list[ast.stmt], results: set[int]
     ) -> bool:
-        """Whether several branches of this may be recorded, as far as the source says."""
+        """Return True if several branches of this may be recorded, as far as the source says."""
         if self._depth + BLOCKS > MOST_BLOCKS or all(map(self.is_plain, tests)):
             return False
         blocks = [*bodies, other]
@@ -276,10 +416,10 @@ class Transformer(Expressions):
         return self._outside.isdisjoint(assigned_in(nodes))
 
     def _truth(self, test: ast.expr, merge: str, place: int, site: tuple[str | int, ...]) -> ast.expr:
-        """What an ``if`` asks: the truth of a condition, or how the merge answers."""
+        """Return what an ``if`` asks: the truth of a condition, or how the merge answers."""
         found = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
-        begun = call_of("@begin", variable(merge), constant(site), call_of("@locals"))
+        begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))
         answer = ast.IfExp(
             ast.BoolOp(ast.Or(), [is_bool(found), is_bool(asked)]),
             variable("@truth"),
@@ -291,7 +431,7 @@ class Transformer(Expressions):
         )
         opens = ast.Call(ast.Attribute(variable(merge), "opens", ast.Load()), [ast.Constant(place)], [])
         first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
-        return placed(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
+        return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 
     def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
         """The loop around an ``if`` that runs it once, or once for each branch."""
@@ -313,6 +453,6 @@ class Transformer(Expressions):
         finished = ast.If(ast.Attribute(variable(merge), "finished", ast.Load()), [ast.Break()], [])
         attempt = ast.Try([chain, done], [handler], [], [])
         return [
-            placed(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
-            placed(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
+            located(ast.Assign([ast.Name(merge, ast.Store())], ast.Constant(None)), node),
+            located(ast.While(ast.Constant(True), [attempt, *restored, finished], []), node),
         ]

@@ -1,4 +1,4 @@
-"""What is recorded of SymPy: results, and the symbols that are their arguments, as sympy.lambdify has them."""
+"""SymPy's side of a recording: results, and the symbols that are their arguments, as sympy.lambdify has them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Argument:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is the name of an array, whose entries are written ``A[i, j]``."""
+        """Return True if it is the name of an array, whose entries are written ``A[i, j]``."""
         return len(self.symbols) == 1 and isinstance(self.symbols[0], NAMES)
 
     @property
@@ -76,7 +76,7 @@ class Argument:
         return 1 if self.shape is None else len(self.shape)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape can be given."""
+        """Return True if an array of this shape can be given."""
         return self.shape == shape if self.shape is not None else self.is_name or math.prod(shape) == len(self.symbols)
 
     @classmethod

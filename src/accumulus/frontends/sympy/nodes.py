@@ -1,4 +1,4 @@
-"""What an expression is made from: its parts as they are written, or as SymPy writes them out."""
+"""Parts of an expression, as they are written, or as SymPy writes them out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nodes:
         self._kinds: dict[type, type | None] = {}
 
     def parts(self, node: Any) -> Sequence[Any]:
-        """What `node` is computed from: nothing for numbers and for arguments.
+        """Return what `node` is computed from: nothing for numbers and for arguments.
 
         Raises:
             TraceError: for a symbol that is no argument, and for what cannot be written out.
@@ -70,7 +70,7 @@ class Nodes:
         return parts
 
     def _done(self, node: Any) -> Sequence[Any]:
-        """What it comes to, if SymPy knows."""
+        """Return what it comes to, if SymPy knows."""
         done = node.doit()
         if isinstance(done, UNDONE):
             raise refuse(

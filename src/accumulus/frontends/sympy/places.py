@@ -1,4 +1,4 @@
-"""Which entry of the arguments a symbol stands for: a reference to the tape, or a number."""
+"""Entries of the arguments that symbols stand for: references to the tape, or numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Places:
         self._of_symbol[symbol] = place
 
     def of(self, node: Any) -> Any:
-        """What stands for a symbol; None for one that is no argument.
+        """Return what stands for a symbol; None for one that is no argument.
 
         Raises:
             TraceError: for an entry that an array does not have.

@@ -1,22 +1,130 @@
-"""The front end of SymPy: its expressions are written down as they stand, and nothing is run."""
+"""The front end of SymPy: its expressions are written down as they stand, and nothing is run.
+
+On numbers they are evaluated by other means than those that record them: Python's arithmetic, and SymPy's functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import sympy as sp
+from sympy.printing.pycode import PythonCodePrinter
 
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
-from accumulus.frontends.sympy.model import Model
-from accumulus.frontends.sympy.numbers import evaluated
+from accumulus.frontends.sympy.model import SYMBOLS, Model
+from accumulus.frontends.sympy.nodes import UNDONE, Nodes, constant
 from accumulus.frontends.sympy.places import Places
+from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.tape import Tape
 
 __all__ = ["RECORDER"]
+
+
+# Expressions on numbers -----------------------------------------------------------------------------------------------
+
+
+def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
+    """The results of a model for numbers; NaN where they are not real.
+
+    >>> from sympy.abc import x, y
+    >>> _evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])
+    array([6. , 1.5])
+    """
+    nodes = Nodes(Places(model, [np.asarray(argument, float) for argument in arguments]))
+    known: dict[int, Any] = {}
+
+    def make(node: Any, parts: list[Any]) -> Any:
+        return _value(nodes.places, node, parts)
+
+    def of_each(entries: Sequence[Any]) -> Any:
+        return np.array(bottom_up(entries, nodes.parts, make, known), float)
+
+    return model.map(of_each)
+
+
+class _Constant(float):
+    """The value of an expression without symbols: what is computed from others is a plain float."""
+
+
+def _value(places: Places, node: Any, parts: list[Any]) -> Any:
+    if isinstance(node, _NAMED) and not (parts and hasattr(node, "_imp_")):
+        return parts[0] if parts else places.of(node)
+    if all(type(part) is _Constant for part in parts) and (value := constant(node)) is not None:
+        return _Constant(value)
+    try:
+        computed = _PYTHONS.get(type(node))
+        if computed is not None:
+            return computed(*parts)
+        if not parts:
+            return float(node)
+        if (elementary := _elementary().get(type(node).__name__)) is not None:
+            return elementary(*parts)
+        if (implementation := getattr(node, "_imp_", None)) is not None:
+            return float(implementation(*parts))
+        # the parts are doubles, and so is what comes of them: at more digits a sine of 1e5 is that of another number
+        value = node.func(*map(_as_sympy, parts))
+        return float(value if value.is_Number else sp.expand_func(value.rewrite(sp.erf)).evalf())
+    except (ArithmeticError, TypeError, ValueError):
+        return math.nan
+
+
+@cache
+def _elementary() -> dict[str, Callable[..., float]]:
+    """Functions of the standard library by the names of SymPy's classes, as SymPy's printer of Python has them."""
+    known = PythonCodePrinter().known_functions
+    return {name: getattr(math, theirs[5:]) for name, theirs in known.items() if str(theirs).startswith("math.")}
+
+
+def _as_sympy(value: Any) -> Any:
+    if isinstance(value, bool):
+        return sp.true if value else sp.false
+    return sp.Float(value) if not float(value).is_integer() else sp.Integer(int(value))
+
+
+def _pieces(*parts: Any) -> Any:
+    return next((value for value, holds in zip(parts[::2], parts[1::2], strict=True) if holds), math.nan)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    value = base**exponent
+    return math.nan if isinstance(value, complex) else value
+
+
+_NAMED: Final = SYMBOLS + UNDONE
+#: Classes whose values are Python's own.
+_PYTHONS: Final[dict[Any, Callable[..., Any]]] = {
+    sp.Add: lambda *terms: sum(terms),
+    sp.Sum: lambda *terms: sum(terms),
+    sp.Mul: lambda *factors: math.prod(factors),
+    sp.Product: lambda *factors: math.prod(factors),
+    sp.Pow: _power,
+    sp.Max: lambda *parts: max(parts) if not any(map(math.isnan, parts)) else math.nan,
+    sp.Min: lambda *parts: min(parts) if not any(map(math.isnan, parts)) else math.nan,
+    sp.Piecewise: _pieces,
+    sp.StrictLessThan: operator.lt,
+    sp.LessThan: operator.le,
+    sp.StrictGreaterThan: operator.gt,
+    sp.GreaterThan: operator.ge,
+    sp.Equality: operator.eq,
+    sp.Unequality: operator.ne,
+    sp.And: lambda *parts: all(parts),
+    sp.Or: lambda *parts: any(parts),
+    sp.Not: operator.not_,
+    sp.Xor: lambda *parts: sum(map(bool, parts)) % 2 == 1,
+    sp.Implies: lambda first, second: not first or bool(second),
+    sp.Equivalent: lambda *parts: len(set(map(bool, parts))) == 1,
+    sp.ITE: lambda condition, first, second: bool(first if condition else second),
+    sp.logic.boolalg.BooleanTrue: lambda: True,
+    sp.logic.boolalg.BooleanFalse: lambda: False,
+    sp.UnevaluatedExpr: lambda x: x,
+}
 
 
 class _Expressions(Recorder):
@@ -40,7 +148,7 @@ class _Expressions(Recorder):
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
         function, arguments, _ = as_called(function, arguments)
-        return evaluated(_model(function), arguments)
+        return _evaluated(_model(function), arguments)
 
     def holds(self, function: Any) -> object:
         return ()

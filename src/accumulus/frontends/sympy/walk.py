@@ -13,7 +13,7 @@ T = TypeVar("T")
 def bottom_up(
     roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], known: dict[int, T]
 ) -> list[T]:
-    """What `make` makes of each root, from what it made of its parts; of each object once.
+    """Return what `make` makes of each root, from what it made of its parts; of each object once.
 
     Objects are told apart by identity: to compare or to hash a tree, SymPy walks through it by recursion. Equal parts
     that are different objects are made twice; a tape finds out that they are the same.

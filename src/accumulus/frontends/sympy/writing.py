@@ -64,7 +64,7 @@ class Writer(Nodes):
         return self._writers[type(node)](node, parts)
 
     def _writer_of(self, kind: type) -> Callable[[Any, list[int]], int]:
-        """How objects of a class are written."""
+        """Return how objects of a class are written."""
         for base in kind.__mro__:
             if base in _WRITERS:
                 return getattr(self, _WRITERS[base])  # type: ignore[no-any-return]
@@ -82,7 +82,7 @@ class Writer(Nodes):
     # Leaves -----------------------------------------------------------------------------------------------------
 
     def _symbol(self, node: Any, parts: list[int]) -> int:
-        """What stands for it; what its implementation gives, if it has one; what it comes to, where it is undone."""
+        """Return what stands for it; what its implementation gives, if it has one; what it comes to, if undone."""
         if not parts:
             return int(self.places.of(node))
         return self._by(node._imp_, parts) if hasattr(node, "_imp_") else parts[0]
@@ -205,7 +205,7 @@ class Writer(Nodes):
 
 
 def _has_number(factor: Any) -> bool:
-    """Whether a factor is a power with a number as its exponent."""
+    """Return True if a factor is a power with a number as its exponent."""
     return type(factor) is sp.Pow and isinstance(factor.args[1], sp.Rational | sp.Float)
 
 

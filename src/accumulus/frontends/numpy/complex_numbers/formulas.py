@@ -41,7 +41,7 @@ def _arctan2(tape: Tape, y: Any, x: Any) -> Any:
 
 
 def _is_negative(tape: Tape, x: Any) -> Any:
-    """Whether x is below 0, or the negative zero."""
+    """Return True if x is below 0, or the negative zero."""
     return _arctan2(tape, x, -1.0) < 0
 
 

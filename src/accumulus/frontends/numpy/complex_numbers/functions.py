@@ -1,8 +1,9 @@
-"""Array functions of complex numbers, from those of real ones.
+"""Functions of complex numbers, from those of real ones: array functions, linear algebra, and those of `cmath`.
 
 Linear functions are applied to real and imaginary parts, products of several arrays to all combinations of these;
 those that are written with operators and other functions (`polyval`, `gradient`, `interp`) need nothing here. The
-others are a formula each.
+others are a formula each. A system of linear equations is a real one of twice as many unknowns. Functions of `cmath`
+take numbers only: those of NumPy do the same for what is traced.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, as_constant
+from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.complex_numbers.formulas import UFUNCS
 from accumulus.frontends.numpy.complex_numbers.values import ComplexArray, make_complex, parts_of
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
@@ -24,7 +26,7 @@ from accumulus.frontends.numpy.table import COMPLEX_FUNCTIONS, PROTOCOLS, functi
 from accumulus.frontends.refusals import FILLING
 from accumulus.tape.tape import Tape
 
-__all__ = ["LINEAR", "MULTILINEAR"]
+__all__ = ["CMATH", "LINEAR", "MULTILINEAR"]
 
 
 # Linear functions --------------------------------------------------------------------------------------------
@@ -81,7 +83,7 @@ for _function, _arrays in LINEAR.items():
 
 
 @implements_complex(np.insert)
-def insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`values` put in before the places `obj`."""
     return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
 
@@ -127,7 +129,9 @@ for _product, (_count, _which) in MULTILINEAR.items():
 
 
 @implements_complex(np.einsum)
-def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any) -> Any:
+def _einsum(
+    tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
+) -> Any:
     """Einstein's sum, in text or in lists of numbers."""
     if isinstance(operands[0], str):
         return _expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
@@ -141,7 +145,7 @@ def einsum(tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, d
 
 
 @implements_complex(np.linalg.multi_dot)
-def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
+def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
     """The product of several matrices, from left to right."""
     return reduce(np.matmul, arrays)
 
@@ -150,7 +154,7 @@ def multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
 
 
 @implements_complex(np.prod)
-def prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
     """The product along one axis, several, or all."""
     a = as_array(tape, a)
     axes = range(a.ndim) if axis is None else [k % a.ndim for k in np.atleast_1d(axis)]
@@ -162,7 +166,7 @@ def prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = Non
 
 
 @implements_complex(np.cumprod)
-def cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def _cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
     """The running product along one axis, or of all entries."""
     lines = np.ravel(as_array(tape, a)) if axis is None else np.moveaxis(as_array(tape, a), axis, -1)
     running = [lines[..., 0]]
@@ -172,7 +176,7 @@ def cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out:
 
 
 @implements_complex(np.var)
-def var(
+def _var(
     tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """The mean squared distance from the mean."""
@@ -184,11 +188,11 @@ def var(
 
 
 @implements_complex(np.std)
-def std(
+def _std(
     tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """The square root of the variance."""
-    return np.sqrt(var(tape, a, axis, dtype, out, ddof, keepdims))
+    return np.sqrt(_var(tape, a, axis, dtype, out, ddof, keepdims))
 
 
 @implements_complex(np.any, np.all)
@@ -200,44 +204,44 @@ def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 
 
 @implements_complex(np.real)
-def real(tape: Tape, val: Any) -> Any:
+def _real(tape: Tape, val: Any) -> Any:
     """The real part."""
     return as_array(tape, val).real if np.ndim(val) else parts_of(tape, val).re
 
 
 @implements_complex(np.imag)
-def imag(tape: Tape, val: Any) -> Any:
+def _imag(tape: Tape, val: Any) -> Any:
     """The imaginary part."""
     return as_array(tape, val).imag if np.ndim(val) else parts_of(tape, val).im
 
 
 @implements_complex(np.angle)
-def angle(tape: Tape, z: Any, deg: bool = False) -> Any:
+def _angle(tape: Tape, z: Any, deg: bool = False) -> Any:
     """The angle to the positive real axis, in (-π, π]."""
     result = UFUNCS[np.log](tape, parts_of(tape, z)).im
     return result * (180.0 / np.pi) if deg else result
 
 
 @implements_complex(np.iscomplex)
-def iscomplex(tape: Tape, x: Any) -> Any:
-    """Where the imaginary part is not zero."""
+def _iscomplex(tape: Tape, x: Any) -> Any:
+    """Return True where the imaginary part is not zero."""
     return parts_of(tape, x).im != 0
 
 
 @implements_complex(np.isreal)
-def isreal(tape: Tape, x: Any) -> Any:
-    """Where the imaginary part is zero."""
+def _isreal(tape: Tape, x: Any) -> Any:
+    """Return True where the imaginary part is zero."""
     return parts_of(tape, x).im == 0
 
 
 @implements_complex(np.iscomplexobj)
-def iscomplexobj(tape: Tape, x: Any) -> bool:
+def _iscomplexobj(tape: Tape, x: Any) -> bool:
     """Yes."""
     return True
 
 
 @implements_complex(np.isrealobj)
-def isrealobj(tape: Tape, x: Any) -> bool:
+def _isrealobj(tape: Tape, x: Any) -> bool:
     """No."""
     return False
 
@@ -253,7 +257,7 @@ for _query in (np.shape, np.ndim, np.size):
 
 
 @implements_complex(np.where)
-def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
+def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds, else y."""
     if x is None or y is None:
         raise refuse(unsupported(np.where))
@@ -264,7 +268,7 @@ def where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 @implements_complex(np.nan_to_num)
-def nan_to_num(tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def _nan_to_num(tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Other numbers for NaN and infinities, part by part."""
     return make_complex(
         tape, *(np.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts_of(tape, x))
@@ -272,7 +276,7 @@ def nan_to_num(tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: 
 
 
 @implements_complex(np.round, np.around)
-def round_(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
+def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Both parts rounded."""
     return make_complex(tape, *(np.round(part, decimals) for part in parts_of(tape, a)))
 
@@ -292,7 +296,7 @@ for _like, _value in ((np.zeros_like, 0.0), (np.ones_like, 1.0), (np.empty_like,
 
 
 @implements_complex(np.full_like)
-def full_like(
+def _full_like(
     tape: Tape, a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
 ) -> Any:
     """An array of one value, or of values that broadcast."""
@@ -352,3 +356,116 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Any) -> No
 PROTOCOLS["complex reduce"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, False)
 PROTOCOLS["complex accumulate"] = lambda tape, ufunc, inputs, keywords: _fold(tape, ufunc, inputs, keywords, True)
 PROTOCOLS["complex at"] = _at
+
+
+# Linear algebra -------------------------------------------------------------------------------------------------------
+
+#: Determinants of complex matrices are recorded up to here.
+MOST_ROWS: Final = 4
+
+
+def _doubled(a: Any) -> Any:
+    """The real matrix that does to real and imaginary parts, one above the other, what `a` does."""
+    return np.block([[a.real, -a.imag], [a.imag, a.real]])
+
+
+@implements_complex(np.linalg.solve)
+def _solve(tape: Tape, a: Any, b: Any) -> Any:
+    """The solution of a·x = b."""
+    matrix, side = as_array(tape, a) + 0j, as_array(tape, b) + 0j
+    if matrix.shape[-1] == 1:
+        return side / (matrix[..., 0] if side.ndim == 1 else matrix)
+    vector = side.ndim == 1
+    columns = side[:, None] if vector else side
+    both = np.linalg.solve(_doubled(matrix), np.concatenate([columns.real, columns.imag], axis=-2))
+    n = matrix.shape[-1]
+    solution = make_complex(tape, both[..., :n, :], both[..., n:, :])
+    return solution[..., 0] if vector else solution
+
+
+@implements_complex(np.linalg.inv)
+def _inv(tape: Tape, a: Any) -> Any:
+    """The inverse."""
+    a = as_array(tape, a)
+    return _solve(tape, a, np.broadcast_to(np.eye(a.shape[-1]), a.shape))
+
+
+@implements_complex(np.linalg.det)
+def _det(tape: Tape, a: Any) -> Any:
+    """The determinant, by cofactors, of up to four rows."""
+    a = as_array(tape, a)
+    n = a.shape[-1]
+    if n > MOST_ROWS:
+        raise refuse(
+            f"np.linalg.det of a complex matrix of {n} rows is not recorded, of up to {MOST_ROWS} it is: its pivots "
+            "would be chosen by absolute value. np.linalg.solve and inv are recorded for any number of rows."
+        )
+    return _by_cofactors(a, list(range(n)))
+
+
+def _by_cofactors(a: Any, columns: list[int]) -> Any:
+    row = a.shape[-1] - len(columns)
+    if len(columns) == 1:
+        return a[..., row, columns[0]]
+    terms = []
+    for k, column in enumerate(columns):
+        product = a[..., row, column] * _by_cofactors(a, columns[:k] + columns[k + 1 :])
+        terms.append(-product if k % 2 else product)
+    return sum(terms[1:], terms[0])
+
+
+@implements_complex(np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
+def _norm(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
+    """The norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
+    return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
+
+
+# Functions of cmath ---------------------------------------------------------------------------------------------------
+
+#: Functions of one number, with NumPy's.
+CMATH: Final[dict[str, Callable[..., Any]]] = {
+    **{name: getattr(np, name) for name in ("exp", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
+}
+
+
+def _enter_cmath(name: str, function: Callable[..., Any]) -> None:
+    @borrows("cmath", name)
+    def record(tape: Tape, z: Any) -> Any:
+        return function(z + 0j)
+
+
+for _name, _function in CMATH.items():
+    _enter_cmath(_name, _function)
+
+
+@borrows("cmath", "log")
+def _log(tape: Tape, z: Any, base: Any = None) -> Any:
+    """The logarithm, natural or to a base."""
+    natural = np.log(z + 0j)
+    return natural if base is None else natural / np.log(base + 0j)
+
+
+@borrows("cmath", "phase")
+def _phase(tape: Tape, z: Any) -> Any:
+    """The angle to the positive real axis."""
+    return np.angle(z)
+
+
+@borrows("cmath", "polar")
+def _polar(tape: Tape, z: Any) -> tuple[Any, Any]:
+    """Absolute value and angle."""
+    return np.absolute(z), np.angle(z)
+
+
+@borrows("cmath", "rect")
+def _rect(tape: Tape, r: Any, phi: Any) -> Any:
+    """The number with this absolute value and angle."""
+    return make_complex(tape, r * np.cos(phi), r * np.sin(phi))
+
+
+@borrows("cmath", "isclose")
+def _isclose(tape: Tape, a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+    """Return True if a and b differ by at most a share of the larger one, or by `abs_tol`."""
+    return abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)

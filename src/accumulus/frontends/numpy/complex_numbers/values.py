@@ -1,4 +1,4 @@
-"""What stands for complex numbers and arrays of them: the real and the imaginary part, each a traced value of its own.
+"""Complex numbers and arrays of them: the real and the imaginary part, each a traced value of its own.
 
 Parts of arrays are traced arrays, so views, indices and assignments are theirs; and `z.real` is a view that can be
 written to, as NumPy's is. Nothing here is asked for where all is real.
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 
 
 class _Complex(Traced, NDArrayOperatorsMixin):
-    """What complex scalars and arrays have in common."""
+    """Base of complex scalars and arrays."""
 
     __slots__ = ("im", "re", "tape")
     __hash__ = Traced.__hash__
@@ -269,7 +269,7 @@ class ComplexArray(_Complex):
         self.re.flat[index], self.im.flat[index] = parts_of(self.tape, value)
 
     def reshape(self, *shape: Any, order: Any = "C") -> Any:
-        """The same entries in another shape."""
+        """Return the same entries in another shape."""
         return self._on_parts(lambda part: part.reshape(*shape, order=order))
 
     def transpose(self, *axes: Any) -> Any:
@@ -287,7 +287,7 @@ for _name in METHODS:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether all of a real operand is known to be zero."""
+    """Return True if all of a real operand is known to be zero."""
     return not depends(value) and not np.any(concrete(value))
 
 
@@ -315,7 +315,7 @@ def parts_of(tape: Tape, value: Any) -> Pair:
 
 
 def make_complex(tape: Tape, re: Any, im: Any) -> Any:
-    """What stands for a complex result of these parts, which are broadcast: a scalar, or an array."""
+    """Return what stands for a complex result of these parts, which are broadcast: a scalar, or an array."""
     if not np.ndim(re) and not np.ndim(im) and not isinstance(re, TracedArray) and not isinstance(im, TracedArray):
         if depends(re) or depends(im):
             return ComplexScalar(tape, _scalar(tape, re), _scalar(tape, im))

@@ -1,32 +1,114 @@
-"""Cholesky's factor and QR: no step of either is decided by values, except for signs, which are chosen.
+"""Implicit functions, Cholesky's factor and QR: no step of either is decided by values, except for signs.
 
-A Cholesky factor is differentiated as it is computed. Q and R are implicit functions of a matrix A with independent
-columns: with C = dA·R⁻¹, M = Qᵀ·C and Ω the skew-symmetric matrix with M's lower triangle, dR is (M - Ω)·R and dQ is
-Q·(Ω - M) + C. Only the further columns of a complete Q, which this does not determine, are differentiated as
-Householder's reflections are computed.
+Values that are computed in one way and differentiated in another are implicit functions. A Cholesky factor is
+differentiated as it is computed. Q and R are implicit functions of a matrix A with independent columns: with
+C = dA·R⁻¹, M = Qᵀ·C and Ω the skew-symmetric matrix with M's lower triangle, dR is (M - Ω)·R and dQ is Q·(Ω - M) + C.
+Only the further columns of a complete Q, which this does not determine, are differentiated as Householder's reflections
+are computed.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.linalg.implicit import (
-    attached,
-    constant_matrix,
-    fixed,
-    is_zero,
-    matrices_of,
-    square_of,
-    zeros,
-)
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.operands import depends, map_references, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["cholesky", "householder", "inverse_of_triangular", "qr", "result_type", "solve_triangular"]
+__all__ = [
+    "attached",
+    "cholesky",
+    "constant_matrix",
+    "fixed",
+    "householder",
+    "inverse_of_triangular",
+    "is_structural_zero",
+    "matrices_of",
+    "plain",
+    "qr",
+    "result_type",
+    "solve_triangular",
+    "square_of",
+    "zeros",
+]
+
+
+# Implicit functions ---------------------------------------------------------------------------------------------------
+
+
+def attached(tape: Tape, value: Any, derivative: Any) -> Any:
+    """The array `value`, with the derivative of the array `derivative`; what is constant in it stays so."""
+    values = references_of(tape, value)
+    found = map_references(tape, lambda body: partial(body.apply, "attach"), [values, references_of(tape, derivative)])
+    return TracedArray(tape, np.where(values < 0, values, found))
+
+
+def fixed(tape: Tape, value: Any) -> Any:
+    """The array `value`, with derivative zero."""
+    return attached(tape, value, np.zeros(np.shape(value)))
+
+
+def plain(tape: Tape, value: Any) -> Any:
+    """The array `value` without attached derivatives."""
+    entries = references_of(tape, value)
+    found = [
+        tape.arguments(r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
+        for r in entries.ravel().tolist()
+    ]
+    return TracedArray(tape, np.array(found, np.int64).reshape(entries.shape))
+
+
+def zeros(tape: Tape, *shape: int) -> Any:
+    """An array of zeros that can be filled."""
+    return as_array(tape, np.zeros(shape))
+
+
+def constant_matrix(tape: Tape, count: int, matrix: Any) -> Any:
+    """A stack of so many equal matrices that can be filled."""
+    return as_array(tape, np.broadcast_to(matrix, (count, *np.shape(matrix)))).copy()
+
+
+def is_structural_zero(entry: Any) -> bool:
+    """Return True if a traced entry, in each matrix of a stack, is a structural zero."""
+    references: Any = entry.references
+    return bool((references < 0).all()) and all(entry.tape.value_of(r) == 0.0 for r in set(references.ravel().tolist()))
+
+
+def matrices_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
+    """Matrices, in a stack with one axis, that can be changed; and the axes that the stack has had.
+
+    Raises:
+        numpy.linalg.LinAlgError: for fewer than two axes.
+    """
+    array = as_array(tape, a)
+    if array.ndim < 2:
+        raise np.linalg.LinAlgError(f"{name}: {array.ndim}-dimensional array given, at least two axes are needed")
+    stack = array.shape[:-2]
+    return array.reshape(int(np.prod(stack)), *array.shape[-2:]).copy(), stack
+
+
+def square_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
+    """Do as `matrices_of`, for square matrices."""
+    matrices, stack = matrices_of(tape, a, name)
+    if matrices.shape[-1] != matrices.shape[-2]:
+        shape = stack + matrices.shape[1:]
+        raise np.linalg.LinAlgError(f"{name}: the last two axes must be of equal length; the shape is {shape}")
+    return matrices, stack
+
+
+def check_constant(name: str, **options: Any) -> None:
+    """Refuse options that depend on the arguments of the recorded function."""
+    for option, value in options.items():
+        if depends(value):
+            raise refuse(f"{name}: {option} must be a constant.")
+
+
+# Factorisations -------------------------------------------------------------------------------------------------------
 
 
 @implements(np.linalg.cholesky)
@@ -98,7 +180,7 @@ def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     for k in range(min(m - 1, n)):
         first, below = a[:, k, k], a[:, k + 1 :, k]
         vector = zeros(tape, len(a), m - k)
-        if is_zero(below):
+        if is_structural_zero(below):
             reflections.append((zeros(tape, len(a)), vector))
             continue
         squares = np.sum(below * below, axis=-1)

@@ -1,4 +1,4 @@
-"""Eigenvalues of symmetric matrices and singular values, with their vectors, by Jacobi's rotations.
+"""Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations; least squares, norms and ranks.
 
 A rotation turns two columns such that one entry of a symmetric matrix becomes zero, or such that they are orthogonal.
 Of the two angles that do so it takes the smaller one, or the one that sorts the two as well: equal values that stand
@@ -18,6 +18,15 @@ infinite or NaN. A singular value of 0 has derivative 0, of the slopes between -
 
 Vectors are determined up to their sign. Here the last entry of each is positive or zero (for singular vectors, of the
 right ones), in LAPACK it is left to chance.
+
+Least squares: the solution of least residual (`lstsq`) and the pseudoinverse (`pinv`).
+
+`lstsq` goes by Q and R of the matrix, or of its transpose if it is wide, and needs independent columns, or rows; where
+they depend on each other, its results are NaN. `pinv` goes by singular values, of which it cuts off the small ones as
+NumPy does, and so takes matrices of any rank, but only small ones.
+
+Both are implicit functions, of matrices of constant rank. With P the pseudoinverse and r = b - A·x,
+dP is -P·dA·P + P·Pᵀ·dAᵀ·(I - A·P) + (I - P·A)·dAᵀ·Pᵀ·P, and dx is P·(db - dA·x) + P·Pᵀ·dAᵀ·r + (I - P·A)·dAᵀ·Pᵀ·x.
 """
 
 from __future__ import annotations
@@ -30,20 +39,27 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.numpy.linalg.factorisations import householder, reflected, result_type
-from accumulus.frontends.numpy.linalg.implicit import (
+from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.linalg.factorisations import (
     attached,
+    check_constant,
     constant_matrix,
     fixed,
-    is_zero,
+    householder,
+    inverse_of_triangular,
+    is_structural_zero,
     matrices_of,
+    reflected,
+    result_type,
     square_of,
     zeros,
 )
+from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["LARGEST", "eigh", "eigvalsh", "singular", "svd", "svdvals", "symmetric"]
+__all__ = ["LARGEST", "eigh", "eigvalsh", "lstsq", "norm", "pinv", "singular", "svd", "svdvals"]
+
 
 #: Columns, at most.
 LARGEST: Final = 8
@@ -68,7 +84,7 @@ def _check_size(columns: int, name: str) -> None:
 def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigh")
+        matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
         values, vectors = _diagonalised(tape, matrices)
         shape = (*stack, *matrices.shape[1:])
         found = _values_by_rule(tape, matrices, values, vectors), _vectors_by_rule(tape, matrices, values, vectors)
@@ -79,12 +95,12 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric matrices, ascending; one triangle is read."""
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
+        matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
         found = _values_by_rule(tape, matrices, *_diagonalised(tape, matrices))
         return found.reshape(*stack, matrices.shape[-1])
 
 
-def symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
+def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
     """Stacked symmetric matrices of which one triangle, "L" or "U", is given."""
     if triangle.upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
@@ -105,10 +121,10 @@ def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
     is_sorted = False
     # of two columns one rotation is all
     for p, q, sorts in _sweeps(n, n + 2, 3) if n > 2 else _sweeps(n, 1, 0):
-        if not sorts and is_zero(a[:, p, q]):
+        if not sorts and is_structural_zero(a[:, p, q]):
             continue
         if (p, q) == (0, 1):
-            if is_sorted and all(is_zero(a[:, i, j]) for i, j in combinations(range(n), 2)):
+            if is_sorted and all(is_structural_zero(a[:, i, j]) for i, j in combinations(range(n), 2)):
                 break
             is_sorted = sorts
         cosine, sine, *diagonal = _rotation(a[:, p, p], a[:, q, q], a[:, p, q], sorts)
@@ -204,7 +220,7 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
         return svdvals(tape, a)
     name = "np.linalg.svd"
     with tape.unsigned_zeros():
-        matrices, stack = symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        matrices, stack = _symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
         left, values, right = singular(tape, matrices, name)
         found = _singular_by_rule(tape, matrices, left, values, right)
         tall = matrices.shape[1] >= matrices.shape[2]
@@ -232,7 +248,7 @@ def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
 
 
 def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
-    """The same for at least as many rows as columns."""
+    """Do as `singular` for at least as many rows as columns."""
     count, m, n = a.shape
     a, scale = _scaled(a)
     upper, reflections = householder(tape, a)
@@ -282,3 +298,164 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
         rest = fixed(tape, reflected(householder(tape, a)[1], columns))
         u = np.concatenate([u, attached(tape, rest, -((left * inverse) @ (scaled.mT @ rest)))], axis=-1)
     return u, attached(tape, right, right @ turning_right)
+
+
+# Least squares --------------------------------------------------------------------------------------------------------
+
+
+@implements(np.linalg.lstsq)
+def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
+    """The solution, the sums of squares of residuals, the rank, which is taken to be full, and the singular values.
+
+    Singular values of more than `LARGEST` columns are NaN.
+    """
+    check_constant("np.linalg.lstsq", rcond=rcond)
+    matrix, sides = as_array(tape, a), as_array(tape, b)
+    if matrix.ndim != 2:
+        raise np.linalg.LinAlgError(f"lstsq: {matrix.ndim}-dimensional array given, a matrix is needed")
+    if sides.ndim not in (1, 2) or len(sides) != len(matrix):
+        shapes = f"{matrix.shape} and right-hand sides of shape {sides.shape}"
+        raise np.linalg.LinAlgError(f"lstsq: a matrix of shape {shapes}")
+    m, n = matrix.shape
+    columns = sides if sides.ndim == 2 else sides[:, np.newaxis]
+    with tape.unsigned_zeros():
+        solution = _solved(tape, matrix[np.newaxis], columns[np.newaxis])[0]
+        residuals = columns - matrix @ solution
+        squares = np.sum(residuals * residuals, axis=0) if m > n else as_array(tape, np.empty(0))
+    rank = min(m, n)
+    values = svdvals(tape, matrix) if rank <= LARGEST else as_array(tape, np.full(rank, np.nan))
+    return solution if sides.ndim == 2 else solution[:, 0], squares, rank, values
+
+
+def _solved(tape: Tape, a: Any, b: Any) -> Any:
+    """The solutions of stacked problems, as implicit functions."""
+    m, n = a.shape[1:]
+    at, side = fixed(tape, a), fixed(tape, b)
+    tall = m >= n
+    upper, reflections = householder(tape, at if tall else at.mT)
+    inverse = inverse_of_triangular(tape, upper)
+    rank = min(m, n)
+    bounds = abs(upper).reshape(len(a), -1)
+    smallest = np.min(np.stack([abs(upper[:, k, k]) for k in range(rank)], axis=-1), axis=-1)
+    independent = smallest > np.finfo(float).eps * max(m, n) * np.max(bounds, axis=-1)
+    inverse = np.where(independent[:, np.newaxis, np.newaxis], inverse, np.nan)
+    first = reflected(reflections, constant_matrix(tape, len(a), np.eye(max(m, n), rank)))
+    if tall:
+        pseudoinverse = inverse @ first.mT
+        solution = inverse @ (first.mT @ side)
+        turned = pseudoinverse @ pseudoinverse.mT @ (a.mT @ (side - at @ solution))
+    else:
+        pseudoinverse = first @ inverse.mT
+        solution = first @ (inverse.mT @ side)
+        along = a.mT @ (pseudoinverse.mT @ solution)
+        turned = along - first @ (first.mT @ along)
+    return attached(tape, solution, pseudoinverse @ (b - a @ solution) + turned)
+
+
+@implements(np.linalg.pinv)
+def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+    """The pseudoinverse, from the singular values that are not small beside the greatest, as NumPy cuts them off."""
+    name = "np.linalg.pinv"
+    check_constant(name, rcond=rcond, rtol=rtol)
+    with tape.unsigned_zeros():
+        matrices, stack = _symmetric(tape, a, "L", name) if hermitian else matrices_of(tape, a, name)
+        m, n = matrices.shape[1:]
+        if rcond is None:
+            rcond = 1e-15 if rtol is np._NoValue else max(m, n) * np.finfo(float).eps if rtol is None else rtol
+        left, values, right = singular(tape, matrices, name)
+        least = np.reshape(rcond, (-1, 1)) * values[:, :1]
+        inverted = np.where(values > least, 1.0 / values, 0.0)
+        found = (right * inverted[:, np.newaxis]) @ left.mT
+        return _pseudoinverse(tape, matrices, found).reshape(*stack, n, m)
+
+
+def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:
+    """The pseudoinverses of stacked matrices of constant rank, with their derivatives."""
+    m, n = a.shape[1:]
+    at = fixed(tape, a)
+    rest, kernel = np.eye(m) - at @ p, np.eye(n) - p @ at
+    derivative = (p @ p.mT) @ (a.mT @ rest) + (kernel @ a.mT) @ (p.mT @ p) - p @ (a @ p)
+    return attached(tape, p, derivative)
+
+
+# Norms ----------------------------------------------------------------------------------------------------------------
+
+
+@implements(np.linalg.norm)
+def norm(tape: Tape, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Any norm of vectors or matrices; 2, -2 and "nuc" of matrices by their singular values."""
+    array = as_array(tape, x)
+    if depends(ord):
+        raise refuse("np.linalg.norm: ord must be a constant.")
+    if axis is None:
+        if ord is None or (ord == 2 and array.ndim == 1) or (ord == "fro" and array.ndim == 2):
+            total = np.sqrt(_squares(array.ravel(), 0))
+            return np.reshape(total, (1,) * array.ndim) if keepdims else total
+        axis = tuple(range(array.ndim))
+    axes = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
+    if len(axes) == 1:
+        return _vector_norm(tape, array, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ValueError(f"norm: one axis or two, {axes} were given")
+    rows, columns = (k % array.ndim for k in axes)
+    if ord is None or ord == "fro":
+        return np.sqrt(_squares(array, axes, keepdims))
+    if ord in (1, -1, np.inf, -np.inf):
+        first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        extreme = np.max if ord > 0 else np.min
+        return extreme(np.sum(abs(array), axis=first, keepdims=True), axis=(first, second), keepdims=keepdims)
+    if ord in (2, -2, "nuc"):
+        values = svdvals(tape, np.moveaxis(array, (rows, columns), (-2, -1)))
+        result = np.sum(values, axis=-1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
+        return np.expand_dims(result, axes) if keepdims else result
+    raise ValueError(f"norm: ord={ord!r} is not a norm of matrices")
+
+
+def _squares(array: TracedArray, axis: Any, keepdims: bool = False) -> Any:
+    return np.sum(array * array, axis=axis, keepdims=keepdims)
+
+
+@implements(np.linalg.vector_norm)
+def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+    """A norm of vectors: inf, -inf, 0, or any power."""
+    array = as_array(tape, x)
+    if depends(ord):
+        raise refuse("np.linalg.norm: ord must be a constant.")
+    ord = concrete(ord)  # noqa: A001
+    if isinstance(ord, str):
+        raise ValueError(f"norm: ord={ord!r} is not a norm of vectors")
+    if abs(ord) == np.inf:
+        return (np.max if ord > 0 else np.min)(abs(array), axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return np.sum(array != 0, axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return np.sum(abs(array), axis=axis, keepdims=keepdims)
+    if ord == 2:
+        return np.sqrt(_squares(array, axis, keepdims))
+    return np.sum(abs(array) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
+
+
+@implements(np.linalg.cond)
+def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
+    """The condition number: the quotient of singular values, or the norm of the matrix times that of its inverse."""
+    check_constant("np.linalg.cond", p=p)
+    if p in (None, 2, -2):
+        values = svdvals(tape, x)
+        greatest, smallest = values[..., 0], values[..., -1]
+        return smallest / greatest if p == -2 else greatest / smallest
+    return norm(tape, x, p, (-2, -1)) * norm(tape, np.linalg.inv(as_array(tape, x)), p, (-2, -1))
+
+
+@implements(np.linalg.matrix_rank)
+def _matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Return how many singular values are greater than `tol`, or than `rtol` times the greatest."""
+    array = as_array(tape, A)
+    if array.ndim < 2:
+        return np.any(array != 0.0) * 1.0
+    values = abs(eigvalsh(tape, array)) if hermitian else svdvals(tape, array)
+    if tol is None:
+        relative = max(array.shape[-2:]) * np.finfo(float).eps if rtol is None else rtol
+        tol = np.max(values, axis=-1, keepdims=True) * np.expand_dims(relative, -1)
+    else:
+        tol = np.expand_dims(tol, -1)
+    return np.sum(values > tol, axis=-1)

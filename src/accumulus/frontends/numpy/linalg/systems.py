@@ -29,7 +29,7 @@ from accumulus.frontends.numpy.operands import References, references_of
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape.tape import Tape
 
-__all__ = ["det", "inv", "slogdet", "solve", "tensorinv", "tensorsolve"]
+__all__ = ["det", "inv", "solve"]
 
 #: Rows of which the determinant is differentiated by minors.
 MOST_MINORS: Final = 8
@@ -83,18 +83,8 @@ def det(tape: Tape, a: Any) -> Any:
     return make(tape, result if result.ndim else int(result))
 
 
-@implements(np.linalg.tensorinv)
-def tensorinv(tape: Tape, a: Any, ind: int = 2) -> Any:
-    """The inverse of the map from the last axes of an array to its first `ind` ones."""
-    array = as_array(tape, a)
-    if ind <= 0:
-        raise ValueError("tensorinv: ind must be greater than 0")
-    first, last = array.shape[:ind], array.shape[ind:]
-    return inv(tape, array.reshape(int(np.prod(first)), int(np.prod(last)))).reshape(*last, *first)
-
-
 @implements(np.linalg.tensorsolve)
-def tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
+def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
     """The array x for which the product of `a` and x over all axes of x is `b`."""
     array, side = as_array(tape, a), as_array(tape, b)
     if axes is not None:
@@ -104,7 +94,7 @@ def tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @implements(np.linalg.slogdet)
-def slogdet(tape: Tape, a: Any) -> Any:
+def _slogdet(tape: Tape, a: Any) -> Any:
     """The sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
     matrices = _square(tape, a)
     signs, logarithms = (np.empty(matrices.shape[:-2], np.int64) for _ in range(2))
@@ -326,7 +316,7 @@ class _Triangular:
         return self.tape.multiply(product, _cofactors(self.tape, [row[steps:] for row in self.rows[steps:]])[1])
 
     def polynomial(self, a: Rows) -> int:
-        """What has the derivatives of the determinant of `a`, of all orders, where pivots are 0, too.
+        """Return what has the derivatives of the determinant of `a`, of all orders, where pivots are 0, too.
 
         With L held constant for good, the determinant is that of B = L⁻¹·P·A. Below the diagonal B is zero, but has
         derivatives; so hardly anything is left of this once it is differentiated. Of more than `MOST_MINORS` rows, the

@@ -1,5 +1,9 @@
-"""`scipy.spatial.transform.Rotation` of traced values: unit quaternions, in SciPy's order (x, y, z, w) and conventions.
+"""Distances and rotations of `scipy.spatial`.
 
+Distances are those between two vectors of real numbers. Weights are constants or traced; that they are not negative is
+SciPy's own affair, and not asked of traced ones.
+
+Rotations of traced values are unit quaternions, in SciPy's order (x, y, z, w) and conventions.
 Constant rotations are SciPy's own objects, and meet traced ones in products and in `apply`. Rotation vectors have
 derivatives at the rotation by nothing, too: what SciPy divides by the angle is a series in its square, of a part of the
 angle, from which that of the whole follows; nothing cancels in derivatives of any order.
@@ -12,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -21,12 +25,122 @@ import numpy as np
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.borrowed import borrows
-from accumulus.frontends.numpy.linalg.implicit import matrices_of
-from accumulus.frontends.numpy.operands import Entries, Operand
-from accumulus.frontends.scipy.matrix_functions import orthogonal_factor
+from accumulus.frontends.numpy.linalg.factorisations import matrices_of
+from accumulus.frontends.numpy.operands import Entries, Operand, concrete, depends
+from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
 
 __all__ = ["TracedRotation"]
+
+
+# Distances ------------------------------------------------------------------------------------------------------------
+
+
+def _vector(tape: Tape, values: Any) -> Any:
+    found = as_array(tape, values)
+    if found.ndim != 1:
+        raise ValueError("Input vector should be 1-D.")
+    return found
+
+
+@borrows("scipy.spatial.distance", "minkowski")
+def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+    """(Σ w·|u - v|ᵖ)^(1/p) for a constant p."""
+    if depends(p):
+        raise refuse("scipy.spatial.distance.minkowski: p has to be a constant.")
+    order = float(concrete(p))
+    if order <= 0:
+        raise ValueError("p must be greater than 0")
+    difference = _vector(tape, u) - _vector(tape, v)
+    if order == np.inf:
+        return np.max(abs(difference) if w is None else np.where(_vector(tape, w) != 0, abs(difference), 0.0))
+    powers = difference * difference if order == 2 else abs(difference) ** order
+    total = np.sum(powers if w is None else _vector(tape, w) * powers)
+    return total if order == 1 else np.sqrt(total) if order == 2 else total ** (1.0 / order)
+
+
+@borrows("scipy.spatial.distance", "euclidean")
+def _euclidean(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+    """√Σ w·(u - v)²."""
+    return _minkowski(tape, u, v, 2, w)
+
+
+@borrows("scipy.spatial.distance", "seuclidean")
+def _seuclidean(tape: Tape, u: Any, v: Any, V: Any) -> Any:
+    """√Σ (u - v)²/V for variances V."""
+    return _minkowski(tape, u, v, 2, 1.0 / _vector(tape, V))
+
+
+@borrows("scipy.spatial.distance", "mahalanobis")
+def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
+    """√(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
+    difference = _vector(tape, u) - _vector(tape, v)
+    return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
+
+
+@borrows("scipy.spatial.distance", "correlation")
+def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
+    """1 - cos of the angle between the vectors less their means."""
+    u, v = _vector(tape, u), _vector(tape, v)
+    weights = np.full(u.shape, 1.0 / max(u.size, 1)) if w is None else _vector(tape, w) / np.sum(_vector(tape, w))
+    if centered:
+        u, v = u - np.sum(u * weights), v - np.sum(v * weights)
+    cosine = np.sum(u * v * weights) / np.sqrt(np.sum(u * u * weights) * np.sum(v * v * weights))
+    return np.clip(1.0 - cosine, 0.0, 2.0)
+
+
+@borrows("scipy.spatial.distance", "cosine")
+def cosine(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+    """1 - cos of the angle between the vectors."""
+    return _correlation(tape, u, v, w, centered=False)
+
+
+#: Sums of a function of each pair of entries, weighted.
+_SUMS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sqeuclidean": lambda u, v: (u - v) ** 2,
+    "cityblock": lambda u, v: abs(u - v),
+    "canberra": lambda u, v: abs(u - v) / np.where((u == 0) & (v == 0), 1.0, abs(u) + abs(v)),
+}
+
+
+def _enter(name: str, each: Callable[[Any, Any], Any]) -> None:
+    @borrows("scipy.spatial.distance", name)
+    def record(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+        parts = each(_vector(tape, u), _vector(tape, v))
+        return np.sum(parts if w is None else _vector(tape, w) * parts)
+
+
+for _name, _each in _SUMS.items():
+    _enter(_name, _each)
+
+
+@borrows("scipy.spatial.distance", "chebyshev")
+def _chebyshev(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+    """The greatest |u - v|, of those of weights above zero."""
+    return _minkowski(tape, u, v, np.inf, w)
+
+
+@borrows("scipy.spatial.distance", "braycurtis")
+def _braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
+    """Σ |u - v| / Σ |u + v|."""
+    u, v = _vector(tape, u), _vector(tape, v)
+    weights = 1.0 if w is None else _vector(tape, w)
+    return np.sum(weights * abs(u - v)) / np.sum(weights * abs(u + v))
+
+
+@borrows("scipy.spatial.distance", "jensenshannon")
+def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
+    """The root of the Jensen-Shannon divergence of distributions along an axis, which are divided by their sums."""
+    from scipy import special  # which is loaded, as `scipy.spatial.distance` is
+
+    p, q = (part / np.sum(part, axis=axis, keepdims=True) for part in (as_array(tape, p), as_array(tape, q)))
+    middle = (p + q) / 2.0
+    parts = special.rel_entr(p, middle) + special.rel_entr(q, middle)
+    total = np.sum(parts, axis=axis, keepdims=keepdims)
+    return np.sqrt(total / 2.0 if base is None else total / np.log(base) / 2.0)
+
+
+# Rotations ------------------------------------------------------------------------------------------------------------
 
 MODULE: Final = "scipy.spatial.transform"
 #: Squares of angles up to which rotation vectors are taken by series.
@@ -62,7 +176,7 @@ class TracedRotation(Operand):
 
     @property
     def single(self) -> bool:
-        """Whether it is one rotation."""
+        """Return True if it is one rotation."""
         return bool(self.quaternions.ndim == 1)
 
     @property
@@ -164,7 +278,7 @@ class TracedRotation(Operand):
         return _product(self.tape, self, other)
 
     def __pow__(self, n: Any, modulus: None = None) -> Any:
-        return from_rotvec(self.tape, n * self.as_rotvec())
+        return _from_rotvec(self.tape, n * self.as_rotvec())
 
     def inv(self) -> TracedRotation:
         """The rotations back."""
@@ -265,7 +379,7 @@ def _apply(tape: Tape, self: Any, vectors: Any, inverse: bool = False) -> Any:
 @borrows(MODULE, "Rotation.__pow__")
 def _power(tape: Tape, self: Any, n: Any, modulus: None = None) -> Any:
     """A traced power of a constant rotation."""
-    return from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
+    return _from_rotvec(tape, n * TracedRotation(tape, _quaternions(tape, self)).as_rotvec())
 
 
 @borrows(MODULE, "Rotation.concatenate")
@@ -276,7 +390,7 @@ def _concatenate(tape: Tape, rotations: Any) -> Any:
 
 
 @borrows(MODULE, "Rotation.from_quat")
-def from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
+def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
     """Rotations by quaternions of any length but 0."""
     quaternions = as_array(tape, quat)
     if quaternions.shape[-1:] != (4,):
@@ -285,7 +399,7 @@ def from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRot
 
 
 @borrows(MODULE, "Rotation.from_rotvec")
-def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
+def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
     """Rotations about vectors, by angles as long as these."""
     vectors = as_array(tape, rotvec)
     if vectors.shape[-1:] != (3,):
@@ -306,7 +420,7 @@ def from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotatio
 
 
 @borrows(MODULE, "Rotation.from_mrp")
-def from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
+def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
     """Rotations by modified Rodrigues parameters."""
     vectors = as_array(tape, mrp)
     above = 1.0 + np.sum(vectors * vectors, axis=-1, keepdims=True)
@@ -314,7 +428,7 @@ def from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
 
 
 @borrows(MODULE, "Rotation.from_euler")
-def from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
+def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
     """Rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
     places, extrinsic = _axes(seq, 1)
     turns = np.atleast_1d(as_array(tape, angles))
@@ -336,7 +450,7 @@ def from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Trac
 
 
 @borrows(MODULE, "Rotation.from_matrix")
-def from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
+def _from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
     """Rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
 
     The quaternion is found from the greatest of its entries. SciPy raises where the determinant is not positive.

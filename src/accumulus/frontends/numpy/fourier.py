@@ -1,0 +1,604 @@
+"""Discrete Fourier transforms of constant length, and their names in NumPy.
+
+A transform is of a list of columns, one for each place along the axis: numbers or arrays over all other axes. Twiddle
+factors are constants, those of quarter turns cost nothing and those of eighths two multiplications.
+
+* powers of two: split radix, with half the work for real input, and for real output (4·n·log₂(n) - 6·n + 8 operations
+  for complex input, as published);
+* lengths with coprime factors: the prime factor algorithm, which has no twiddle factors between them;
+* powers of an odd prime: decimation in time; primes themselves: sums over symmetric pairs, O(n²).
+
+Forward transforms have the factors exp(-2πi·jk/n). Nothing is scaled.
+
+Where arrays are recorded as such, an axis of many entries is split into two of about as many, and each is transformed
+for all places of the other at once (Cooley and Tukey, 1965), by a product with the matrix of the transform: that is one
+operation on arrays, and so is its derivative. A fast algorithm has fewer operations on numbers, but hundreds on arrays,
+through which all of a derivative would have to go.
+
+References:
+    P. Duhamel, H. Hollmann, Split radix FFT algorithm, Electronics Letters 20, 1984.
+    I. Good, The interaction algorithm and practical Fourier analysis, J. R. Stat. Soc. B 20, 1958.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.frontends.active import check_length, refuse
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.complex_numbers.values import Pair, is_zero, make_complex, parts_of
+from accumulus.frontends.numpy.operands import depends, holds_complex
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.blocks import BlockTape
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "TRANSFORMS",
+    "columns_of",
+    "complex_transform",
+    "divisor",
+    "inverse_of_half",
+    "joined",
+    "padded",
+    "real_inverse",
+    "real_transform",
+    "smallest_prime",
+    "turned",
+    "twiddle",
+]
+
+
+# Transforms of columns ------------------------------------------------------------------------------------------------
+
+ZERO: Final = np.float64(0.0)
+_EIGHTH: Final = math.sqrt(0.5)
+
+
+@cache
+def twiddle(k: int, n: int) -> tuple[float, float]:
+    """Cosine and sine of 2π·k/n, rounded from an angle in the first eighth; exact where they can be.
+
+    >>> twiddle(3, 12), twiddle(6, 12)
+    ((0.0, 1.0), (-1.0, 0.0))
+    """
+    k %= n
+    if 8 * k > n:
+        if 2 * k > n:
+            cosine, sine = twiddle(n - k, n)
+            return cosine, 0.0 - sine
+        if 4 * k > n:
+            cosine, sine = twiddle(n - 2 * k, 2 * n)
+            return 0.0 - cosine, sine
+        sine, cosine = twiddle(n - 4 * k, 4 * n)
+        return cosine, sine
+    angle = 2.0 * math.pi * k / n
+    return math.cos(angle), math.sin(angle)
+
+
+def smallest_prime(n: int) -> int:
+    """The smallest prime that divides n."""
+    return next((p for p in range(2, math.isqrt(n) + 1) if n % p == 0), n)
+
+
+def _add(a: Pair, b: Pair) -> Pair:
+    return Pair(a.re + b.re, a.im + b.im)
+
+
+def _subtract(a: Pair, b: Pair) -> Pair:
+    return Pair(a.re - b.re, a.im - b.im)
+
+
+def _conjugate(z: Pair) -> Pair:
+    return Pair(z.re, -z.im)
+
+
+def turned(z: Pair, k: int, n: int) -> Pair:
+    """z times exp(-2πi·k/n)."""
+    quarters, rest = divmod(4 * (k % n), n)
+    z = (z, Pair(z.im, -z.re), Pair(-z.re, -z.im), Pair(-z.im, z.re))[quarters]
+    if not rest:
+        return z
+    if 2 * rest == n:
+        return Pair((z.re + z.im) * _EIGHTH, (z.im - z.re) * _EIGHTH)
+    cosine, sine = twiddle(rest, 4 * n)
+    return Pair(z.re * cosine + z.im * sine, z.im * cosine - z.re * sine)
+
+
+def _coprime_parts(n: int) -> tuple[int, int]:
+    """The largest power of the smallest prime of n, and the rest."""
+    p = smallest_prime(n)
+    power = p
+    while n % (power * p) == 0:
+        power *= p
+    return power, n // power
+
+
+def _places(a: int, b: int) -> list[list[int]]:
+    """Return where the input of the prime factor algorithm comes from: for i < a and j < b, (b·i + a·j) mod a·b."""
+    return [[(b * i + a * j) % (a * b) for j in range(b)] for i in range(a)]
+
+
+def _frequency(i: int, j: int, a: int, b: int) -> int:
+    """The frequency that is i mod a and j mod b."""
+    return (i * b * pow(b, -1, a) + j * a * pow(a, -1, b)) % (a * b)
+
+
+# Complex input -----------------------------------------------------------------------------------------------------
+
+
+def complex_transform(x: Sequence[Pair]) -> list[Pair]:
+    """The transform of complex columns."""
+    n = len(x)
+    if n == 1:
+        return list(x)
+    if n == 2:
+        return [_add(x[0], x[1]), _subtract(x[0], x[1])]
+    power, rest = _coprime_parts(n)
+    if rest > 1:
+        rows = [complex_transform([x[k] for k in places]) for places in _places(power, rest)]
+        result = list(x)
+        for j in range(rest):
+            for i, value in enumerate(complex_transform([row[j] for row in rows])):
+                result[_frequency(i, j, power, rest)] = value
+        return result
+    p = smallest_prime(n)
+    if p == 2:
+        return _split_radix(x)
+    if p == n:
+        return _complex_prime(x)
+    parts = [complex_transform(x[r::p]) for r in range(p)]
+    result = list(x)
+    for k in range(n // p):
+        values = _complex_prime([turned(part[k], r * k, n) for r, part in enumerate(parts)])
+        for q, value in enumerate(values):
+            result[k + q * (n // p)] = value
+    return result
+
+
+def _split_radix(x: Sequence[Pair]) -> list[Pair]:
+    n = len(x)
+    even, first, third = (complex_transform(part) for part in (x[0::2], x[1::4], x[3::4]))
+    result = list(x)
+    quarter = n // 4
+    for k in range(quarter):
+        a, b = turned(first[k], k, n), turned(third[k], 3 * k, n)
+        total, difference = _add(a, b), _subtract(a, b)
+        result[k], result[k + 2 * quarter] = _add(even[k], total), _subtract(even[k], total)
+        other, minus_i = even[k + quarter], Pair(difference.im, -difference.re)
+        result[k + quarter], result[k + 3 * quarter] = _add(other, minus_i), _subtract(other, minus_i)
+    return result
+
+
+def _sum(terms: Sequence[Any]) -> Any:
+    return sum(terms[1:], terms[0])
+
+
+def _pairs(x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Sums and differences of the entries that are equally far from both ends, but for the first."""
+    half = range(1, len(x) // 2 + 1)
+    return [x[j] + x[-j] for j in half], [x[j] - x[-j] for j in half]
+
+
+def _weighted(values: Sequence[Any], k: int, n: int, part: int) -> Any:
+    """The sum of values times cosines (part 0) or sines (1) of 2π·jk/n, from j = 1 on."""
+    return _sum([value * twiddle(j * k, n)[part] for j, value in enumerate(values, 1)])
+
+
+def _complex_prime(x: Sequence[Pair]) -> list[Pair]:
+    n = len(x)
+    re, im = ([z[part] for z in x] for part in (0, 1))
+    (re_sums, re_differences), (im_sums, im_differences) = _pairs(re), _pairs(im)
+    result = [Pair(_sum([re[0], *re_sums]), _sum([im[0], *im_sums]))] * n
+    for k in range(1, n // 2 + 1):
+        a = Pair(re[0] + _weighted(re_sums, k, n, 0), im[0] + _weighted(im_sums, k, n, 0))
+        b = Pair(_weighted(im_differences, k, n, 1), -_weighted(re_differences, k, n, 1))
+        result[k], result[n - k] = _add(a, b), _subtract(a, b)
+    return result
+
+
+# Real input --------------------------------------------------------------------------------------------------------
+
+
+def real_transform(x: Sequence[Any]) -> list[Pair]:
+    """The transform of real columns at the frequencies 0 … n/2; those beyond are their conjugates."""
+    n = len(x)
+    if n == 1:
+        return [Pair(x[0], ZERO)]
+    if n == 2:
+        return [Pair(x[0] + x[1], ZERO), Pair(x[0] - x[1], ZERO)]
+    power, rest = _coprime_parts(n)
+    if rest > 1:
+        return _real_coprime(x, power, rest)
+    p = smallest_prime(n)
+    if p == 2:
+        return _real_split_radix(x)
+    if p == n:
+        return _real_prime(x)
+    parts = [real_transform(x[r::p]) for r in range(p)]
+    result: dict[int, Pair] = dict(enumerate(_real_prime([part[0].re for part in parts])))
+    step = n // p
+    result = {k * step: value for k, value in result.items()}
+    for k in range(1, step // 2 + 1):
+        values = _complex_prime([turned(part[k], r * k, n) for r, part in enumerate(parts)])
+        for q, value in enumerate(values):
+            _set(result, k + q * step, value, n)
+    return [result[k] for k in range(n // 2 + 1)]
+
+
+def _set(result: dict[int, Pair], k: int, value: Pair, n: int) -> None:
+    """Enter the value at a frequency, or at its opposite one if that is the smaller."""
+    if k <= n // 2:
+        result[k] = value
+    else:
+        result[n - k] = _conjugate(value)
+
+
+def _real_coprime(x: Sequence[Any], a: int, b: int) -> list[Pair]:
+    rows = [real_transform([x[k] for k in places]) for places in _places(a, b)]
+    result: dict[int, Pair] = {}
+    for j in range(b // 2 + 1):
+        column = [row[j] for row in rows]
+        if 2 * j in (0, b):  # which is real
+            values = enumerate(real_transform([z.re for z in column]))
+        else:
+            values = enumerate(complex_transform(column))
+        for i, value in values:
+            _set(result, _frequency(i, j, a, b), value, a * b)
+    return [result[k] for k in range(a * b // 2 + 1)]
+
+
+def _real_split_radix(x: Sequence[Any]) -> list[Pair]:
+    n = len(x)
+    quarter = n // 4
+    even, first, third = (real_transform(part) for part in (x[0::2], x[1::4], x[3::4]))
+    result: dict[int, Pair] = {}
+    for k in range(quarter // 2 + 1):
+        a, b = turned(first[k], k, n), turned(third[k], 3 * k, n)
+        total, difference = _add(a, b), _subtract(a, b)
+        result[k] = _add(even[k], total)
+        result[2 * quarter - k] = _conjugate(_subtract(even[k], total))
+        minus_i = Pair(difference.im, -difference.re)
+        other = _conjugate(even[quarter - k])  # at k + quarter
+        result[k + quarter] = _add(other, minus_i)
+        if k:
+            result[quarter - k] = _conjugate(_subtract(other, minus_i))
+    result[0] = Pair(result[0].re, ZERO)
+    result[2 * quarter] = Pair(result[2 * quarter].re, ZERO)
+    return [result[k] for k in range(n // 2 + 1)]
+
+
+def _real_prime(x: Sequence[Any]) -> list[Pair]:
+    n = len(x)
+    sums, differences = _pairs(x)
+    result = [Pair(_sum([x[0], *sums]), ZERO)]
+    for k in range(1, n // 2 + 1):
+        result.append(Pair(x[0] + _weighted(sums, k, n, 0), -_weighted(differences, k, n, 1)))
+    return result
+
+
+# Real output -------------------------------------------------------------------------------------------------------
+
+
+def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
+    """The n real columns of which `x` is the transform at the frequencies 0 … n/2, times n."""
+    if n == 1:
+        return [x[0].re]
+    if n == 2:
+        return [x[0].re + x[1].re, x[0].re - x[1].re]
+    power, rest = _coprime_parts(n)
+    if rest > 1:
+        return _inverse_coprime(x, power, rest)
+    p = smallest_prime(n)
+    if p == 2:
+        return _inverse_split_radix(x, n)
+    if p == n:
+        return _inverse_prime(x, n)
+    whole = [_at(x, k, n) for k in range(n)]
+    whole[0] = Pair(x[0].re, ZERO)
+    return [z.re for z in complex_transform([_conjugate(z) for z in whole])]
+
+
+def _at(x: Sequence[Pair], k: int, n: int) -> Pair:
+    """The value at any frequency below n, by that at 0 … n/2."""
+    return x[k] if k <= n // 2 else _conjugate(x[n - k])
+
+
+def _inverse_coprime(x: Sequence[Pair], a: int, b: int) -> list[Any]:
+    n = a * b
+    rows: list[list[Pair]] = [[] for _ in range(a)]
+    for j in range(b // 2 + 1):
+        column = [_at(x, _frequency(i, j, a, b), n) for i in range(a)]
+        if 2 * j in (0, b):
+            values = [Pair(value, ZERO) for value in real_inverse(column[: a // 2 + 1], a)]
+        else:
+            values = [_conjugate(z) for z in complex_transform([_conjugate(z) for z in column])]
+        for row, value in zip(rows, values, strict=True):
+            row.append(value)
+    result: list[Any] = [None] * n
+    for row, places in zip(rows, _places(a, b), strict=True):
+        for place, value in zip(places, real_inverse(row, b), strict=True):
+            result[place] = value
+    return result
+
+
+def _inverse_split_radix(x: Sequence[Pair], n: int) -> list[Any]:
+    quarter = n // 4
+    even = [_add(x[k], _conjugate(x[2 * quarter - k])) for k in range(quarter + 1)]
+    even[0] = Pair(x[0].re + x[2 * quarter].re, ZERO)
+    even[quarter] = Pair(2.0 * x[quarter].re, ZERO)
+    first, third = [], []
+    for k in range(quarter // 2 + 1):
+        opposite = _subtract(x[k], _conjugate(x[2 * quarter - k]))  # x at k less x at k + n/2
+        if k == 0:
+            opposite = Pair(x[0].re - x[2 * quarter].re, ZERO)
+        beside = _subtract(x[k + quarter], _conjugate(x[quarter - k]))  # x at k + n/4 less x at k + 3n/4
+        if k == 0:
+            beside = Pair(ZERO, 2.0 * x[quarter].im)
+        times_i = Pair(-beside.im, beside.re)
+        first.append(turned(_add(opposite, times_i), -k, n))
+        third.append(turned(_subtract(opposite, times_i), -3 * k, n))
+    result: list[Any] = [None] * n
+    result[0::2] = real_inverse(even, n // 2)
+    result[1::4] = real_inverse(first, quarter)
+    result[3::4] = real_inverse(third, quarter)
+    return result
+
+
+def _inverse_prime(x: Sequence[Pair], n: int) -> list[Any]:
+    cosines, sines = [2.0 * z.re for z in x[1:]], [2.0 * z.im for z in x[1:]]
+    result = [_sum([x[0].re, *cosines])] * n
+    for j in range(1, n // 2 + 1):
+        a, b = x[0].re + _weighted(cosines, j, n, 0), _weighted(sines, j, n, 1)
+        result[j], result[n - j] = a - b, a + b
+    return result
+
+
+# Functions of arrays --------------------------------------------------------------------------------------------------
+
+#: Where arrays are recorded as such, transforms of more entries are products with matrices; of more than the second
+#: number they are two products, if both factors of the length are at least the third.
+LONGEST_COLUMNS: Final = 16
+LONGEST_PRODUCT: Final = 128
+SHORTEST_FACTOR: Final = 8
+#: Names of how results are scaled, with what forward and inverse transforms of n entries are divided by.
+NORMS: Final[dict[Any, tuple[Callable[[int], float], Callable[[int], float]]]] = {
+    None: (lambda n: 1.0, float),
+    "backward": (lambda n: 1.0, float),
+    "ortho": (math.sqrt, math.sqrt),
+    "forward": (float, lambda n: 1.0),
+}
+
+
+def divisor(norm: Any, n: int, inverse: bool) -> float:
+    """Return what the sums of a transform are divided by."""
+    if norm not in NORMS:
+        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    return NORMS[norm][inverse](n)
+
+
+def padded(a: Any, n: int | None, axis: int) -> Any:
+    """`a` with the axis last, cut or filled with zeros to n entries."""
+    if n is not None and depends(n):
+        raise refuse("The length of a Fourier transform must be a constant.")
+    lines = np.moveaxis(a, axis, -1)
+    length = lines.shape[-1] if n is None else int(n)
+    if length < 1:
+        raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
+    if length <= lines.shape[-1]:
+        return lines[..., :length]
+    return np.concatenate([lines, np.zeros((*lines.shape[:-1], length - lines.shape[-1]))], axis=-1)
+
+
+def columns_of(lines: Any) -> list[Any]:
+    """The entries along the last axis, each with all other axes."""
+    return [lines[..., k] for k in range(lines.shape[-1])]
+
+
+def joined(tape: Tape, columns: Sequence[Any]) -> Any:
+    """Columns as an array, side by side on the last axis; complex if they are pairs."""
+    if isinstance(columns[0], Pair):
+        return make_complex(tape, *(joined(tape, [column[part] for column in columns]) for part in (0, 1)))
+    shape = np.broadcast_shapes(*(np.shape(column) for column in columns))
+    return as_array(tape, np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1))
+
+
+def _check(lines: Any) -> None:
+    """Count what is going to be written out."""
+    n = lines.shape[-1]
+    check_length(math.ceil(4 * lines.size * math.log2(n)) if n > 1 else 0)
+
+
+def _parts(tape: Tape, lines: Any) -> Pair:
+    """Real and imaginary part, both arrays."""
+    re, im = parts_of(tape, lines)
+    return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
+
+
+def _forward(tape: Tape, lines: Any, half: bool = False) -> Any:
+    """The transform along the last axis, or the half of it at the frequencies 0 … n/2."""
+    n = lines.shape[-1]
+    if isinstance(tape, BlockTape) and n > LONGEST_COLUMNS:
+        result = make_complex(tape, *_split(_parts(tape, lines)))
+        return result[..., : n // 2 + 1] if half else result
+    _check(lines)
+    if holds_complex(lines):
+        re, im = (columns_of(part) for part in _parts(tape, lines))
+        columns = complex_transform([Pair(*pair) for pair in zip(re, im, strict=True)])
+    else:
+        columns = real_transform(columns_of(lines))
+        columns += [Pair(columns[n - k].re, -columns[n - k].im) for k in range(n // 2 + 1, 0 if half else n)]
+    return joined(tape, columns[: n // 2 + 1] if half else columns)
+
+
+def _split(x: Pair) -> Pair:
+    """The transform along the last axis as operations on arrays."""
+    *stack, n = np.shape(x.re)
+    first = next((k for k in range(math.isqrt(n), SHORTEST_FACTOR - 1, -1) if n % k == 0), 0)
+    if n <= LONGEST_PRODUCT or not first:
+        return _product(x, -1)
+    re, im = (np.reshape(part, (*stack, first, n // first)) for part in x)
+    re, im = _product(Pair(re, im), -2)
+    cosines, sines = _waves(first, n // first, n)
+    result = _product(Pair(re * cosines + im * sines, im * cosines - re * sines), -1)
+    return Pair(*(np.reshape(np.swapaxes(part, -1, -2), (*stack, n)) for part in result))
+
+
+def _product(x: Pair, axis: int) -> Pair:
+    """The transform along one axis as a product with its matrix."""
+    n = np.shape(x.re)[axis]
+    cosines, sines = _waves(n, n, n)
+    if is_zero(x.im):
+        matrix, parts = np.concatenate([cosines, -sines]), [x.re]
+    else:
+        matrix, parts = np.block([[cosines, sines], [-sines, cosines]]), [x.re, x.im]
+    moved = [np.moveaxis(part, axis, 0) for part in parts]
+    product = matrix @ np.concatenate([np.reshape(part, (n, -1)) for part in moved])
+    results = (np.reshape(part, moved[0].shape) for part in (product[:n], product[n:]))
+    return Pair(*(np.moveaxis(result, 0, axis) for result in results))
+
+
+def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
+    """Cosines and sines of 2π·jk/n."""
+    angles = 2.0 * np.pi / n * (np.outer(np.arange(rows), np.arange(columns)) % n)
+    return np.cos(angles), np.sin(angles)
+
+
+def inverse_of_half(tape: Tape, lines: Any, n: int) -> Any:
+    """The n real numbers whose transform is given for the frequencies 0 … n/2 on the last axis, times n."""
+    re, im = _parts(tape, lines)
+    if isinstance(tape, BlockTape) and n > LONGEST_COLUMNS:
+        rest = slice((n - 1) // 2, 0, -1)
+        edge = np.zeros((*re.shape[:-1], 1))
+        inner = im[..., 1 : (n - 1) // 2 + 1]
+        parts = [edge, -inner, edge, inner[..., ::-1]] if n % 2 == 0 else [edge, -inner, inner[..., ::-1]]
+        return _split(Pair(np.concatenate([re, re[..., rest]], axis=-1), np.concatenate(parts, axis=-1))).re
+    _check(lines)
+    return joined(tape, real_inverse([Pair(re[..., k], im[..., k]) for k in range(n // 2 + 1)], n))
+
+
+# One axis ----------------------------------------------------------------------------------------------------------
+
+
+def fft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The transform along one axis."""
+    lines = padded(as_array(tape, a), n, axis)
+    return np.moveaxis(_forward(tape, lines), -1, axis) / divisor(norm, lines.shape[-1], False)
+
+
+def ifft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The inverse transform along one axis."""
+    lines = np.conjugate(padded(as_array(tape, a), n, axis))
+    return np.moveaxis(np.conjugate(_forward(tape, lines)), -1, axis) / divisor(norm, lines.shape[-1], True)
+
+
+def rfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The first half of the transform of real numbers along one axis."""
+    if holds_complex(a):
+        raise TypeError("rfft takes real numbers, complex ones were given: use fft")
+    lines = padded(as_array(tape, a), n, axis)
+    length = lines.shape[-1]
+    return np.moveaxis(_forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)
+
+
+def irfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The real numbers of which the first half of the transform is given."""
+    a = as_array(tape, a)
+    length = 2 * (a.shape[axis] - 1) if n is None else int(n)
+    lines = padded(a, length // 2 + 1, axis)
+    return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, True)
+
+
+def hfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The transform of numbers whose second half are the conjugates of the first: real."""
+    a = np.conjugate(as_array(tape, a))
+    length = 2 * (a.shape[axis] - 1) if n is None else int(n)
+    lines = padded(a, length // 2 + 1, axis)
+    return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, False)
+
+
+def ihfft(tape: Tape, a: Any, n: int | None = None, axis: int = -1, norm: Any = None, **workers: Any) -> Any:
+    """The inverse of `hfft`."""
+    lines = padded(as_array(tape, a), n, axis)
+    length = lines.shape[-1]
+    half = np.conjugate(_forward(tape, lines, half=True))
+    return np.moveaxis(half, -1, axis) / divisor(norm, length, True)
+
+
+# Several axes ------------------------------------------------------------------------------------------------------
+
+
+def _axes(a: Any, s: Any, axes: Any) -> list[tuple[int, int | None]]:
+    """Axes with the lengths that are asked for."""
+    if axes is None:
+        axes = range(-len(s), 0) if s is not None else range(-np.ndim(a), 0)
+    axes = [axes] if np.ndim(axes) == 0 else list(axes)
+    lengths = [None] * len(axes) if s is None else [None if n == -1 else n for n in np.atleast_1d(s).tolist()]
+    if len(lengths) != len(axes):
+        raise ValueError("Shape and axes have different lengths.")
+    return list(zip(axes, lengths, strict=True))
+
+
+def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
+    """A transform over several axes, the last first."""
+
+    def over(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+        result = as_array(tape, a)
+        for axis, n in reversed(_axes(result, s, axes)):
+            result = one(tape, result, n, axis, norm)
+        return result
+
+    return over
+
+
+def rfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+    """The transform of real numbers over several axes, of which the last is halved."""
+    *others, (axis, n) = _axes(as_array(tape, a), s, axes)
+    result = rfft(tape, a, n, axis, norm)
+    for axis, n in reversed(others):
+        result = fft(tape, result, n, axis, norm)
+    return result
+
+
+def irfftn(tape: Tape, a: Any, s: Any = None, axes: Any = None, norm: Any = None, **workers: Any) -> Any:
+    """The inverse of `rfftn`."""
+    result = as_array(tape, a)
+    *others, (axis, n) = _axes(result, s, axes)
+    for other, length in others:
+        result = ifft(tape, result, length, other, norm)
+    return irfft(tape, result, n, axis, norm)
+
+
+def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
+    """A transform over two axes, the last ones unless others are given."""
+
+    def plane(tape: Tape, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, **workers: Any) -> Any:
+        return over(tape, a, s, axes, norm)
+
+    return plane
+
+
+#: What records each transform: tape, array, length or shape, axis or axes, norm.
+TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
+    **{function.__name__: function for function in (fft, ifft, rfft, irfft, hfft, ihfft, rfftn, irfftn)},
+    "fftn": _over_axes(fft),
+    "ifftn": _over_axes(ifft),
+    "fft2": _plane(_over_axes(fft)),
+    "ifft2": _plane(_over_axes(ifft)),
+    "rfft2": _plane(rfftn),
+    "irfft2": _plane(irfftn),
+}
+
+
+def _enter(name: str, record: Callable[..., Any]) -> None:
+    @implements(getattr(np.fft, name))
+    def of_numpy(tape: Tape, a: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        return record(tape, a, *arguments, **keywords)
+
+
+for _name, _record in TRANSFORMS.items():
+    _enter(_name, _record)

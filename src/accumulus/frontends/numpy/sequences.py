@@ -1,0 +1,249 @@
+"""Vectors as sequences: differences and gradients, convolutions and correlations, polynomials by their coefficients.
+
+Polynomials of ``np.polyval`` have the highest coefficient first, those of `numpy.polynomial` the lowest, and are sums
+of orthogonal polynomials there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from accumulus.frontends.active import refuse
+from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.borrowed import borrows
+from accumulus.frontends.numpy.operands import concrete, depends
+from accumulus.frontends.numpy.table import implements
+from accumulus.tape.tape import Tape
+
+__all__ = ["part_of", "widths_of"]
+
+
+# Differences ----------------------------------------------------------------------------------------------------------
+
+
+@implements(np.ediff1d)
+def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours, whatever the shape, between entries that are given."""
+    entries = np.ravel(as_array(tape, ary))
+    ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
+    parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
+    return np.concatenate([part for part in parts if part is not None])
+
+
+@implements(np.gradient)
+def _gradient(tape: Tape, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided ones at the ends, along one axis or several, of any spacing."""
+    f = as_array(tape, f)
+    axes = range(f.ndim) if axis is None else [k % f.ndim for k in np.atleast_1d(axis).tolist()]
+    spacings = list(varargs) if len(varargs) != 1 else list(varargs) * len(axes)
+    if spacings and len(spacings) != len(axes):
+        raise TypeError("invalid number of arguments: one spacing, or one for each axis")
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    results = tuple(
+        _slopes(tape, f, k, spacing, edge_order) for k, spacing in zip(axes, spacings or [1.0] * len(axes), strict=True)
+    )
+    return results if len(results) != 1 else results[0]
+
+
+def _slopes(tape: Tape, f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
+    f = np.moveaxis(f, axis, -1)
+    if f.shape[-1] < edge_order + 1:
+        raise ValueError("Shape of array too small to calculate a numerical gradient")
+    spacing = as_array(tape, spacing)
+    steps = np.diff(spacing) if spacing.ndim else spacing
+    slopes = (f[..., 1:] - f[..., :-1]) / steps
+    if spacing.ndim:
+        before, after = steps[:-1], steps[1:]
+        inner = (before * slopes[..., 1:] + after * slopes[..., :-1]) / (before + after)
+        shares = before[:1] / (before[:1] + after[:1]), after[-1:] / (before[-1:] + after[-1:])
+    else:
+        inner = (f[..., 2:] - f[..., :-2]) / (2.0 * spacing)
+        shares = 0.5, 0.5
+    first, last = slopes[..., :1], slopes[..., -1:]
+    if edge_order == 2:
+        first = first + (first - slopes[..., 1:2]) * shares[0]
+        last = last + (last - slopes[..., -2:-1]) * shares[1]
+    return np.moveaxis(np.concatenate([first, inner, last], axis=-1), -1, axis)
+
+
+def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
+    """The distances of neighbours, along the last axis."""
+    if x is None:
+        return dx
+    x = as_array(tape, x)
+    return np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
+
+
+# Convolutions ---------------------------------------------------------------------------------------------------------
+
+
+@implements(np.convolve)
+def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
+    """The discrete convolution of two vectors."""
+    long, short = np.atleast_1d(as_array(tape, a)), np.atleast_1d(as_array(tape, v))
+    if long.ndim != 1 or short.ndim != 1:
+        raise ValueError(f"convolve: vectors are expected, of shapes {long.shape} and {short.shape} are given")
+    if not long.size or not short.size:
+        raise ValueError("convolve: a vector is empty")
+    if long.size < short.size:
+        long, short = short, long
+    return part_of(_full(tape, long, short), long.size, short.size, mode)
+
+
+def _full(tape: Tape, long: Any, short: Any) -> Any:
+    result = as_array(tape, np.zeros(long.size + short.size - 1))
+    for k in range(short.size):
+        result[k : k + long.size] += long * short[k]
+    return result
+
+
+def part_of(full: Any, long: int, short: int, mode: str) -> Any:
+    """Return what is wanted of a full convolution."""
+    if mode == "full":
+        return full
+    if mode not in ("same", "valid"):
+        raise ValueError(f"convolve: mode {mode!r}; known are full, same, valid")
+    start = (short - 1) // 2 if mode == "same" else short - 1
+    return full[start : start + (long if mode == "same" else long - short + 1)]
+
+
+@implements(np.correlate)
+def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
+    """The correlation of two vectors: the convolution with the second one turned round."""
+    a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
+    if v.size > a.size:  # as NumPy has it: the other order, turned round
+        return part_of(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
+    return part_of(np.convolve(a, v[::-1]), a.size, v.size, mode)
+
+
+# Polynomials ----------------------------------------------------------------------------------------------------------
+
+
+@implements(np.polyval)
+def _polyval(tape: Tape, p: Any, x: Any) -> Any:
+    """Evaluate a polynomial by Horner's rule, highest coefficient first."""
+    x = as_array(tape, x)
+    result: Any = np.zeros(x.shape)
+    for coefficient in p:
+        result = result * x + coefficient
+    return result
+
+
+@implements(np.vander)
+def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """Powers of the entries in columns."""
+    x = as_array(tape, x)
+    columns = [as_array(tape, np.ones(x.shape))]
+    for _ in range((x.size if N is None else N) - 1):
+        columns.append(columns[-1] * x)
+    return np.stack(columns if increasing else columns[::-1], axis=-1)
+
+
+@implements(np.polymul)
+def _polymul(tape: Tape, a1: Any, a2: Any) -> Any:
+    """The product, without leading zeros that are constants."""
+    return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, part))) for part in (a1, a2)))
+
+
+def _from_highest(a: Any) -> Any:
+    first = 0
+    while first < a.size - 1 and not depends(a[first]) and concrete(a[first]) == 0:
+        first += 1
+    return a[first:]
+
+
+@implements(np.polyder)
+def _polyder(tape: Tape, p: Any, m: int = 1) -> Any:
+    """The derivative, m times over."""
+    p = as_array(tape, p)
+    for _ in range(m):
+        p = p[:-1] * np.arange(p.size - 1.0, 0.0, -1.0)
+    return p
+
+
+@implements(np.poly)
+def _poly(tape: Tape, seq_of_zeros: Any) -> Any:
+    """The polynomial with these roots."""
+    roots = np.atleast_1d(as_array(tape, seq_of_zeros))
+    if roots.ndim != 1:
+        raise refuse("np.poly of a matrix takes its eigenvalues, which are not recorded here.")
+    result: Any = np.ones(1)
+    for root in roots:
+        result = np.convolve(result, np.stack([1.0, -root]))
+    return result
+
+
+@implements(np.polyfit)
+def _polyfit(
+    tape: Tape,
+    x: Any,
+    y: Any,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool = False,
+) -> Any:
+    """The polynomial that is nearest to `y` at constant places: linear in `y`."""
+    if depends(x) or depends(w) or full or cov:
+        raise refuse(
+            "np.polyfit is recorded for constant places x and weights, without full= and cov=. Of places that depend "
+            "on the function's arguments, write np.linalg.solve(V.T @ V, V.T @ y) with V = np.vander(x, deg + 1)."
+        )
+    places = np.asarray(concrete(x), float)
+    weights = None if w is None else np.asarray(concrete(w))
+    unit = np.eye(places.size)
+    return np.polyfit(places, unit, deg, rcond, w=weights) @ as_array(tape, y)
+
+
+# numpy.polynomial --------------------------------------------------------------------------------------------------
+
+
+class Family(NamedTuple):
+    """Polynomials by their recurrence: Pₙ = a(n, x)·Pₙ₋₁ - b(n)·Pₙ₋₂, with P₀ = 1 and P₁."""
+
+    first: Callable[[Any], Any]
+    a: Callable[[int, Any], Any]
+    b: Callable[[int], float]
+
+
+#: Module of `numpy.polynomial` → its function, and its polynomials.
+FAMILIES: Final[dict[str, tuple[str, Family]]] = {
+    "polynomial": ("polyval", Family(lambda x: x, lambda n, x: x, lambda n: 0.0)),
+    "chebyshev": ("chebval", Family(lambda x: x, lambda n, x: 2.0 * x, lambda n: 1.0)),
+    "legendre": ("legval", Family(lambda x: x, lambda n, x: (2 * n - 1) / n * x, lambda n: (n - 1) / n)),
+    "hermite": ("hermval", Family(lambda x: 2.0 * x, lambda n, x: 2.0 * x, lambda n: 2.0 * (n - 1))),
+    "hermite_e": ("hermeval", Family(lambda x: x, lambda n, x: x, lambda n: n - 1.0)),
+    "laguerre": (
+        "lagval",
+        Family(lambda x: 1.0 - x, lambda n, x: (2 * n - 1 - x) / n, lambda n: (n - 1) / n),
+    ),
+}
+
+
+def _sum_of(tape: Tape, family: Family, x: Any, c: Any) -> Any:
+    """Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
+    x, c = as_array(tape, x), np.atleast_1d(as_array(tape, c))
+    if c.ndim != 1:
+        raise refuse("Values of numpy.polynomial are recorded for one polynomial: coefficients in a vector.")
+    later: Any = 0.0
+    now: Any = c[-1] + 0.0 * x
+    for n in range(c.size - 1, 0, -1):
+        if n == 1:
+            return c[0] + family.first(x) * now - family.b(2) * later
+        now, later = c[n - 1] + family.a(n, x) * now - family.b(n + 1) * later, now
+    return now
+
+
+def _enter(module: str, function: str, family: Family) -> None:
+    @borrows(f"numpy.polynomial.{module}", function)
+    def value(tape: Tape, x: Any, c: Any, tensor: bool = True) -> Any:
+        return _sum_of(tape, family, x, c)
+
+
+for _module, (_function, _family) in FAMILIES.items():
+    _enter(_module, _function, _family)

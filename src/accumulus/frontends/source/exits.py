@@ -1,0 +1,257 @@
+"""Exits from functions and loops: moved to the ends of branches, and flags in the place of those from loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from accumulus.frontends.source.nodes import constant_node, copied, located, variable
+
+__all__ = [
+    "LOOPS",
+    "SCOPES",
+    "exits_at_end",
+    "in_scope",
+    "is_own_call",
+    "is_temporary",
+    "moved_into_branches",
+    "with_flags",
+    "without_exits",
+]
+
+
+# Exits at the ends of branches ----------------------------------------------------------------------------------------
+#
+# ``if c: return a`` and then ``return b`` is ``if c: return a`` ``else: return b``: after that every exit is at the end
+# of its branch, where it is the assignment of a result. The same is done with ``continue`` in the bodies of loops.
+# Where an exit is somewhere deeper, what follows is copied into both branches as long as it is short.
+
+#: Nodes with a scope of their own.
+SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+#: Nodes of the syntax tree that are copied into a second branch, at most.
+MOST_COPIED: Final = 120
+
+Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]
+
+
+def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes, and all within them that is in the same scope; nested functions and classes without what is inside."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
+    """Return True if a block always ends by an exit of this kind."""
+    if not block:
+        return False
+    last = block[-1]
+    return isinstance(last, kind) or (
+        isinstance(last, ast.If) and _leaves(last.body, kind) and _leaves(last.orelse, kind)
+    )
+
+
+def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
+    """A block in which what follows a branch that exits is the other branch, as far as that goes."""
+    for place, statement in enumerate(block):
+        if not isinstance(statement, ast.If):
+            continue
+        if not _exits(statement, kind):
+            continue
+        rest = block[place + 1 :]
+        then, other = statement.body, statement.orelse
+        if not _leaves(then, kind):
+            if not _leaves(other, kind) and rest:  # an exit within: what follows comes behind either
+                if sum(1 for part in rest for _ in ast.walk(part)) > MOST_COPIED:
+                    return block
+                other = other + copied(rest)
+            then = then + rest
+        elif not _leaves(other, kind):
+            other = other + rest
+        moved = ast.If(statement.test, moved_into_branches(then, kind), moved_into_branches(other, kind))
+        return [*block[:place], ast.copy_location(moved, statement)]
+    return block
+
+
+def _exits(statement: ast.If, kind: Exit) -> bool:
+    """Return True if there is an exit of this kind at the end of some branch."""
+    for block in (statement.body, statement.orelse):
+        if block and (isinstance(block[-1], kind) or any(isinstance(s, ast.If) and _exits(s, kind) for s in block)):
+            return True
+    return False
+
+
+def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
+    """Identities of the exits that are at the end of a block or of a branch there."""
+    if not block:
+        return set()
+    last = block[-1]
+    if isinstance(last, ast.If):
+        return exits_at_end(last.body, kind) | exits_at_end(last.orelse, kind)
+    return {id(last)} if isinstance(last, kind) else set()
+
+
+def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
+    """The body of a loop without a ``continue`` at the end of it or of a branch there."""
+    if not block:
+        return block
+    *rest, last = block
+    if isinstance(last, ast.If):
+        then, other = without_exits(last.body), without_exits(last.orelse)
+        last = ast.copy_location(ast.If(last.test, then, other), last)
+    elif isinstance(last, ast.Continue):
+        last = ast.copy_location(ast.Pass(), last)
+    return [*rest, last]
+
+
+def exits_outside(nodes: Sequence[ast.AST]) -> bool:
+    """Return True if there is a ``break`` or ``continue`` of a loop around these nodes."""
+    for node in nodes:
+        if isinstance(node, ast.Break | ast.Continue):
+            return True
+        if isinstance(node, SCOPES):
+            continue
+        inside = node.orelse if isinstance(node, LOOPS) else list(ast.iter_child_nodes(node))
+        if exits_outside(inside):
+            return True
+    return False
+
+
+# Flags in the place of exits from loops -------------------------------------------------------------------------------
+#
+# ``break`` and ``return`` in a ``for`` loop would have to end it for all points at once. So they set a flag, and what
+# the loop does is the other branch of a decision on that flag, which can be recorded beside the first::
+#
+#     for i in values:                @loop1, @stop1, @returns1 = @loop(…), False, False
+#         if x < i:                   for @item1 in values:
+#             return i                    if @stop1:
+#         y = g(y)                            @stop1 = True
+#     return y                            else:
+#                                             @stop1 = False
+#                                             i = @item1
+#                                             if x < i:
+#                                                 @stop1 = @loop1.leave()
+#                                                 @value1, @returns1 = i, True
+#                                             else:
+#                                                 y = g(y)
+#                                         if @loop1.ends(@stop1):
+#                                             break
+#                                     if @returns1:
+#                                         return @value1
+#                                     return y
+#
+# A flag that is a plain truth ends the loop at once, as the exit itself would have done. Loops whose exits are not all
+# at the ends of branches, after what follows these has been moved into the other branch, stay as they are: so do those
+# with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
+
+EXITS: Final = (ast.Return, ast.Break, ast.Continue)
+
+
+def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | None = None) -> list[ast.stmt]:
+    """The statements of a function or block, whose loops have flags where that can be done.
+
+    Args:
+        file: that they are from.
+        numbers: that tell the flags of one function apart.
+    """
+    numbers = count(1) if numbers is None else numbers
+    found: list[ast.stmt] = []
+    for statement in block:
+        if not isinstance(statement, SCOPES):
+            for field, value in ast.iter_fields(statement):
+                if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                    setattr(statement, field, with_flags(value, file, numbers))
+        found += _flagged(statement, file, numbers) if isinstance(statement, ast.For) else [statement]
+    return found
+
+
+def is_own_call(function: ast.expr) -> bool:
+    """Return True if a method of a `@loop` is called."""
+    return (
+        isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and is_temporary(function.value.id)
+    )
+
+
+def is_temporary(name: str) -> bool:
+    """Return True if a variable is set wherever it is read, in the same branch."""
+    return name.startswith(("@loop", "@item"))
+
+
+def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]:
+    exits = list(_exits_of_loop(loop.body))
+    waits = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in in_scope([loop]))
+    if waits or all(isinstance(n, ast.Continue) for n in exits):
+        return [loop]
+    body = moved_into_branches(copied(loop.body), EXITS)
+    if not {id(n) for n in _exits_of_loop(body)} <= exits_at_end(body, EXITS):
+        return [loop]
+    number = next(numbers)
+    name, item, stop, returns, value = (f"@{what}{number}" for what in ("loop", "item", "stop", "returns", "value"))
+
+    def without(block: list[ast.stmt]) -> list[ast.stmt]:
+        """A block whose exits are assignments."""
+        if not block:
+            return block
+        *rest, last = block
+        match last:
+            case ast.If():
+                then, other = without(last.body), without(last.orelse)
+                return [*rest, ast.copy_location(ast.If(last.test, then, other), last)]
+            case ast.Continue():
+                new: list[ast.stmt] = [ast.Pass()]
+            case ast.Break():
+                new = [_set(stop, leave)]
+            case ast.Return():
+                given = ast.Constant(None) if last.value is None else last.value
+                new = [_set(stop, leave), _set(value, given), _set(returns, ast.Constant(True))]
+            case _:
+                return block
+        return [*rest, *(located(statement, last) for statement in new)]
+
+    leave = _method(name, "leave")
+    given = ast.Assign([loop.target], variable(item))
+    inside = [located(_set(stop, ast.Constant(False)), loop), located(given, loop.target), *without(body)]
+    turn = ast.If(variable(stop), [_set(stop, ast.Constant(True))], inside)
+    ends = ast.If(_method(name, "ends", variable(stop)), [ast.Break()], [])
+    site = constant_node((file, loop.lineno, loop.col_offset))
+    new: list[ast.stmt] = [
+        _set(name, ast.Call(variable("@loop"), [site], [])),
+        _set(stop, ast.Constant(False)),
+        _set(returns, ast.Constant(False)),
+        ast.For(ast.Name(item, ast.Store()), loop.iter, [turn, ends], []),
+    ]
+    if loop.orelse:
+        new.append(ast.If(variable(stop), [ast.Pass()], loop.orelse))
+    if any(isinstance(n, ast.Return) for n in exits):
+        new.append(ast.If(variable(returns), [ast.Return(variable(value))], []))
+    return [located(statement, loop) for statement in new]
+
+
+def _exits_of_loop(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Exits from a loop with this body: also those of functions within loops within."""
+    waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in block]
+    while waiting:
+        node, inner = waiting.pop()
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not inner):
+            yield node
+        if isinstance(node, SCOPES):
+            continue
+        if isinstance(node, LOOPS):
+            waiting += [(child, True) for child in node.body]
+            waiting += [(child, inner) for child in node.orelse]
+        else:
+            waiting += [(child, inner) for child in ast.iter_child_nodes(node)]
+
+
+def _set(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _method(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(variable(owner), name, ast.Load()), list(arguments), [])
