@@ -25,8 +25,7 @@ from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.levels import segmented
 from accumulus.theory.algebra.expression import Expression, Symbol, product, total
-from accumulus.theory.graphs.line import LineGraph
-from accumulus.theory.graphs.line_pictures import line_graph_to_dot
+from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot
 
 DOCS = Path(__file__).parent
 SOURCES = DOCS.parent / "src" / "accumulus"

@@ -52,12 +52,12 @@ METHODS: Final[dict[str, Entry]] = {
     ),
     "edge": Entry(
         "eliminates edges, beginning with the best vertex order",
-        "accumulus.theory.sequences.edges_and_faces",
+        "accumulus.theory.methods.edges_and_faces",
         ("vertex",),
     ),
     "face": Entry(
         "eliminates faces, beginning with the best vertex order",
-        "accumulus.theory.sequences.edges_and_faces",
+        "accumulus.theory.methods.edges_and_faces",
         ("edge",),
     ),
     "relative-markowitz": Entry(
@@ -80,24 +80,22 @@ METHODS: Final[dict[str, Entry]] = {
     "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.theory.methods.heuristics"),
     "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.theory.methods.heuristics"),
     "forward-factorization": Entry(
-        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
+        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.factorize"
     ),
     "backward-factorization": Entry(
-        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
+        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.factorize"
     ),
     "both-sides-factorization": Entry(
-        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.deterministic"
+        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.factorize"
     ),
     "middle-factorization": Entry(
-        "splits vertices from the middle of the graph on", "accumulus.theory.methods.deterministic"
+        "splits vertices from the middle of the graph on", "accumulus.theory.methods.factorize"
     ),
-    "dstar": Entry(
-        "D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.deterministic"
-    ),
+    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.dstar"),
     "local-jacobians": Entry(
-        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.deterministic"
+        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.local_jacobians"
     ),
-    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.deterministic"),
+    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.pages"),
     "exact-vertex": Entry(
         "the best vertex elimination, proven if there is time", "accumulus.theory.exact.eliminations", ("vertex",)
     ),

@@ -17,8 +17,7 @@ from accumulus.graph.levels import cross_level_edges, level_sets, levels, segmen
 from accumulus.graph.linearize import linearize
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.theory.graphs.bauer import bauer
-from accumulus.theory.graphs.paths import paths
+from accumulus.theory.graphs.paths import bauer, paths
 
 SIDES = ("tail", "head")
 

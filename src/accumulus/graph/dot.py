@@ -3,7 +3,7 @@
 Roots are blue, terminals green, whatever lies between is light with dark text, and lines and labels have a tone that
 stands out as much from white as from black: the picture, whose own background is transparent, suits light and dark
 pages. Unit edges are dashed. Names such as v12 are set with subscripts. Line graphs are drawn by
-`accumulus.theory.graphs.line_pictures`.
+`accumulus.theory.graphs.line`.
 
 Run ``dot -Tsvg graph.dot`` for the picture itself. Text is quoted, so nothing in a name is taken for a command.
 """

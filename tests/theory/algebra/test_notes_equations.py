@@ -60,7 +60,7 @@ def test_all_paths():
 
 
 def expand_to_text(expressions):
-    from accumulus.theory.algebra.polynomial import expand
+    from accumulus.theory.algebra.expression import expand
 
     (expression,) = expressions.entries.values()
     return sorted("*".join(word) for word in expand(expression))

@@ -13,7 +13,7 @@ from accumulus.elimination.cost import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.expression import parse
 from accumulus.theory.algebra.sets import ExpressionSet, expressions
 
 SEEDS = st.integers(0, 10**6)

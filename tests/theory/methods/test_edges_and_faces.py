@@ -17,8 +17,8 @@ from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.theory.compiled import mixed_kernel
-from accumulus.theory.sequences import edges_and_faces, mixed
-from accumulus.theory.sequences.mixed import MixedAnnealing
+from accumulus.theory.methods import edges_and_faces
+from accumulus.theory.methods.edges_and_faces import MixedAnnealing
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 
@@ -75,7 +75,7 @@ def test_slices_do_not_change_a_run(monkeypatch, objective):
     graph = gadgets("bat", 2)
     expected = annealed(graph, objective, faces=True).best
     for work in (1, 50):
-        monkeypatch.setattr(mixed, "_SLICE", work)
+        monkeypatch.setattr(edges_and_faces, "_SLICE", work)
         assert annealed(graph, objective, faces=True).best == expected
 
 
@@ -121,7 +121,7 @@ def test_edges_improve_on_the_best_order_known_of_a_public_graph(graph_folder):
 
 
 def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):
-    monkeypatch.setattr(mixed, "_ROOM", (0.0, 0))
+    monkeypatch.setattr(edges_and_faces, "_ROOM", (0.0, 0))
     graph = random_graph("dense", 12, 1)
     search = annealed(graph, Objective.FMA, faces=True)
     made = search.accumulation(graph)
