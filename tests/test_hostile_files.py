@@ -21,8 +21,8 @@ import accumulus as acc
 from accumulus.cli import app
 from accumulus.errors import AccumulusError, GraphError, PlanError
 from accumulus.graph import generators, parsed
-from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.pictures import to_dot
 from accumulus.text import printable
 from accumulus.theory.algebra.expression import latex_name
 

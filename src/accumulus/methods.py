@@ -34,12 +34,16 @@ PROOFS: Final = "accumulus.theory.exact.eliminations"
 
 #: Simplest first; a method comes after those that it starts from.
 METHODS: Final[dict[str, Entry]] = {
-    "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.greedy"),
-    "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.greedy"),
-    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.greedy"),
+    "forward": Entry(
+        "eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.vertex_orders"
+    ),
+    "reverse": Entry(
+        "eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.vertex_orders"
+    ),
+    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.vertex_orders"),
     "vertex": Entry(
         "anneals the order in which vertices are eliminated",
-        "accumulus.search.vertex_annealing",
+        "accumulus.search.vertex_orders",
         ("forward", "reverse", "markowitz"),
     ),
     "edge-pushing": Entry(

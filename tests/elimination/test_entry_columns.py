@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from accumulus.elimination.entry_columns import Entries, columns_of
+from accumulus.elimination.accumulation import Entries, columns_of
 
 PLAIN = {(0, 1): 4, (0, 3): 2, (2, 0): 9}
 

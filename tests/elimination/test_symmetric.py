@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.emit import count
 from accumulus.elimination.gradient_graph import linearize_gradient
-from accumulus.elimination.steps import Steps
 from accumulus.elimination.symmetric import SymmetricGraph, eliminate_pairs
 from accumulus.errors import OrderError, VerificationError
 from accumulus.objective import Objective
-from accumulus.search.pairs import PairsAnnealing
-from accumulus.search.plans.plan_files import load_plan, save_plan
+from accumulus.search.plan_files import load_plan, save_plan
+from accumulus.search.symmetric import PairsAnnealing
 
 
 def chained(x):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import lettered, letters
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind

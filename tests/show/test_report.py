@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, small_enough

@@ -18,9 +18,8 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from accumulus.elimination.guards import Guarded, closed, guarded, guarded_labels, product, total
-from accumulus.elimination.implicit import fixed_solutions
-from accumulus.elimination.second_partials import second_partial, written
+from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, product, total
+from accumulus.elimination.implicit import fixed_solutions, second_partial, written
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Edges, Linearization, local_partials

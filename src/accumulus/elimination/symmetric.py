@@ -24,8 +24,7 @@ import numpy as np
 
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.errors import OrderError
-from accumulus.graph.chosen import mirrored_edges
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import DifferentiationGraph, Kind, mirrored_edges
 
 __all__ = ["SymmetricGraph", "eliminate_pairs"]
 

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.compiled.vertex_state import (
+from accumulus.elimination.accumulation import Accumulation, Entries, Steps
+from accumulus.elimination.compiled.vertex_kernel import (
     ARRANGE,
     DONE,
     EXCEEDED,
@@ -42,8 +42,6 @@ from accumulus.elimination.compiled.vertex_state import (
     Entry,
     Vertex,
 )
-from accumulus.elimination.entry_columns import Entries
-from accumulus.elimination.steps import Steps
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.graph.derive import vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.tape.passes import spread_sets
 
 __all__ = [

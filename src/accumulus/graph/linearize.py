@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.chosen import sorted_places
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import check_orders, partial

@@ -10,7 +10,7 @@ First a greedy order: always the vertex whose elimination adds the fewest multip
 that does not fill in too much; the best graph on the way counts. Then, of graphs of up to `ANNEALED` edges, annealing,
 whose moves are vertices that are eliminated or kept. Of few intermediates all sets are tried.
 
-Where labels have conditions (`accumulus.elimination.guards`), a product of labels is 0 if one condition fails, whatever
+Where labels have conditions (`accumulus.elimination.emit`), a product of labels is 0 if one condition fails, whatever
 the others are. Products one after the other would be NaN where another label is infinite, so all intermediates on a
 path through such a label are eliminated.
 
@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import Deadline
-from accumulus.elimination.guards import guarded_labels
+from accumulus.elimination.emit import guarded_labels
 from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.degrees import terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind

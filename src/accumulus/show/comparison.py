@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accumulus.errors import TimeLimitWarning
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.find import plan
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from accumulus.show.tables import amount, change, duration, table
 
 if TYPE_CHECKING:

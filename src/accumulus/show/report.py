@@ -7,35 +7,191 @@ not chosen are planned when the report is made, never when a program is compiled
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.elimination.emit import emit
+from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
-from accumulus.show.by_value import ByValueFacts
-from accumulus.show.cases import CaseFacts, cases_table
-from accumulus.show.comparison import (
-    SWEEPS,
-    Candidate,
-    chosen_because,
-    compare,
-    comparison_table,
-    small_enough,
-)
-from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, text
+from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, compare, comparison_table, small_enough
+from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
+    from rich.table import Table
 
     from accumulus.programs.program import Program
-    from accumulus.search.plans.plan import Plan
+    from accumulus.resubstitution.by_value import ByValue
+    from accumulus.resubstitution.identities import Identity
+    from accumulus.search.plan import Plan
 
-__all__ = ["FunctionFacts", "GraphSize", "Report", "operations_by_kind"]
+__all__ = [
+    "ByValueFacts",
+    "CaseFacts",
+    "Condition",
+    "FunctionFacts",
+    "GraphSize",
+    "Report",
+    "cases_table",
+    "operations_by_kind",
+]
+
+#: Identities that are printed, and characters of each.
+IDENTITIES: Final = 3
+IDENTITY_WIDTH: Final = 76
+
+
+@dataclass(frozen=True, slots=True)
+class ByValueFacts:
+    """A program that was rewritten by value.
+
+    Attributes:
+        outputs: of the program, and how many of them are `proved` to be what they were.
+        error: the probability that one of these is not, at most.
+        tested: complex points at which all outputs were tested.
+        values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
+        excess: by which part the program costs more than any of them, at most.
+        identities: that the program relies on.
+        unexplained: values for which none was found.
+    """
+
+    outputs: int
+    proved: int
+    error: float
+    tested: int
+    values: int = 0
+    definitions: int = 0
+    excess: float | None = None
+    identities: tuple[Identity, ...] = ()
+    unexplained: int = 0
+
+    @classmethod
+    def of(cls, by_value: ByValue) -> ByValueFacts:
+        """The facts; proves and tests the program, which takes a moment."""
+        proof = by_value.proof
+        values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
+        counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
+        found = tuple(by_value.identities)
+        return cls(*counts, values, definitions, by_value.excess, found, by_value.unexplained)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and texts for the report."""
+        same = f"tested at {counted(self.tested, 'point')}"
+        if self.proved:
+            which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
+            same = f"{which} (error < {_power(self.error)}), all {same}"
+        rows = [("same results", same)]
+        if self.excess is not None:
+            among = f"by {counted(self.definitions, 'definition')} of {counted(self.values, 'value')}"
+            dearer = f"at most {100 * self.excess:.1f} % dearer than the cheapest program {among}"
+            rows.append(("by value", dearer if self.excess else f"no program {among} is cheaper"))
+        return [*rows, *self._identities()]
+
+    def _identities(self) -> list[tuple[str, str]]:
+        """How many there are, and the first of them."""
+        if not self.identities and not self.unexplained:
+            return []
+        proved = sum(each.is_proved for each in self.identities)
+        count = f"{len(self.identities)}, proved: {proved}"
+        if self.unexplained:
+            count += f"; tested only: {counted(self.unexplained, 'value')}"
+        first = [("", _shortened(str(each))) for each in self.identities[:IDENTITIES]]
+        more = [("", f"… and {len(self.identities) - IDENTITIES} more")] if len(self.identities) > IDENTITIES else []
+        return [("identities", count), *first, *more]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= IDENTITY_WIDTH else f"{text[: IDENTITY_WIDTH - 1]}…"
+
+
+def _power(error: float) -> str:
+    """The power of ten above a probability.
+
+    >>> _power(3e-21)
+    '1e-20'
+    """
+    _, power = f"{error:.0e}".split("e")
+    return f"1e{int(power) + 1}"
+
+
+# Cases ---------------------------------------------------------------------------------------------------------------
+
+
+#: Conditions of a case that are printed, and characters of each.
+CONDITIONS: int = 6
+CONDITION_WIDTH: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What was decided at one line.
+
+    Attributes:
+        file, line, source: the line.
+        answers: in the order in which it was asked; of equal questions there is one.
+    """
+
+    file: str
+    line: int
+    source: str
+    answers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
+        told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
+        source = self.source if len(self.source) <= CONDITION_WIDTH else f"{self.source[: CONDITION_WIDTH - 1]}…"
+        return f"{PurePath(self.file).name}:{self.line} {source} → {told}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """One case.
+
+    Attributes:
+        conditions: under which it is; line by line, as they were first asked.
+        operations: of its program.
+        calls: at one point.
+        points: of batches.
+    """
+
+    conditions: tuple[Condition, ...]
+    operations: int
+    calls: int
+    points: int
+
+    @classmethod
+    def of(cls, program: Program) -> CaseFacts:
+        """The case of a program."""
+        by_line: dict[tuple[str, int, str], list[str]] = {}
+        for guard in program.recording.guards:
+            by_line.setdefault(_line(guard), []).append(guard.answer)
+        conditions = tuple(Condition(*line, tuple(answers)) for line, answers in by_line.items())
+        return cls(conditions, program.operations, program.ran.calls, program.ran.points)
+
+
+def _line(guard: Guard) -> tuple[str, int, str]:
+    return guard.file, guard.line, guard.source
+
+
+def cases_table(cases: Iterable[CaseFacts]) -> Table:
+    """The cases as a table, those that ran most first."""
+    rows = []
+    for case in sorted(cases, key=lambda case: -(case.calls + case.points)):
+        printed = [str(condition) for condition in case.conditions[:CONDITIONS]]
+        if len(case.conditions) > CONDITIONS:
+            printed.append(f"… and {len(case.conditions) - CONDITIONS} more lines")
+        rows.append(("\n".join(printed), amount(case.operations), amount(case.calls), amount(case.points)))
+    return table(("case", "operations", "calls", "points"), rows)
+
+
+# The report ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +385,7 @@ class Report:
         return Group(*parts)
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import as_html
+        from accumulus.show.tables import as_html
 
         return as_html(self.__rich__())
 

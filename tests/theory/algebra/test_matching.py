@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from figures import figure
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import edge_names, plain

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind

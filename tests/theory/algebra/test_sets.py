@@ -9,7 +9,7 @@ from path_sums import polynomials
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind

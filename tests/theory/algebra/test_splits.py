@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import least_splits

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion

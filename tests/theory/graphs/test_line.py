@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from path_sums import letters
 
 from accumulus.errors import GraphError
-from accumulus.graph.derive import subgraph
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
 from accumulus.theory.graphs.line import Biclique, Face, LineGraph
 from accumulus.theory.graphs.paths import bauer, paths_at
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
 from accumulus.graph.graph import DifferentiationGraph

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.cost import count
 from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.emit import count
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.levels import levels

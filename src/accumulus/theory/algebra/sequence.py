@@ -47,7 +47,7 @@ from itertools import islice
 from operator import methodcaller
 from typing import Final, Literal
 
-from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.face import FaceElimination
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -55,7 +55,6 @@ from accumulus.theory.algebra.expression import Expression
 from accumulus.theory.algebra.relations import Face, program_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracketed, program_of, running_order
-from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["FaceSequence", "LineReplay", "Split", "Splitting", "elimination_sequence", "least_splits"]
 

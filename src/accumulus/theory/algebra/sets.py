@@ -32,10 +32,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from accumulus.theory.algebra.expression import (
     Entry,
     Expression,

@@ -18,8 +18,7 @@ from typing import Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Integers
 from accumulus.native.words import copy_many, lowest
-from accumulus.search.compiled.order_kernel import cost_of, eliminate
-from accumulus.search.compiled.order_state import SETS, RowsState
+from accumulus.search.compiled.order_kernel import SETS, RowsState, cost_of, eliminate
 
 __all__ = ["HALF", "UNREACHED", "SubsetsState", "prove"]
 

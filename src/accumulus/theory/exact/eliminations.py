@@ -41,7 +41,7 @@ from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.vertex_annealing import vertex
+from accumulus.search.vertex_orders import vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
 from accumulus.theory.exact.line_optima import LineSearch
 from accumulus.theory.exact.orders import MOST as MOST_VERTICES

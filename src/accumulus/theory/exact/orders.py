@@ -47,8 +47,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
-from accumulus.search.elimination import Elimination
-from accumulus.search.encoding import BitRows
+from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
 

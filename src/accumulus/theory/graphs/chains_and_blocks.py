@@ -42,8 +42,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from accumulus.graph.derive import vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.dominators import regions
 from accumulus.theory.graphs.traversal import reached, series_vertices, topological
 

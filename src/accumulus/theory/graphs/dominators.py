@@ -43,8 +43,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from accumulus.graph.derive import vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.traversal import topological
 
 __all__ = ["DominatorTree", "dominators", "postdominators", "regions"]

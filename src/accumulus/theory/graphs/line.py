@@ -15,8 +15,8 @@ Everything is linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺
 does not change; the one that face elimination works on, `accumulus.elimination.face.FaceElimination`, has its vertices
 numbered in the same way.
 
-Pictures are in the style of `accumulus.graph.dot`. The vertices of a line graph are edges: they have corners, where the
-vertices of a graph are round.
+Pictures are in the style of `accumulus.graph.pictures`. The vertices of a line graph are edges: they have corners,
+where the vertices of a graph are round.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from typing import NamedTuple
 
 from accumulus.elimination.face import line_graph_faces
 from accumulus.errors import GraphError
-from accumulus.graph.derive import derive
-from accumulus.graph.dot import digraph, typeset
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, derive
+from accumulus.graph.pictures import digraph, typeset
 from accumulus.theory.graphs.traversal import topological
 
 __all__ = ["Biclique", "Face", "LineGraph", "line_graph_to_dot"]

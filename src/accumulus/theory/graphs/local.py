@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from accumulus.errors import unknown_name
-from accumulus.graph.derive import UNIT, vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind, vertex_numbers
 from accumulus.theory.graphs.traversal import Classes, reached
 
 __all__ = ["LocalJacobian", "local_jacobian"]

@@ -29,8 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from accumulus.errors import ArgumentError
-from accumulus.graph.derive import edge_numbers, vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, edge_numbers, vertex_numbers
 
 __all__ = ["PathSet", "bauer", "paths", "paths_at", "paths_between_edges"]
 

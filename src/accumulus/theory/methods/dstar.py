@@ -60,15 +60,14 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.compiled.labels_state import PRIME
+from accumulus.elimination.accumulation import Accumulation, SharedSteps
+from accumulus.elimination.compiled.labels_kernel import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.dominators import dominators, postdominators
-from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["Order", "Sides", "Trees", "dstar"]
 

@@ -40,9 +40,8 @@ from accumulus.native.state import Integers
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.elimination import Elimination
-from accumulus.search.orders import DEAREST
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.vertex_annealing import vertex
+from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
 from accumulus.theory.compiled.mixed_kernel import (

@@ -47,7 +47,7 @@ from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import series_vertices
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]

@@ -41,8 +41,8 @@ from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.greedy import markowitz
 from accumulus.search.registry import SearchResult, register
+from accumulus.search.vertex_orders import markowitz
 
 __all__ = ["HEURISTICS", "EdgeChoices", "FaceChoices", "FaceDegrees", "Heuristic", "VertexChoices"]
 

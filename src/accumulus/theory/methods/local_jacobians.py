@@ -37,15 +37,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import Classes, eliminate_series
-from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["Bracketing", "Levelled", "accumulate_edges", "bracketing_seconds", "local_jacobians", "multiply"]
 

@@ -37,14 +37,13 @@ from itertools import chain
 from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation, SharedSteps, Steps
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import reached, series_vertices, topological
 from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
-from accumulus.theory.shared_steps import SharedSteps
 
 __all__ = ["TracedPage", "pages", "trace_pages"]
 

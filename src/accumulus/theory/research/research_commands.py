@@ -14,8 +14,7 @@ import typer
 from rich.console import Console, Group
 
 from accumulus.graph.files import READABLE, load_graph
-from accumulus.show.output import write, write_json
-from accumulus.show.tables import amount, counted, duration, table, text
+from accumulus.show.tables import amount, counted, duration, table, text, write, write_json
 
 if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary

@@ -38,8 +38,7 @@ from typing import IO, Any, Final, Literal
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import AccumulusError, ArgumentError, ExpressionError, VerificationError
-from accumulus.graph.derive import derive
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, derive
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.registry import get

@@ -23,14 +23,14 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError, GraphError, OrderError, PlanError, VerificationError
+from accumulus.graph.files import graph_as_data, graph_from_data
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.json_files import graph_as_data, graph_from_data
 from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
 from accumulus.objective import TIME_WAS_REMOVED, Objective
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from accumulus.versions import version_of
 
 __all__ = ["VERSION", "load_plan", "plan_as_data", "plan_from_data", "save_plan"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import VerificationError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
@@ -32,7 +32,7 @@ class Plan:
         seed: of the search.
         effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
         cut_short: whether the clock ended the search before its work was done, so that another may find another plan.
-        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plans.plan_cache`.
+        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan_cache`.
     """
 
     graph: DifferentiationGraph
