@@ -485,6 +485,13 @@ class Accumulation:
     steps: Steps
     entries: Mapping[tuple[int, int], int]
 
+    @classmethod
+    def between(cls, graph: DifferentiationGraph, steps: Steps, found: Mapping[tuple[int, int], int]) -> Accumulation:
+        """Return the accumulation of entries that are given by their vertices, root and terminal."""
+        rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
+        entries = {(rows[j], columns[i]): reference for (j, i), reference in found.items()}
+        return cls(graph, steps, dict(sorted(entries.items())))
+
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
         places, references = columns_of(self.entries)

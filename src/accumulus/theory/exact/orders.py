@@ -50,6 +50,7 @@ from accumulus.native.machine import kernel
 from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
+from accumulus.theory.graphs.traversal import Classes
 
 __all__ = ["MOST", "ReducedPart", "SubsetSearch", "parts", "reduced"]
 
@@ -80,23 +81,15 @@ class ReducedPart:
 def parts(state: Elimination) -> list[tuple[int, ...]]:
     """Intermediates that are joined by paths through intermediates; in their own order."""
     inner = set(state.intermediates)
-    number: dict[int, int] = {}
-    found: list[list[int]] = []
-    for start in state.intermediates:
-        if start in number:
-            continue
-        number[start] = len(found)
-        found.append([])
-        pending = [start]
-        while pending:
-            v = pending.pop()
-            for u in (*state.predecessors[v], *state.successors[v]):
-                if u in inner and u not in number:
-                    number[u] = number[start]
-                    pending.append(u)
+    joined = Classes(len(state.sizes))
+    for v in inner:
+        for u in state.successors[v]:
+            if u in inner:
+                joined.merge(v, u)
+    found: dict[int, list[int]] = defaultdict(list)
     for v in state.intermediates:
-        found[number[v]].append(v)
-    return [tuple(part) for part in found]
+        found[joined.find(v)].append(v)
+    return list(map(tuple, found.values()))
 
 
 def reduced(state: Elimination, part: Sequence[int]) -> ReducedPart:

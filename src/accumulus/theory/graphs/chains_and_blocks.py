@@ -22,8 +22,7 @@ How the definitions are read:
   intermediate vertices have no edge to or from the outside, but v_i and v_j may have any others.
 * Definition 3.1 wants *all* paths from v_i to v_j in the block. `decompose` also finds parts that are as closed as
   blocks but have siblings that are not (one more path from v_i to v_j, out of which another edge leads): they are as
-  good to calculate with. `Decomposition.blocks` leaves them out. Telling them apart is a question of reachability,
-  for which no near-linear method is known when it is asked for many pairs; see there.
+  good to calculate with. `Decomposition.blocks` leaves them out.
 * A chain is a path all of whose intermediate vertices have one incoming and one outgoing edge, once every block inside
   it has been replaced by an edge. The block between the chain's own ends is not replaced: it may hold the chain.
 * Definition 3.3 wants *every* outgoing edge of v_i in a simple block. Taken in the whole graph, a block out of whose
@@ -38,13 +37,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.dominators import regions
-from accumulus.theory.graphs.traversal import reached, series_vertices, topological
+from accumulus.theory.graphs.traversal import reached, series_vertices
 
 __all__ = ["Block", "Decomposition", "Part", "Shape", "block", "block_degrees", "decompose"]
 
@@ -283,10 +281,6 @@ class Reduction:
 # Decomposition -------------------------------------------------------------------------------------------------------
 
 
-#: Pairs whose reachability is decided in one pass, as bits of one integer for each vertex.
-BATCH: Final = 1 << 12
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """The block b⟨source,sink⟩ of definition 3.1: everything on the paths from its source to its sink."""
@@ -325,78 +319,18 @@ class Decomposition:
         """Whether the whole graph is one edge, simple chain or simple block: one nested expression stands for it."""
         return len(self.parts) == 1 and self.parts[0].simple
 
-    def chains(self) -> tuple[Part, ...]:
-        """Every longest chain, outer ones first; any two or more neighbouring links of one are a chain as well."""
-        return tuple(part for part in self.walk() if part.is_chain)
-
     def blocks(self) -> tuple[Part, ...]:
-        """Every block of definition 3.1, outer ones first.
-
-        A part that is the only one between its ends in its surroundings is a block if no other path leads from its
-        source to its sink. That is clear where one of the two has a single edge there; the other cases are looked up
-        together, `BATCH` at a time, in O(cases · edges / 64).
-        """
-        incomplete = self._incomplete
-        return tuple(part for part in self.walk() if part.is_block and part not in incomplete)
+        """Return every block of definition 3.1, outer ones first; in O(edges) for each part that looks like one."""
+        return tuple(part for part in self.walk() if part.is_block and self.is_complete(part))
 
     def is_complete(self, part: Part) -> bool:
-        """Whether a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
-        return part not in self._incomplete
+        """Return whether a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
+        return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
         """Whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
         inside = set(part.edges)
         return inside.issuperset(self.graph.out_edges[part.source])
-
-    def between(self, source: int, sink: int) -> tuple[Part, ...]:
-        """All parts from one vertex to another, stretches of longer chains included, in the order of their edges.
-
-        Raises:
-            GraphError: for a number that is not a vertex of the graph.
-
-        >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
-        >>> decompose(graph).between(1, 3)
-        (Part(direct simple chain ⟨1,3⟩, 2 edges),)
-        """
-        vertex_numbers(self.graph, (source, sink))
-        found = list(self._by_ends.get((source, sink), ()))
-        for chain, first in self._links_from.get(source, ()):
-            ends = {chain.children[k].sink: k + 1 for k in range(first, len(chain.children))}
-            last = ends.get(sink)
-            if last is not None and 1 < last - first < len(chain.children):
-                found.append(_stretch(chain.children[first:last]))
-        return tuple(sorted(found, key=lambda part: (part.edges, part.shape.value)))
-
-    @cached_property
-    def _by_ends(self) -> dict[tuple[int, int], list[Part]]:
-        found: dict[tuple[int, int], list[Part]] = {}
-        for part in self.walk():
-            found.setdefault((part.source, part.sink), []).append(part)
-        return found
-
-    @cached_property
-    def _links_from(self) -> dict[int, list[tuple[Part, int]]]:
-        found: dict[int, list[tuple[Part, int]]] = {}
-        for chain in self.chains():
-            for position, link in enumerate(chain.children):
-                found.setdefault(link.source, []).append((chain, position))
-        return found
-
-    @cached_property
-    def _incomplete(self) -> frozenset[Part]:
-        """Block-like parts with another path from source to sink around them."""
-        found = {
-            strand
-            for part in self.walk()
-            if part.shape is Shape.PARALLEL
-            for strand in part.children
-            if strand.is_block
-        }
-        found.update(_bypassed(self.parts))
-        for part in self.walk():
-            if part.shape is Shape.CORE:
-                found.update(_bypassed(part.children))
-        return frozenset(found)
 
 
 def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decomposition:
@@ -430,18 +364,12 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
     (True, None)
     """
     vertex_numbers(graph, (source, sink))
-    sources: list[int] = graph.sources.tolist()
-    targets: list[int] = graph.targets.tolist()
-    inside = reached([source], lambda v: [targets[e] for e in graph.out_edges[v]])
-    inside &= reached([sink], lambda v: [sources[e] for e in graph.in_edges[v]])
+    inside, edges = _between(graph, source, sink)
     if source == sink or not inside:
         return None
-    edges = sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
-    for v in inside - {source, sink}:
-        if not inside.issuperset(sources[e] for e in graph.in_edges[v]):
-            return None
-        if not inside.issuperset(targets[e] for e in graph.out_edges[v]):
-            return None
+    among = set(edges)
+    if not all(among.issuperset((*graph.in_edges[v], *graph.out_edges[v])) for v in inside - {source, sink}):
+        return None
     (part,) = _reduced(graph, edges, frozenset())
     return Block(source, sink, tuple(sorted(inside)), tuple(edges), part) if part.is_block else None
 
@@ -481,6 +409,15 @@ def block_degrees(graph: DifferentiationGraph) -> tuple[list[int], list[int]]:
     return into, out
 
 
+def _between(graph: DifferentiationGraph, source: int, sink: int) -> tuple[set[int], list[int]]:
+    """Return the vertices and edges on the paths from one vertex to another."""
+    sources: list[int] = graph.sources.tolist()
+    targets: list[int] = graph.targets.tolist()
+    inside = reached([source], lambda v: [targets[e] for e in graph.out_edges[v]])
+    inside &= reached([sink], lambda v: [sources[e] for e in graph.in_edges[v]])
+    return inside, sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
+
+
 def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[int]) -> tuple[Part, ...]:
     reduction = Reduction(graph, edges, kept)
     for region in regions(reduction.out, reduction.into, kept):
@@ -502,44 +439,3 @@ def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
         sum(widths[member][0] for member in part.children if member.source == part.source),
         sum(widths[member][1] for member in part.children if member.sink == part.sink),
     )
-
-
-def _stretch(links: tuple[Part, ...]) -> Part:
-    """Neighbouring links of a chain as a chain of their own."""
-    return Part(
-        Shape.SERIES,
-        links[0].source,
-        links[-1].sink,
-        links,
-        size=sum(link.size for link in links),
-        simple=all(link.simple for link in links),
-        direct=all(link.shape is Shape.EDGE for link in links),
-    )
-
-
-def _bypassed(parts: Sequence[Part]) -> list[Part]:
-    """Of parts that are the edges of a graph, the block-like ones past which another path leads to their sink."""
-    out: dict[int, list[Part]] = {}
-    into: dict[int, list[Part]] = {}
-    for part in parts:
-        for v in (part.source, part.sink):
-            out.setdefault(v, [])
-            into.setdefault(v, [])
-        out[part.source].append(part)
-        into[part.sink].append(part)
-    order = topological({v: len(above) for v, above in into.items()}, lambda v: [part.sink for part in out[v]])
-    asked = [part for part in parts if part.is_block and len(out[part.source]) > 1 and len(into[part.sink]) > 1]
-    found = []
-    for start in range(0, len(asked), BATCH):
-        batch = asked[start : start + BATCH]
-        bits = dict.fromkeys(order, 0)
-        for k, part in enumerate(batch):
-            for other in out[part.source]:
-                if other is not part:
-                    bits[other.sink] |= 1 << k
-        for v in order:
-            if bits[v]:
-                for part in out[v]:
-                    bits[part.sink] |= bits[v]
-        found += [part for k, part in enumerate(batch) if bits[part.sink] >> k & 1]
-    return found

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph, edge_numbers, vertex_numbers
@@ -228,51 +228,28 @@ def bauer(
     """
     if len(labels) != len(graph.sources):
         raise ArgumentError(f"{len(labels)} labels for {len(graph.sources)} edges; expected one for each edge")
+    targets: list[int] = graph.targets.tolist()
+
+    def terms(root: int, sums: dict[int, Label]) -> Iterator[tuple[int, Label]]:
+        """Yield vertices and terms of their sums: of whole paths, or of the sums of the vertices before."""
+        if expanded:
+            for path in filter(None, paths(graph, root)):
+                term = labels[path[0]]
+                for e in path[1:]:
+                    term = multiply(term, labels[e])
+                yield targets[path[-1]], term
+            return
+        for v in reversed(graph.topological_order):
+            if v == root or v in sums:
+                for e in graph.out_edges[v]:
+                    yield targets[e], labels[e] if v == root else multiply(sums[v], labels[e])
+
     entries: dict[tuple[int, int], Label] = {}
     for row, root in enumerate(graph.roots):
-        if expanded:
-            sums: dict[int, Any] = _by_paths(graph, labels, root, multiply, add)
-        else:
-            sums = _by_vertices(graph, labels, root, multiply, add)
+        sums: dict[int, Label] = {}
+        for i, term in terms(root, sums):
+            sums[i] = add(sums[i], term) if i in sums else term
         for column, terminal in enumerate(graph.terminals):
             if terminal in sums:
                 entries[row, column] = sums[terminal]
     return entries
-
-
-def _by_vertices(
-    graph: DifferentiationGraph,
-    labels: Sequence[Label],
-    root: int,
-    multiply: Callable[[Label, Label], Label],
-    add: Callable[[Label, Label], Label],
-) -> dict[int, Label]:
-    targets: list[int] = graph.targets.tolist()
-    sums: dict[int, Label] = {}
-    for v in reversed(graph.topological_order):
-        if v != root and v not in sums:
-            continue
-        for e in graph.out_edges[v]:
-            term = labels[e] if v == root else multiply(sums[v], labels[e])
-            i = targets[e]
-            sums[i] = add(sums[i], term) if i in sums else term
-    return sums
-
-
-def _by_paths(
-    graph: DifferentiationGraph,
-    labels: Sequence[Label],
-    root: int,
-    multiply: Callable[[Label, Label], Label],
-    add: Callable[[Label, Label], Label],
-) -> dict[int, Label]:
-    sums: dict[int, Label] = {}
-    for path in paths(graph, root):
-        if not path:
-            continue
-        term = labels[path[0]]
-        for e in path[1:]:
-            term = multiply(term, labels[e])
-        i = int(graph.targets[path[-1]])
-        sums[i] = add(sums[i], term) if i in sums else term
-    return sums

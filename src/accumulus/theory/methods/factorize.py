@@ -34,10 +34,10 @@ each vertex may stand between all roots and all terminals: up to |vertices met| 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, Steps
@@ -256,60 +256,34 @@ def factorization_steps(
         yield drawn()
 
 
-class _Parts(Protocol[T]):
-    """What strands are put together from."""
+class _Parts(Generic[T]):
+    """Makers of strands; the hooks do nothing for strands that are computed at once, and so only once."""
 
-    def edge(self, edge: int) -> T:
-        """An edge of the graph."""
-        ...
-
-    def chain(self, first: T, second: T, through: int) -> T:
-        """Two strands one after the other, through a vertex."""
-        ...
-
-    def block(self, first: T, second: T) -> T:
-        """Two strands side by side."""
-        ...
+    edge: Callable[[int], T]
+    chain: Callable[[T, T, int], T]
+    block: Callable[[T, T], T]
 
     def copied(self, strand: T) -> T:
-        """What is copied in place of a strand: with references, its name."""
-        ...
-
-    def placed(self, strand: T) -> None:
-        """A strand is now part of the graph."""
-        ...
-
-    def removed(self, strand: T) -> None:
-        """A strand is no longer part of the graph, or part of another strand."""
-        ...
-
-
-class _Results:
-    """Strands that are computed at once, and so only once: references of their results."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._product, self._sum = steps.product, steps.sum
-
-    def edge(self, edge: int) -> int:
-        return edge
-
-    def chain(self, first: int, second: int, through: int) -> int:
-        return self._product(first, second)
-
-    def block(self, first: int, second: int) -> int:
-        return self._sum(first, second)
-
-    def copied(self, strand: int) -> int:
+        """Return what is copied in place of a strand: with references, its name."""
         return strand
 
-    def placed(self, strand: int) -> None:
-        pass
+    def placed(self, strand: T) -> None:
+        """Take note that a strand is now part of the graph."""
 
-    def removed(self, strand: int) -> None:
-        pass
+    def removed(self, strand: T) -> None:
+        """Take note that a strand is no longer part of the graph, or part of another strand."""
 
 
-class _Strands:
+class _Results(_Parts[int]):
+    """Strands that are references of their results."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.edge = lambda edge: edge
+        self.chain = lambda first, second, through: steps.product(first, second)
+        self.block = steps.sum
+
+
+class _Strands(_Parts[Strand]):
     """Strands as trees, to be drawn, or written out without references up to a limit."""
 
     def __init__(self, *, shared: bool, limit: int) -> None:

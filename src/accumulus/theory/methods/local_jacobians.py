@@ -430,10 +430,7 @@ def local_jacobians(
         unit_products=unit_products,
         deadline=deadline,
     )
-    position = {root: k for k, root in enumerate(graph.roots)}
-    column = {terminal: k for k, terminal in enumerate(graph.terminals)}
-    entries = {(position[j], column[i]): label for (j, i), label in found.items()}
-    return Accumulation(graph, steps, dict(sorted(entries.items())))
+    return Accumulation.between(graph, steps, found)
 
 
 def accumulate_edges(

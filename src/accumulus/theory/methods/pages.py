@@ -343,11 +343,7 @@ def pages(
     6
     """
     strategy = _Strategy(graph, literal, limit, unit_products, deadline)
-    found = strategy.accumulate(strategy.first_page(), None)
-    row = {root: position for position, root in enumerate(graph.roots)}
-    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
-    entries = {(row[j], column[i]): label for (j, i), label in found.items()}
-    return Accumulation(graph, strategy.steps, dict(sorted(entries.items())))
+    return Accumulation.between(graph, strategy.steps, strategy.accumulate(strategy.first_page(), None))
 
 
 @dataclass(frozen=True, slots=True)

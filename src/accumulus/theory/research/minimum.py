@@ -259,13 +259,9 @@ def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
         before, after = words.pair_of[pair.start, cut], words.pair_of[cut, pair.end]
         result = steps.product(value(before, left), value(after, right))
         made[p].append((_joined(words, before, left, after, right), result))
-    entries = {}
-    row = {root: position for position, root in enumerate(graph.roots)}
-    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
-    for p, pair in enumerate(words.pairs):
-        if pair.is_output:
-            entries[row[pair.start], column[pair.end]] = value(p, (1 << len(pair.words)) - 1)
-    accumulation = Accumulation(graph, steps, dict(sorted(entries.items())))
+    outputs = ((p, pair) for p, pair in enumerate(words.pairs) if pair.is_output)
+    found = {(pair.start, pair.end): value(p, (1 << len(pair.words)) - 1) for p, pair in outputs}
+    accumulation = Accumulation.between(graph, steps, found)
     accumulation.verify()
     return accumulation
 
