@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from accumulus.graph.graph import DifferentiationGraph
     from accumulus.search.plan import Plan
-    from accumulus.show.comparison import Candidate
-    from accumulus.show.report import Report
+    from accumulus.show.report import Candidate, Report
 
 __all__ = ["build", "cache", "check", "compare", "emit", "generate", "methods", "plan"]
 
@@ -265,7 +264,7 @@ def compare(
 
     Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
     """
-    from accumulus.show.comparison import Candidate, chosen_because, comparison_table
+    from accumulus.show.report import Candidate, chosen_because, comparison_table
 
     what = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]

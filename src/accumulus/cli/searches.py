@@ -113,7 +113,7 @@ class Watch:
 
     @property
     def progress(self) -> Callable[[Told], object] | None:
-        """What the search is to tell how far it is; None if nobody looks."""
+        """Return what the search is to tell how far it is; None if nobody looks."""
         return None if self._bar is None else self._update
 
     def __enter__(self) -> Watch:

@@ -43,7 +43,7 @@ TOLERANCE: Final = 1e-9
 
 
 def labels_of(program: Program, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
-    """What is to be written beside a program.
+    """Return what is to be written beside a program.
 
     Args:
         program: a derivative.
@@ -55,7 +55,7 @@ def labels_of(program: Program, names: NamedValues | None, parameters: Sequence[
 
 
 def _recognised(tape: Tape, names: NamedValues) -> dict[int, str]:
-    """What operations of a program compute, as far as the function computes it, too."""
+    """Return what operations of a program compute, as far as the function computes it, too."""
     rng = np.random.default_rng(0)
     points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
     points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (tape.inputs, POINTS - POINTS // 2))
@@ -92,7 +92,7 @@ def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.flo
 
 
 def _entries(program: Program, parameters: Sequence[str]) -> Iterator[list[str]]:
-    """What each entry of each array is; nothing for those of which only some are stored."""
+    """Yield what each entry of each array is; nothing for those of which only some are stored."""
     kind, recording, selection = program.kind, program.recording, program._selection
     shapes = {k: shape for k, shape in enumerate(recording.argument_shapes) if shape is not None}
     inputs = [
@@ -217,7 +217,7 @@ def _from_labels(graph: DifferentiationGraph, plan: Plan, target: str) -> tuple[
 
 
 def unknown_labels(graph: DifferentiationGraph) -> list[str]:
-    """What each input of a program that was made from labels stands for, in order."""
+    """Return what each input of a program that was made from labels stands for, in order."""
     _, references = label_tape(graph)
     return [
         f"x{reference} = {graph.symbols[e] or f'∂{_end(graph, graph.sources[e])}/∂{_end(graph, graph.targets[e])}'}"

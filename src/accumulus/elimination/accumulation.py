@@ -100,7 +100,7 @@ class Steps:
         return self.edges + len(self.left) - 1
 
     def columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """Whether each step is a product, its left and its right operand."""
+        """Return, for each step, whether it is a product, its left and its right operand."""
         left, right = (np.array(column, np.int64) for column in (self.left, self.right))
         return np.array(self.is_product, bool), left, right
 
@@ -501,7 +501,7 @@ class Accumulation:
         return places[order], references[order]
 
     def wanted(self) -> Accumulation:
-        """The same without entries that the graph does not want, and without steps that only these need."""
+        """Return the same without entries that the graph does not want, and without steps that only these need."""
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)

@@ -141,7 +141,7 @@ def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
 
 
 def _is_zero(tape: Tape, reference: int) -> bool:
-    """Whether `reference` is the constant 0.0 or -0.0, which are two references."""
+    """Return whether `reference` is the constant 0.0 or -0.0, which are two references."""
     return reference < 0 and tape.value_of(reference) == 0.0
 
 

@@ -149,7 +149,7 @@ def _attached(tape: Tape) -> list[int]:
 
 
 def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
-    """Whether operations that are not linear take fixed solutions themselves, and nothing else that depends on them."""
+    """Return whether operations that are not linear take fixed solutions, and nothing else that depends on them."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
     attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
@@ -176,7 +176,7 @@ def _are_steps(
     *,
     within: bool = False,
 ) -> bool:
-    """Whether what is attached to the solutions are Newton steps.
+    """Return whether Newton steps are attached to the solutions.
 
     Args:
         within: whether equations may contain solutions of others, which depend on what is held constant in these.
@@ -215,21 +215,21 @@ def _are_steps(
 
 
 def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
+    """Return which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
     found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
     return np.array(found, bool).reshape(len(solutions), len(others))
 
 
 def _with_others(steps: Tape, at: NDArray[np.float64], weights: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """What the steps are with weights at random in the place of their own."""
+    """Return what the steps are with weights at random in the place of their own."""
     moved = at.copy()
     moved[len(at) - weights :] = rng.uniform(-1.0, 1.0, weights)
     return np.array(evaluate(steps, moved.tolist()))
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
-    """What is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
+    """Return what is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
 
     Args:
         within: whether solutions have the derivatives of their steps; else they are constants.
@@ -262,7 +262,7 @@ Held = frozenset[int]
 
 
 def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequence[int]) -> Tape | None:
-    """What was emitted for a tape, on that tape, with solutions as such: to be differentiated once more.
+    """Return what was emitted for a tape, on that tape, with solutions as such: to be differentiated once more.
 
     Args:
         steps: for each solution that is held constant, by reference, the solution: as `newton_steps` returns them.
@@ -324,7 +324,7 @@ class _Writer:
         return written[value, held]
 
     def _operands(self, k: int, held: Held) -> list[tuple[int, Held]]:
-        """What a value is written with."""
+        """Return what a value is written with."""
         tape = self._tape
         if k < tape.inputs or not self._marked[k]:
             return []
@@ -338,7 +338,7 @@ class _Writer:
         return [(a, held) for a in tape.arguments(k)]
 
     def _computed(self, k: int, held: Held) -> tuple[int, Held]:
-        """What has computed a solution, with those held constant whose equations it is within."""
+        """Return what has computed a solution, with those held constant whose equations it is within."""
         x = self._tape.first[k]
         if x not in self._around:
             need = needed(self._tape, [x])

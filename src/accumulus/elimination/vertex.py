@@ -167,12 +167,12 @@ class VertexElimination:
 
     @property
     def cost(self) -> Cost:
-        """What was eliminated so far costs, under the objective and under the one that breaks ties."""
+        """Return the cost of what was eliminated, under the objective and under the one that breaks ties."""
         return self._state.total, self._state.tie
 
     @property
     def priced(self) -> Priced:
-        """What was eliminated so far took."""
+        """Return the cost, products and additions so far."""
         state = self._state
         created = state.live - self._edges_given + state.removed
         return Priced(self.cost, state.made, state.made - created)
@@ -316,7 +316,7 @@ def price(
     limit: Limit = UNLIMITED,
     deadline: Deadline = FOREVER,
 ) -> Priced | None:
-    """What it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
+    """Return what it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
 
     Raises:
         OutOfTimeError: if the deadline passes before.

@@ -176,7 +176,7 @@ def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
 
 
 def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
-    """How many of the ends each vertex is reached from, along edges in an order in which marks can be handed on."""
+    """Count the ends that each vertex is reached from, along edges in an order in which marks can be handed on."""
     found = np.zeros(count, np.int64)
     for k in range(0, len(ends), _BITS):
         some = list(ends[k : k + _BITS])

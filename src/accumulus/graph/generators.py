@@ -261,7 +261,7 @@ class _Gadget:
     sizes: tuple[int, ...]
 
     def split(self) -> _Gadget:
-        """The same with a vertex for each entry."""
+        """Return the same with a vertex for each entry."""
         first = np.cumsum([0, *self.sizes]).tolist()
         entries = [range(first[v], first[v + 1]) for v in range(len(self.sizes))]
         edges = tuple((j, i) for source, target in self.edges for j in entries[source] for i in entries[target])
@@ -579,7 +579,7 @@ def _lengths(name: str, given: int | Sequence[int], largest: int, seed: int) -> 
 
 
 def _repeated(sources: Integers, targets: Integers, width: int, times: int) -> DifferentiationGraph:
-    """The same edges from each layer of so many vertices to the one below it."""
+    """Return the same edges from each layer of so many vertices to the one below it."""
     offsets = width * np.repeat(np.arange(times), len(sources))
     return assembled(np.tile(sources, times) + offsets + width, np.tile(targets, times) + offsets, (times + 1) * width)
 

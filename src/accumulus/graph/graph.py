@@ -388,7 +388,7 @@ class DifferentiationGraph:
 
     @property
     def wants_all(self) -> bool:
-        """Whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
+        """Return whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
         return self.mirror is None and self.wanted is None
 
     def _repr_svg_(self) -> str | None:
@@ -425,7 +425,7 @@ def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least:
 
 
 def _shortened(value: object) -> str:
-    """What was given, on one short line; numbers of thousands of digits are no text to Python."""
+    """Return what was given, on one short line; numbers of thousands of digits are no text to Python."""
     try:
         text = repr(value)
     except ValueError:
@@ -534,7 +534,7 @@ def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, col
 
 
 def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
-    """Which of the places (root, terminal), (n, 2), are wanted."""
+    """Return which of the places (root, terminal), (n, 2), are wanted."""
     found = np.ones(len(places), bool)
     if graph.mirror is not None:
         found &= places[:, 0] >= places[:, 1]
@@ -546,7 +546,7 @@ def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool
 
 
 def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
-    """Which edges are on a path from a root to a terminal whose entry is wanted.
+    """Return which edges are on a path from a root to a terminal whose entry is wanted.
 
     Time: a set operation of as many bits as there are terminals for each edge and wanted entry.
     """

@@ -179,7 +179,7 @@ def _plain(tape: Tape, labels: Integers) -> tuple[Tape, Integers]:
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
-    """Which labels are 0 at every point, those with a literal zero for a factor, too."""
+    """Return which labels are 0 at every point, those with a literal zero for a factor, too."""
     if signed_zeros(tape).any():
         tape, values = extended(tape.emptied(), rows_of(tape, tape.inputs))
         labels = moved(labels, values)

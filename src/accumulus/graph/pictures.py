@@ -189,7 +189,7 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
 
 
 def _layout(graph: DifferentiationGraph) -> tuple[list[list[int]], list[list[int]]]:
-    """What each edge goes through, from vertex to vertex, and the order on each level.
+    """Return what each edge goes through, from vertex to vertex, and the order on each level.
 
     Places of long edges are numbered behind the vertices. Edges that no root reaches go through nothing.
     """
@@ -225,7 +225,7 @@ def _layout(graph: DifferentiationGraph) -> tuple[list[list[int]], list[list[int
 
 
 def _mean(v: int, neighbours: list[int], place: dict[int, float]) -> float:
-    """Where the neighbours are in the mean; where v is, if it has none."""
+    """Return where the neighbours are in the mean; where v is, if it has none."""
     return sum(place[u] for u in neighbours) / len(neighbours) if neighbours else place[v]
 
 

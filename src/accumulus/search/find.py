@@ -185,7 +185,7 @@ _Answer = tuple[dict[str, Any], bool]
 def _search_part(
     method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float, work: float
 ) -> _Answer | None:
-    """What a worker does: search for so much work, until `seconds` after `submitted`; None if that has passed.
+    """Search for so much work, until `seconds` after `submitted`, in a worker; None if that has passed.
 
     The time that a part has waited is found by the clocks of both machines. Where they disagree by seconds, the part
     has less time, or comes too late.
@@ -202,7 +202,7 @@ def _search_part(
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
-    """Whether the plan meets a lower bound, so that the other parts need not be waited for."""
+    """Return whether the plan meets a lower bound, so that the other parts need not be waited for."""
     try:
         bound = import_module(PROOFS).lower_bound(plan.graph, plan.objective, deadline=deadline)
     except OutOfTimeError:

@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def scope(self) -> str:
-        """What `lower_bound` speaks of: "vertex", "edge" or "face" eliminations.
+        """Return what `lower_bound` speaks of: "vertex", "edge" or "face" eliminations.
 
         Each is a part of the next, and a bound for face eliminations one for all. Methods that share and factor in ways
         that are no elimination could in principle be cheaper than the best face elimination; none is known to be.
@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether it is proven that no elimination of the plan's `scope` is cheaper.
+        """Return whether it is proven that no elimination of the plan's `scope` is cheaper.
 
         >>> from accumulus import plan
         >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])

@@ -103,7 +103,7 @@ SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
 
 
 def is_enabled() -> bool:
-    """Whether this process stores plans, and loads them."""
+    """Return whether this process stores plans, and loads them."""
     return os.environ.get(SWITCH) != "0"
 
 

@@ -125,7 +125,7 @@ class _Left:
         return cls(graph).without(eliminated)
 
     def without(self, eliminated: Iterable[int]) -> _Left:
-        """The same after some vertices are gone, whatever their order: those of few neighbours first."""
+        """Return the same after some vertices are gone, whatever their order: those of few neighbours first."""
         left = copy(self)
         left.below, left.above = [row.copy() for row in self.below], [row.copy() for row in self.above]
         waiting = [(left.pairs(k), k) for k in sorted(eliminated)]
@@ -157,7 +157,7 @@ class _Left:
         row[i] = self.above[i][j] = level
 
     def added(self, k: int) -> _Cost:
-        """What eliminating a vertex now would add to the cost."""
+        """Return what eliminating a vertex now would add to the cost."""
         above, below = self.above[k], self.below[k]
         edges = -len(above) - len(below)
         multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))

@@ -1,7 +1,7 @@
 """Orders of symmetric elimination: of graphs with a mirror, which those of gradients are.
 
-Every value is eliminated together with its adjoint (`accumulus.elimination.symmetric`). Edge pushing takes them from
-the last operation to the first. `symmetric` compares that with a greedy order, which takes the value of the fewest
+Every value is eliminated together with its adjoint (`accumulus.elimination.gradient_graph`). Edge pushing takes them
+from the last operation to the first. `symmetric` compares that with a greedy order, which takes the value of the fewest
 products next, with orders that simulated annealing finds, and with orders of `vertex`, which may eliminate an adjoint
 long after its value; the last not where the effort is "fast". Under objectives that are counted on the tape, the
 cheapest program wins.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, seed_of, thresholds
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
-from accumulus.elimination.symmetric import SymmetricGraph, eliminate_pairs
+from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import Integers
@@ -95,7 +95,7 @@ class PairsAnnealing(Annealing):
         self._seconds = VISIT[0] + VISIT[1] * rows.size
 
     def cost(self, order: Sequence[int]) -> int:
-        """What an order costs, in the kernel's own units."""
+        """Return what an order costs, in the kernel's own units."""
         state = self._state
         state.order[:] = [self._number[v] for v in order]
         self._call(COST)

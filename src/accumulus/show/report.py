@@ -1,25 +1,32 @@
 """The report on a derivative: what it costs, why this plan was chosen, and how long the preparation took.
 
-It is data first (`Report.to_dict`), a printed page second (`str`, or Rich's `print` for colours). The methods that were
-not chosen are planned when the report is made, never when a program is compiled.
+**Comparison.** Ways to accumulate one graph, side by side: what each costs under every objective, and how long it took
+to find.
+
+The sweeps of forward and reverse elimination can need far more products than the plan that was chosen. How many at
+most is known before: every vertex has at most as many derivatives as there are terminals (roots). Methods that would
+take more than `LARGEST_SWEEP` products are left out of reports.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.elimination.emit import emit
+from accumulus.errors import TimeLimitWarning
 from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
-from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, compare, comparison_table, small_enough
-from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
+from accumulus.search.find import plan
+from accumulus.search.plan import Plan
+from accumulus.show.tables import amount, change, counted, duration, key_values, plain_text, product_of, table, text
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
@@ -30,18 +37,121 @@ if TYPE_CHECKING:
     from accumulus.programs.program import Program
     from accumulus.resubstitution.by_value import ByValue
     from accumulus.resubstitution.identities import Identity
-    from accumulus.search.plan import Plan
 
 __all__ = [
+    "SWEEPS",
     "ByValueFacts",
+    "Candidate",
     "CaseFacts",
     "Condition",
     "FunctionFacts",
     "GraphSize",
     "Report",
     "cases_table",
+    "chosen_because",
+    "compare",
+    "comparison_table",
     "operations_by_kind",
+    "small_enough",
 ]
+
+#: Methods without a search, which every report shows beside the chosen one.
+SWEEPS: Final = ("forward", "reverse", "markowitz")
+#: Products of forward or reverse elimination, at most, up to which a report counts them; about two seconds.
+LARGEST_SWEEP: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One method's plan for a graph: its costs, and the seconds in which it was found.
+
+    Operations are those of the plan's tape before it is rewritten.
+    """
+
+    method: str
+    fma: int
+    multiplications: int
+    operations: int
+    seconds: float = 0.0
+    lower_bound: int | None = None
+
+    @classmethod
+    def of(cls, found: Plan, method: str | None = None) -> Candidate:
+        """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
+        return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
+
+    def cost(self, objective: str) -> int:
+        """The cost under one objective."""
+        return int(getattr(self, objective))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        return asdict(self)
+
+
+def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[Candidate]:
+    """Plan with one method after the other, each under its own name; without those that do not finish in their time.
+
+    Args:
+        options: as for `accumulus.plan`; nothing is taken from the cache, so that times are those of searches.
+    """
+    for method in methods:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TimeLimitWarning)
+            found = plan(graph, method=method, **{"cache": False, **options})
+        if method in ("auto", found.method):
+            yield Candidate.of(found, method)
+
+
+def small_enough(graph: DifferentiationGraph, method: str) -> bool:
+    """Return whether a report can afford to count this method, see the module."""
+    ends = {"forward": len(graph.terminals), "reverse": len(graph.roots)}.get(method, 1)
+    return len(graph.sources) * ends <= LARGEST_SWEEP
+
+
+def comparison_table(candidates: Iterable[Candidate], chosen: str | None = None) -> Table:
+    """The candidates as rows; the chosen one set off."""
+    rows = [
+        (
+            candidate.method,
+            amount(candidate.fma),
+            amount(candidate.multiplications),
+            amount(candidate.operations),
+            duration(candidate.seconds),
+        )
+        for candidate in candidates
+    ]
+    headings = ("method", "fma", "multiplications", "operations", "found in")
+    return table(headings, rows, marked=chosen)
+
+
+def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: str) -> str:
+    """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
+
+    >>> chosen = Candidate("vertex", 9, 6, 30, lower_bound=25)
+    >>> chosen_because(chosen, [Candidate("forward", 12, 8, 40), Candidate("reverse", 12, 8, 40)], "operations")
+    'vertex with 30 operations, 25 % fewer than forward and reverse. No order needs fewer than 25.'
+    """
+    cost = chosen.cost(objective)
+    names_by_change: dict[str, list[str]] = {}
+    for other in others:
+        if other.method != chosen.method:
+            names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
+    phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
+    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {objective}", *phrases])
+    if chosen.lower_bound is None:
+        return f"{sentence}."
+    if chosen.lower_bound >= cost:
+        return f"{sentence}. Proven optimal."
+    return f"{sentence}. No order needs fewer than {amount(chosen.lower_bound)}."
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
 
 #: Identities that are printed, and characters of each.
 IDENTITIES: Final = 3
@@ -95,7 +205,7 @@ class ByValueFacts:
         return [*rows, *self._identities()]
 
     def _identities(self) -> list[tuple[str, str]]:
-        """How many there are, and the first of them."""
+        """Return how many there are, and the first of them."""
         if not self.identities and not self.unexplained:
             return []
         proved = sum(each.is_proved for each in self.identities)
@@ -256,7 +366,7 @@ class FunctionFacts:
         ]
 
     def code(self) -> str:
-        """What was compiled, in words."""
+        """Return what was compiled, in words."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
 
@@ -434,7 +544,7 @@ class Report:
 
 
 def cut_short_rows(stage: str) -> list[tuple[str, str]]:
-    """What a report says of a program whose search was cut short in a stage; nothing of others."""
+    """Return what a report says of a program whose search was cut short in a stage; nothing of others."""
     said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program everywhere"
     return [("cut short", f"at {stage}: {said}")] if stage else []
 
@@ -448,7 +558,7 @@ def _emitted(program: Program) -> int:
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:
-    """How many operations of each kind are on the tape, the most frequent first; see `kind_of`.
+    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_of`.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
@@ -460,7 +570,7 @@ def operations_by_kind(tape: Tape) -> dict[str, int]:
 
 
 def kind_of(operation: Operation) -> str:
-    """What a report counts an operation as.
+    """Return what a report counts an operation as.
 
     Instructions that cost alike are counted together, functions of the mathematical library by their names.
     """

@@ -44,7 +44,7 @@ class BodyFacts:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it sums segments of an array."""
+        """Return whether it sums segments of an array."""
         return not self.by_kind and self.results == 0
 
     @property

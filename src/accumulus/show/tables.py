@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def change(cost: int, reference: int) -> str:
-    """How a cost compares with a reference, in words.
+    """Return how a cost compares with a reference, in words.
 
     >>> change(75, 100), change(100, 100), change(110, 100), change(0, 0)
     ('25 % fewer than', 'as many as', '10 % more than', 'as many as')
@@ -139,7 +139,7 @@ def text(words: str, style: str = "") -> Text:
 
 
 def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:
-    """What Rich would print, as text without colours, of the given width at most."""
+    """Return what Rich would print, as text without colours, of the given width at most."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False, legacy_windows=False)
@@ -170,7 +170,7 @@ def write_json(data: object) -> None:
 
 
 def as_html(renderable: RenderableType) -> str:
-    """What a report hands to Rich, as HTML."""
+    """Return what a report hands to Rich, as HTML."""
     return markup.block(*_parts(renderable))
 
 
@@ -201,7 +201,7 @@ def _table(made: Table) -> str:
 
 
 def programs_as_html(title: str, programs: Iterable[Program]) -> str:
-    """What was compiled, a row for each program; nothing is planned or counted for it."""
+    """Return what was compiled, a row for each program; nothing is planned or counted for it."""
     rows = [
         (
             ", ".join(map(product_of, program.recording.argument_shapes)),

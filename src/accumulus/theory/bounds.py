@@ -240,7 +240,7 @@ class Ways(NamedTuple):
 def lower_bound(
     graph: DifferentiationGraph, objective: Objective, flow_work: int = FLOW_WORK, deadline: Deadline = FOREVER
 ) -> int | None:
-    """What every elimination of the graph costs at least; None under "operations", of which nothing is proven.
+    """Return what every elimination of the graph costs at least; None under "operations", of which nothing is proven.
 
     Args:
         flow_work: vertices times edges up to which flows are exact.
@@ -262,7 +262,7 @@ def least_costs(
     vertices: Iterable[int] | None = None,
     flow_work: int = FLOW_WORK,
 ) -> dict[int, int]:
-    """What the products at each vertex cost at least, in any elimination of the graph as it is left.
+    """Return what the products at each vertex cost at least, in any elimination of the graph as it is left.
 
     Args:
         vertices: intermediates that are left; all that are on a path by default.
@@ -315,7 +315,7 @@ def ways(paths: Iterable[Path], objective: Objective) -> Ways:
 
 
 def pair_cost(size: int, above: Ways, below: Ways) -> int:
-    """What the pairs of ways through a vertex cost."""
+    """Return what the pairs of ways through a vertex cost."""
     return size * (above.variable * below.nonunit + (above.nonunit - above.variable) * below.variable)
 
 
@@ -395,7 +395,7 @@ class BracketingBound(NamedTuple):
 def bracketing_bound(
     state: Elimination, part: Sequence[int], work: float, columns: int = MOST_COLUMNS, *, partial: bool = True
 ) -> BracketingBound:
-    """What the products at the vertices of an independent part cost at least, in any program.
+    """Return what the products at the vertices of an independent part cost at least, in any program.
 
     Args:
         state: the graph, nothing eliminated.

@@ -1,9 +1,10 @@
 """Compiled search over orders of symmetric elimination, on bitset rows: greedy, and simulated annealing.
 
-Does what `accumulus.elimination.symmetric` does, as far as it matters to the number of products and additions. What is
-left after a set of values is gone does not depend on their order, so a move within a window of the order changes only
-what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there may move later
-(up to a window), and a random one of the window may move there; each is replayed, and given up once it costs too much.
+Does what `accumulus.elimination.gradient_graph` does, as far as it matters to the number of products and additions.
+What is left after a set of values is gone does not depend on their order, so a move within a window of the order
+changes only what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there
+may move later (up to a window), and a random one of the window may move there; each is replayed, and given up once it
+costs too much.
 
 Time: a step (one value eliminated in a replay) takes some tens of nanoseconds for each neighbour in graphs of up to 128
 values; a replay begins with a copy of the rows. Memory: 120 n²/64 bytes for n values.

@@ -666,7 +666,7 @@ def equivalent(
     right_references: Definitions | None = None,
     seed: int = 0,
 ) -> bool:
-    """Whether two expressions are equal as noncommutative polynomials.
+    """Return whether two expressions are equal as noncommutative polynomials.
 
     >>> from accumulus.theory.algebra.expression import parse
     >>> equivalent(parse("(a + b)*c"), parse("a*c + b*c")), equivalent(parse("a*b"), parse("b*a"))

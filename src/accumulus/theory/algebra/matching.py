@@ -204,7 +204,7 @@ class Matching:
         )
 
     def identity(self, where: Occurrence) -> Hashable:
-        """What tells two occurrences of a reference apart: the edges of shared names, not the ends."""
+        """Return what tells two occurrences of a reference apart: the edges of shared names, not the ends."""
         if not self._ambiguous:
             return where[0]
         known = self._identities
@@ -224,7 +224,7 @@ class Matching:
         return [sizes.get(root, 0) for root in roots]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
-        """What an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
+        """Return what an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]
@@ -294,7 +294,7 @@ class Matching:
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Where an expression runs, for messages: the narrowest pairs."""
+        """Return where an expression runs, for messages: the narrowest pairs."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
@@ -309,7 +309,7 @@ def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
 
 
 def _culprit(matching: Matching) -> str:
-    """What the entries lack or have too much of, compared with all paths of the graph."""
+    """Return what the entries lack or have too much of, compared with all paths of the graph."""
     graph = matching.graph
     found = {key: Counter[tuple[int, ...]]() for key in matching.entries}
     references = matching.references

@@ -180,7 +180,7 @@ class Joint:
 
     @property
     def direct(self) -> bool:
-        """Whether the two are factors of one product."""
+        """Return whether the two are factors of one product."""
         return self.left_next == self.right_next == self.product
 
 
@@ -227,7 +227,7 @@ def relation_of(program: ValueProgram, joint: Joint) -> Relation:
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
-    """What stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
+    """Return what stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):
         operands = program.operands[v]
@@ -304,7 +304,7 @@ class Dependencies:
 
     @property
     def is_acyclic(self) -> bool:
-        """Whether there is an order for everything."""
+        """Return whether there is an order for everything."""
         return len(self.order) == len(self.awaits)
 
     @cached_property

@@ -159,7 +159,7 @@ class _Unmerged(FaceElimination):
     """A face elimination that neither absorbs nor merges before it is finished."""
 
     def alike(self, v: int, w: int) -> bool:
-        """Whether two vertices that are there have the same P and S."""
+        """Return whether two vertices that are there have the same P and S."""
         return v in self and w in self and self._equal(v, w, w)
 
     def remove(self, v: int) -> None:
@@ -273,7 +273,7 @@ def _exactly(program: ValueProgram) -> Accumulation:
 
 
 def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulation]:
-    """The same sequence with merging as soon as possible."""
+    """Return the same sequence with merging as soon as possible."""
     elimination = FaceElimination(program.graph)
     needed = _Needed(program)
     vertex = {v: v for v in range(len(program)) if program.kinds[v] == LABEL}
@@ -501,7 +501,7 @@ class _State:
         return self.fresh - 1
 
     def places(self) -> dict[int, list[tuple[int, int]]]:
-        """Where each vertex is: paths, and positions in them."""
+        """Return where each vertex is: paths, and positions in them."""
         places: dict[int, list[tuple[int, int]]] = {}
         for k, path in enumerate(self.paths):
             for position, (vertex, node) in enumerate(path):
@@ -615,7 +615,7 @@ class _Search:
         return False
 
     def _target(self, state: _State, places: Sequence[tuple[int, int]]) -> int | None:
-        """What all paths compute next from the vertex at these places, if that is one value."""
+        """Return what all paths compute next from the vertex at these places, if that is one value."""
         parents = {node.parent.value if node and node.parent else -1 for node in _nodes(state, places)}
         target = parents.pop()
         return None if parents or target < 0 else target

@@ -226,7 +226,7 @@ class ExpressionSet:
         return sum(expression.multiplications for expression in (*self.references.values(), *self.entries.values()))
 
     def inlined(self) -> ExpressionSet:
-        """The same without references, each written out wherever it is used.
+        """Return the same without references, each written out wherever it is used.
 
         Raises:
             ExpressionError: if more than ten million products would be written.
@@ -247,7 +247,7 @@ class ExpressionSet:
         return ExpressionSet({}, {key: values[expression] for key, expression in self.entries.items()})
 
     def shared(self) -> ExpressionSet:
-        """The same with a reference for everything that stands more than once.
+        """Return the same with a reference for everything that stands more than once.
 
         Never takes more products as written. References that are equal, or used once, are resolved, so among vectors
         the bracketing that they kept is lost, and the cost may rise.
@@ -261,7 +261,7 @@ class ExpressionSet:
         return ExpressionSet(*values.written(self.references, self.entries))
 
     def equivalent(self, other: ExpressionSet) -> bool:
-        """Whether both have the same entries, equal as noncommutative polynomials."""
+        """Return whether both have the same entries, equal as noncommutative polynomials."""
         mine, others = _by_plain_name(self.entries), _by_plain_name(other.entries)
         return mine.keys() == others.keys() and all(
             equivalent(mine[key], others[key], self.references, other.references) for key in mine
@@ -333,7 +333,7 @@ def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expr
 
 
 def _bracketing_matters(accumulation: Accumulation) -> bool:
-    """Whether the bracketing of products can change the cost: of vectors, and of constants, whose products are free."""
+    """Return whether bracketing can change the cost: of vectors, and of constants, whose products are free."""
     graph = accumulation.graph
     if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
         return True
@@ -346,8 +346,8 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
 
 
 def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """How often each reference is used by what matters; those used once, by a step of their own kind, that become part
-    of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
+    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))

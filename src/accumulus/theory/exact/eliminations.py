@@ -122,7 +122,7 @@ class Proof:
         return sum(part.bound[level] for part in self._parts)
 
     def proven(self, level: Level) -> bool:
-        """Whether no elimination is cheaper than the best that is known."""
+        """Return whether no elimination is cheaper than the best that is known."""
         return all(part.proven(level) for part in self._parts)
 
     def raise_bound(self, level: Level, bound: int) -> None:
@@ -227,7 +227,7 @@ class Proof:
             part.faces = search
 
     def _prices(self, order: Sequence[int], deadline: Deadline) -> dict[int, int]:
-        """What each vertex costs in an order."""
+        """Return what each vertex costs in an order."""
         costs = np.zeros(len(order), np.int64)
         state = VertexElimination(self.graph, self._state.objective, deadline=deadline)
         state.follow(np.array(order, np.int64), costs=costs)
@@ -298,7 +298,7 @@ def proven(
     *,
     brief: bool = False,
 ) -> SearchResult:
-    """What is found, improved where a search finds something better, with a lower bound on eliminations of its level.
+    """Return what is found, improved where a search finds something better, and a lower bound for its level.
 
     Args:
         best: a plan of the graph; its order, if it has one, is where the search begins.

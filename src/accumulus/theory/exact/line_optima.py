@@ -97,7 +97,7 @@ class LineSearch:
 
     @property
     def proven(self) -> bool:
-        """Whether the best known cost is the least."""
+        """Return whether the best known cost is the least."""
         return self.lower_bound >= self.cost
 
     def run(self) -> Iterator[int]:

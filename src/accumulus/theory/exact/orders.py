@@ -240,7 +240,7 @@ class SubsetSearch:
 
     @property
     def proven(self) -> bool:
-        """Whether the best known cost is the least."""
+        """Return whether the best known cost is the least."""
         return self.lower_bound >= self.cost
 
     def run(self) -> Iterator[int]:
@@ -288,7 +288,7 @@ class SubsetSearch:
         )
 
     def _rest(self, vertices: Sequence[int]) -> NDArray[np.int64]:
-        """What those vertices that are left cost at least, by the set that is gone."""
+        """Return what those vertices that are left cost at least, by the set that is gone."""
         rest: NDArray[np.int64] = np.zeros(1, np.int64)
         for v in vertices:
             rest = np.concatenate([rest + self._least[v], rest])

@@ -88,12 +88,12 @@ class Part:
 
     @property
     def is_block(self) -> bool:
-        """Whether there are two paths through the part that share nothing but its ends."""
+        """Return whether there are two paths through the part that share nothing but its ends."""
         return self.shape in (Shape.PARALLEL, Shape.CORE)
 
     @property
     def is_chain(self) -> bool:
-        """Whether the part is a row of edges and blocks."""
+        """Return whether the part is a row of edges and blocks."""
         return self.shape is Shape.SERIES
 
     def walk(self) -> Iterator[Part]:
@@ -295,7 +295,7 @@ class Block:
 
     @property
     def simple(self) -> bool:
-        """Whether the block is series-parallel: a subexpression in parentheses stands for it."""
+        """Return whether the block is series-parallel: a subexpression in parentheses stands for it."""
         return self.part.simple
 
 
@@ -316,7 +316,7 @@ class Decomposition:
 
     @property
     def simple(self) -> bool:
-        """Whether the whole graph is one edge, simple chain or simple block: one nested expression stands for it."""
+        """Return whether the graph is one edge, simple chain or simple block: one nested expression stands for it."""
         return len(self.parts) == 1 and self.parts[0].simple
 
     def blocks(self) -> tuple[Part, ...]:
@@ -328,7 +328,7 @@ class Decomposition:
         return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
-        """Whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
+        """Return whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
         inside = set(part.edges)
         return inside.issuperset(self.graph.out_edges[part.source])
 
@@ -426,7 +426,7 @@ def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[
 
 
 def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
-    """How many edges a part counts as at its source and at its sink."""
+    """Return how many edges a part counts as at its source and at its sink."""
     if part.simple:
         return 1, 1
     if part.shape is Shape.SERIES:

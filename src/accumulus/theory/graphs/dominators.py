@@ -109,7 +109,7 @@ class DominatorTree:
         return NONE if parent == self.origin else parent
 
     def dominates(self, b: int, v: int) -> bool:
-        """Whether every path from a start to v goes through b; false if there is no path. O(log vertices).
+        """Return whether every path from a start to v goes through b; false if there is no path. O(log vertices).
 
         Every vertex that is reached dominates itself.
         """

@@ -73,7 +73,7 @@ class LocalJacobian:
 
     @property
     def is_undivided(self) -> bool:
-        """Whether all rows and columns are one connected part."""
+        """Return whether all rows and columns are one connected part."""
         return len(self.components) <= 1
 
 

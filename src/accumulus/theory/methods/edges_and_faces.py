@@ -198,7 +198,7 @@ class MixedAnnealing(Annealing):
 
     @property
     def faces(self) -> bool:
-        """Whether single faces are searched, and not only edges."""
+        """Return whether single faces are searched, and not only edges."""
         return bool(self._state.faces)
 
     @faces.setter
@@ -371,7 +371,7 @@ def _search(
 
 
 def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> bool:
-    """Whether no plan makes fewer products that count, as far as there is time to know."""
+    """Return whether no plan makes fewer products that count, as far as there is time to know."""
     # nothing is known of operations, but without fewer products there are hardly fewer of them
     counted = objective.of_eliminations
     try:

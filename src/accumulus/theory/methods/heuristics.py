@@ -75,11 +75,11 @@ class Choices:
         raise NotImplementedError
 
     def is_choice(self, state: Any, step: Step) -> bool:
-        """Whether a choice is still there."""
+        """Return whether a choice is still there."""
         raise NotImplementedError
 
     def score(self, state: Any, step: Step) -> Any:
-        """What is least is taken next."""
+        """Return the score of a choice; the least is taken next."""
         raise NotImplementedError
 
     def take(self, state: Any, step: Step) -> list[Step]:
@@ -161,7 +161,7 @@ class VertexChoices(Choices):
         return ((k,) for k in self._left)
 
     def is_choice(self, state: Order, step: Step) -> bool:
-        """Whether it is left."""
+        """Return whether it is left."""
         return step[0] in self._left
 
     def score(self, state: Order, step: Step) -> tuple[int, int]:
@@ -206,7 +206,7 @@ class EdgeChoices(Choices):
         return (step for j, i in state.edges() for step in _sides(state, j, i))
 
     def is_choice(self, state: EdgeElimination, step: Step) -> bool:
-        """Whether it is there."""
+        """Return whether it is there."""
         return step[1] in state.successors[step[0]]
 
     def score(self, state: EdgeElimination, step: Step) -> tuple[int, int]:
@@ -240,7 +240,7 @@ class FaceChoices(Choices):
         return iter(state.faces())
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
-        """Whether it is there."""
+        """Return whether it is there."""
         return step[0] in state and step[1] in state and step[1] in state.successors[step[0]]
 
     def score(self, state: FaceElimination, step: Step) -> int:
@@ -284,11 +284,11 @@ class FaceDegrees(Choices):
         return ((k,) for k in self.graph.intermediates if self.is_choice(state, (k,)))
 
     def is_choice(self, state: FaceElimination, step: Step) -> bool:
-        """Whether a face is left there."""
+        """Return whether a face is left there."""
         return any(state.inner_successors(i) for i in self._labels(state, step[0]))
 
     def score(self, state: FaceElimination, step: Step) -> tuple[int, int]:
-        """How many faces there are."""
+        """Return how many faces there are."""
         return sum(state.inner_successors(i) for i in self._labels(state, step[0])), self.place[step[0]]
 
     def take(self, state: FaceElimination, step: Step) -> list[Step]:
@@ -333,7 +333,7 @@ _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 
 def _missing(some: Collection[int], others: Collection[int]) -> int:
-    """How many of some are not among the others."""
+    """Return how many of some are not among the others."""
     if isinstance(some, set):
         return len(some.difference(others))
     return sum(v not in others for v in some)

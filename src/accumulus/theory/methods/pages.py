@@ -228,7 +228,7 @@ class Page:
                 self.add(j, i, self.steps.product(above, below))
 
     def _joined_by_one_edge(self, start: int, end: int) -> bool:
-        """Whether there is one path between the two, and it is an edge."""
+        """Return whether there is one path between the two, and it is an edge."""
         if end not in self.successors[start]:
             return False
         others = [i for i in self.successors[start] if i != end]

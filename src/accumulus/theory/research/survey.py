@@ -270,7 +270,7 @@ def sample(
     steps: int = 200_000,
     progress: Progress | None = None,
 ) -> Summary:
-    """The same for random reduced graphs of a number of edges, each once; for sizes that the census does not reach.
+    """Decide random reduced graphs of a number of edges, each once; for sizes that the census does not reach.
 
     Args:
         graphs: how many are drawn; what is drawn again is not decided again.
@@ -355,7 +355,7 @@ def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[
 
 
 def _started(data: bytes) -> bool:
-    """Whether this is the beginning of a header."""
+    """Return whether this is the beginning of a header."""
     return json.dumps(_HEADER).encode().startswith(data)
 
 

@@ -11,8 +11,7 @@ import pytest
 import accumulus as acc
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
-from accumulus.elimination.gradient_graph import linearize_gradient
-from accumulus.elimination.symmetric import SymmetricGraph, eliminate_pairs
+from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, linearize_gradient
 from accumulus.errors import OrderError, VerificationError
 from accumulus.objective import Objective
 from accumulus.search.plan_files import load_plan, save_plan
