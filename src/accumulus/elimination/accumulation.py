@@ -1,6 +1,6 @@
 """The accumulation: steps, entries, what steps make of labels, and the verification of all three.
 
-**Labels.** `Labels` and `evaluate` say what steps make of labels: kinds, sizes and cost, and values. They drive
+**Labels.** `Labels` says what steps make of labels: kinds, sizes and cost, and values. It drives
 `accumulus.elimination.compiled.labels_kernel` a chunk of steps at a time. This is the one place that decides what
 products with ±1 and of constants cost an accumulation: a product with ±1 is free and of the kind of its other factor, a
 product of constants is a constant and free, as it is folded when the plan is made. Time: linear, some ten million steps
@@ -61,8 +61,6 @@ __all__ = [
     "SharedSteps",
     "Steps",
     "columns_of",
-    "evaluate",
-    "sums_of_products",
     "verify",
 ]
 
@@ -277,14 +275,14 @@ class Labels:
         return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
 
 
-def evaluate(steps: Steps, values: Integers) -> None:
+def _evaluate(steps: Steps, values: Integers) -> None:
     """Write the values of all steps behind those of the edges: triangular matrices (a b; 0 d) of residues, (n, 3)."""
     state = LabelsState(values=values)
     for _ in _chunks(steps, state):
         _perform(state, EVALUATE)
 
 
-def sums_of_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
+def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
     """Add matrices[b] · vectors[c] to results[a], one after the other, for all a, b, c of the three columns."""
     to, from_first, from_second = (np.ascontiguousarray(column, np.int64) for column in numbers)
     state = LabelsState(
@@ -422,14 +420,14 @@ def _check_rows(
     turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
     order = np.argsort(turn[graph.sources], kind="stable")
     given = values[:edges].copy()
-    evaluate(steps, values)
+    _evaluate(steps, values)
     for compared, columns in _probes(graph):
         probed = np.where(columns[:, np.newaxis], weights, 0)
         expected = np.zeros((len(graph.vertices), 2), np.int64)
         expected[list(graph.terminals)] = probed
-        sums_of_products((graph.sources[order], order, graph.targets[order]), given, expected, expected)
+        _add_products((graph.sources[order], order, graph.targets[order]), given, expected, expected)
         rows = np.zeros((len(graph.roots), 2), np.int64)
-        sums_of_products((places[:, 0], references, places[:, 1]), values, probed, rows)
+        _add_products((places[:, 0], references, places[:, 1]), values, probed, rows)
         wrong = (rows != expected[list(graph.roots)]).any(axis=1) & compared
         if wrong.any():
             root = graph.roots[int(wrong.argmax())]

@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.native.state import Integers
 
 __all__ = [
     "Generator",
@@ -76,8 +77,6 @@ __all__ = [
 
 _STEP: Final = 0x9E3779B97F4A7C15
 _MIX: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
-
-Integers = NDArray[np.int64]
 
 
 class Draws:

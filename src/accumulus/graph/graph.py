@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import GraphError
+from accumulus.native.state import Integers
 from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
@@ -475,9 +476,6 @@ def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, floa
 
 
 # Selections ----------------------------------------------------------------------------------------------------------
-
-
-Integers = NDArray[np.int64]
 
 
 def mirrored_edges(graph: DifferentiationGraph) -> Integers:

@@ -57,6 +57,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexElimination, markowitz_order, price
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import kernel, prepare
+from accumulus.native.state import Integers
 from accumulus.objective import Objective
 from accumulus.options import Effort, Options
 from accumulus.rewriting.optimise import preview
@@ -364,8 +365,6 @@ PASSES: Final = (1 / 16, 1 / 4, 1.0)
 #: Part of the cost below which a round gains too little, and so many such rounds in a row end the search.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
 _STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
-
-Integers = NDArray[np.int64]
 
 
 class Windows:

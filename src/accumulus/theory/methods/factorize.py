@@ -75,27 +75,27 @@ class Strand:
     size: int = 1
 
 
-def edge_strand(edge: int) -> Strand:
+def _edge(edge: int) -> Strand:
     """A strand that is an edge of the graph."""
     return Strand(StrandShape.EDGE, (), edge)
 
 
-def chain(first: Strand, second: Strand, through: int) -> Strand:
+def _chain(first: Strand, second: Strand, through: int) -> Strand:
     """Two strands one after the other, through a vertex."""
     return Strand(StrandShape.CHAIN, (first, second), through, first.size + second.size)
 
 
-def block(first: Strand, second: Strand) -> Strand:
+def _block(first: Strand, second: Strand) -> Strand:
     """Two strands side by side."""
     return Strand(StrandShape.BLOCK, (first, second), 0, first.size + second.size)
 
 
-def reference(strand: Strand, number: int) -> Strand:
+def _reference(strand: Strand, number: int) -> Strand:
     """A name for a strand, so that it is computed once."""
     return Strand(StrandShape.REFERENCE, (strand,), number)
 
 
-def evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
+def _evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
     """Write the steps that compute the strands, innermost first; the references of their values."""
     known: dict[int, int] = {}
     results = []
@@ -121,7 +121,7 @@ def evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
     return results
 
 
-def draw(graph: DifferentiationGraph, strands: Iterable[tuple[int, int, Strand]]) -> DifferentiationGraph:
+def _draw(graph: DifferentiationGraph, strands: Iterable[tuple[int, int, Strand]]) -> DifferentiationGraph:
     """The graph of which strands (source, sink, strand) are made: copies of a vertex have primes, references are edges.
 
     Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; references are s1, s2, ….
@@ -202,7 +202,7 @@ def factorize(
     if references:
         return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps), deadline), direction))
     strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit), deadline), direction)
-    return Accumulation(graph, steps, dict(zip(strands, evaluate(strands.values(), steps), strict=True)))
+    return Accumulation(graph, steps, dict(zip(strands, _evaluate(strands.values(), steps), strict=True)))
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
@@ -238,7 +238,7 @@ def factorization_steps(
     level: list[int] = []
 
     def drawn() -> DifferentiationGraph:
-        return draw(graph, factorization.strands())
+        return _draw(graph, factorization.strands())
 
     yield drawn()
     named = 0
@@ -291,13 +291,13 @@ class _Strands(_Parts[Strand]):
         self._limit = limit
         self._written = 0
         self.references_made = 0
-        self.edge, self.chain, self.block = edge_strand, chain, block
+        self.edge, self.chain, self.block = _edge, _chain, _block
 
     def copied(self, strand: Strand) -> Strand:
         if not self._shared or strand.shape in (StrandShape.EDGE, StrandShape.REFERENCE):
             return strand
         self.references_made += 1
-        return reference(strand, self.references_made)
+        return _reference(strand, self.references_made)
 
     def placed(self, strand: Strand) -> None:
         self._written += strand.size

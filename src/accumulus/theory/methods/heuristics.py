@@ -58,7 +58,7 @@ class SideView:
     above: Sequence[int]
 
 
-class Choices:
+class _Choices:
     """What there is to choose from in the elimination of a graph, and what each choice scores."""
 
     def __init__(self, graph: DifferentiationGraph) -> None:
@@ -87,7 +87,7 @@ class Choices:
         raise NotImplementedError
 
 
-def run(choices: Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
+def run(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
     """Take always a choice of least score, as far as scores are known, until nothing is left.
 
     Returns:
@@ -126,14 +126,14 @@ def run(choices: Choices, state: Any, limit: int, deadline: Deadline = FOREVER) 
     return True
 
 
-class Order:
+class _Order:
     """Vertices in the order in which they were eliminated."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
 
 
-class VertexChoices(Choices):
+class VertexChoices(_Choices):
     """Vertices; the state is their order.
 
     Args:
@@ -152,23 +152,23 @@ class VertexChoices(Choices):
         self._up, self._down = _views(graph, P, S)
         self._left = dict.fromkeys(graph.intermediates)
 
-    def start(self) -> Order:
+    def start(self) -> _Order:
         """Nothing eliminated."""
-        return Order()
+        return _Order()
 
-    def all(self, state: Order) -> Iterator[Step]:
+    def all(self, state: _Order) -> Iterator[Step]:
         """Every vertex that is left."""
         return ((k,) for k in self._left)
 
-    def is_choice(self, state: Order, step: Step) -> bool:
+    def is_choice(self, state: _Order, step: Step) -> bool:
         """Return whether it is left."""
         return step[0] in self._left
 
-    def score(self, state: Order, step: Step) -> tuple[int, int]:
+    def score(self, state: _Order, step: Step) -> tuple[int, int]:
         """By the score given, then by place."""
         return self._score(self._up, self._down, step[0]), self.place[step[0]]
 
-    def take(self, state: Order, step: Step) -> list[Step]:
+    def take(self, state: _Order, step: Step) -> list[Step]:
         """Eliminate it; returns what is around."""
         (k,) = step
         P, S = self._P, self._S
@@ -183,7 +183,7 @@ class VertexChoices(Choices):
         return [(v,) for v in (*P[k], *S[k]) if v in self._left]
 
 
-class EdgeChoices(Choices):
+class EdgeChoices(_Choices):
     """Edges from either side.
 
     Args:
@@ -228,7 +228,7 @@ class EdgeChoices(Choices):
         return [choice for pair in pairs for choice in _sides(state, *pair)]
 
 
-class FaceChoices(Choices):
+class FaceChoices(_Choices):
     """Faces, by the change of their number."""
 
     def start(self) -> FaceElimination:
@@ -267,7 +267,7 @@ class FaceChoices(Choices):
         return found
 
 
-class FaceDegrees(Choices):
+class FaceDegrees(_Choices):
     """Faces by the Markowitz degree of the vertex between them; a step is that vertex, and takes one face there."""
 
     def start(self) -> FaceElimination:
@@ -442,7 +442,7 @@ def _register(row: Heuristic) -> None:
 
 def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:
     """The greedy edges or faces; None if they make more products than the limit."""
-    choices: Choices
+    choices: _Choices
     if row.level == "edge":
         assert row.score is not None
         choices = EdgeChoices(graph, row.score)
