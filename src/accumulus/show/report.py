@@ -558,18 +558,18 @@ def _emitted(program: Program) -> int:
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:
-    """Return how many operations of each kind are on the tape, the most frequent first; see `_kind_of`.
+    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_of`.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
     >>> operations_by_kind(tape)
     {'additions': 1, 'multiplications': 1, 'sin': 1}
     """
-    counts = Counter(_kind_of(OPERATIONS[code]) for code in tape.codes[tape.inputs :])
+    counts = Counter(kind_of(OPERATIONS[code]) for code in tape.codes[tape.inputs :])
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _kind_of(operation: Operation) -> str:
+def kind_of(operation: Operation) -> str:
     """Return what a report counts an operation as.
 
     Instructions that cost alike are counted together, functions of the mathematical library by their names.

@@ -83,7 +83,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Decide the same for one graph. All of its labels count as variables."""
-    from accumulus.theory.research.circular import decide as decide_graph
+    from accumulus.theory.research.survey import decide as decide_graph
 
     if graph.suffix.lower() not in READABLE:
         raise typer.BadParameter(
