@@ -21,12 +21,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from accumulus.elimination.face import FaceElimination
-from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.levels import segmented
+from accumulus.graph.pictures import to_dot
 from accumulus.theory.algebra.expression import Expression, Symbol, product, total
-from accumulus.theory.graphs.line import LineGraph
-from accumulus.theory.graphs.line_pictures import line_graph_to_dot
+from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot
 
 DOCS = Path(__file__).parent
 SOURCES = DOCS.parent / "src" / "accumulus"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph, Kind
 
 

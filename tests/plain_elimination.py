@@ -115,7 +115,7 @@ def plain_markowitz(graph, objective, limit=UNLIMITED):
 
 
 def plain_count(accumulation, every_product):
-    """`accumulus.elimination.cost.count` of products."""
+    """`accumulus.elimination.emit.count` of products."""
     graph = accumulation.graph
     kinds = graph.kinds.tolist()
     sizes = graph.sizes.tolist()

@@ -21,10 +21,10 @@ import accumulus as acc
 from accumulus.cli import app
 from accumulus.errors import AccumulusError, GraphError, PlanError
 from accumulus.graph import generators, parsed
-from accumulus.graph.dot import to_dot
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.pictures import to_dot
 from accumulus.text import printable
-from accumulus.theory.algebra.names import latex_name
+from accumulus.theory.algebra.expression import latex_name
 
 GRAPH = generators.random_dag(seed=1)
 PLAN = acc.plan(GRAPH, "markowitz", cache=False)
@@ -111,7 +111,7 @@ def test_many_names_that_are_one(tmp_path):
     graph = DifferentiationGraph([("y", "x")], roots=["y"] * count)
     assert len(set(graph.vertices)) == count + 2 - 1 or len(set(graph.vertices)) == len(graph.vertices)
     assert max(len(str(v)) for v in graph.vertices) < 10
-    from accumulus.theory.algebra.names import edge_names
+    from accumulus.theory.algebra.expression import edge_names
 
     parallel = DifferentiationGraph([("y", "x", "e")] * count)
     names = edge_names(parallel)

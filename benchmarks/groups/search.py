@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import accumulus as acc
 from accumulus.graph.generators import bat, layered, lion, random_dag
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from groups import Settings
 from groups.counts import ALPHAGRAD, FOLDER, REACH
 from groups.methods import known_graphs

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare

@@ -37,8 +37,8 @@ from accumulus.programs.sparse import SparseBatch
 from accumulus.progress import Progress
 from accumulus.resubstitution.optimise import optimise
 from accumulus.search.find import plan
-from accumulus.search.plans.plan import Plan
-from accumulus.search.plans.plan_files import load_plan, save_plan
+from accumulus.search.plan import Plan
+from accumulus.search.plan_files import load_plan, save_plan
 from accumulus.tape.tape import Tape
 
 if _TYPE_CHECKING:

@@ -34,12 +34,16 @@ PROOFS: Final = "accumulus.theory.exact.eliminations"
 
 #: Simplest first; a method comes after those that it starts from.
 METHODS: Final[dict[str, Entry]] = {
-    "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.greedy"),
-    "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.greedy"),
-    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.greedy"),
+    "forward": Entry(
+        "eliminates from the inputs to the outputs, as forward mode does", "accumulus.search.vertex_orders"
+    ),
+    "reverse": Entry(
+        "eliminates from the outputs to the inputs, as reverse mode does", "accumulus.search.vertex_orders"
+    ),
+    "markowitz": Entry("always eliminates what is cheapest at the moment", "accumulus.search.vertex_orders"),
     "vertex": Entry(
         "anneals the order in which vertices are eliminated",
-        "accumulus.search.vertex_annealing",
+        "accumulus.search.vertex_orders",
         ("forward", "reverse", "markowitz"),
     ),
     "edge-pushing": Entry(
@@ -52,12 +56,12 @@ METHODS: Final[dict[str, Entry]] = {
     ),
     "edge": Entry(
         "eliminates edges, beginning with the best vertex order",
-        "accumulus.theory.sequences.edges_and_faces",
+        "accumulus.theory.methods.edges_and_faces",
         ("vertex",),
     ),
     "face": Entry(
         "eliminates faces, beginning with the best vertex order",
-        "accumulus.theory.sequences.edges_and_faces",
+        "accumulus.theory.methods.edges_and_faces",
         ("edge",),
     ),
     "relative-markowitz": Entry(
@@ -80,24 +84,22 @@ METHODS: Final[dict[str, Entry]] = {
     "markowitz-face": Entry("greedy faces: a face where there are fewest", "accumulus.theory.methods.heuristics"),
     "momr-face": Entry("greedy faces: largest reduction of the number of faces", "accumulus.theory.methods.heuristics"),
     "forward-factorization": Entry(
-        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
+        "splits vertices from the outputs on, to chains and blocks", "accumulus.theory.methods.factorize"
     ),
     "backward-factorization": Entry(
-        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.deterministic"
+        "splits vertices from the inputs on, to chains and blocks", "accumulus.theory.methods.factorize"
     ),
     "both-sides-factorization": Entry(
-        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.deterministic"
+        "splits vertices from both ends, a level at a time", "accumulus.theory.methods.factorize"
     ),
     "middle-factorization": Entry(
-        "splits vertices from the middle of the graph on", "accumulus.theory.methods.deterministic"
+        "splits vertices from the middle of the graph on", "accumulus.theory.methods.factorize"
     ),
-    "dstar": Entry(
-        "D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.deterministic"
-    ),
+    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.dstar"),
     "local-jacobians": Entry(
-        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.deterministic"
+        "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.local_jacobians"
     ),
-    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.deterministic"),
+    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.pages"),
     "exact-vertex": Entry(
         "the best vertex elimination, proven if there is time", "accumulus.theory.exact.eliminations", ("vertex",)
     ),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import accumulus as acc
 from accumulus.cli import app
-from accumulus.cli.derivatives import known_kinds
+from accumulus.cli.problem import known_kinds
 
 MODEL = """
 import numpy as np

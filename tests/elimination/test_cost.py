@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import NUMPY, programs
 
-from accumulus.elimination.cost import count
-from accumulus.elimination.emit import emit
+from accumulus.elimination.emit import count, emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind

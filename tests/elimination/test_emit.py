@@ -118,7 +118,7 @@ BRANCHES = {
 GAPS = {
     "minimum": (lambda t: t.minimum(t.u, t.divide(1.0, t.multiply(t.x, t.x))), (0, 1)),
 }
-GAP = pytest.mark.xfail(strict=True, reason="the gap in the docstring of accumulus.elimination.guards")
+GAP = pytest.mark.xfail(strict=True, reason="the gap in the docstring of accumulus.elimination.emit")
 
 
 @pytest.mark.parametrize("x", [0.0, -0.25])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from line_graphs import consistent
 from path_sums import check
 
-from accumulus.elimination.cost import count
 from accumulus.elimination.edge import EdgeElimination, eliminate_edges
+from accumulus.elimination.emit import count
 from accumulus.elimination.face import FaceElimination, eliminate_faces, faces_of_edges
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph

@@ -11,9 +11,8 @@ from programs import SMOOTH, programs
 
 import accumulus as acc
 from accumulus.elimination.emit import emit
-from accumulus.elimination.gradient_graph import is_mirrored, linearize_gradient
+from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, is_mirrored, linearize_gradient
 from accumulus.elimination.implicit import fixed_solutions
-from accumulus.elimination.symmetric import SymmetricGraph, eliminate_pairs
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.tape.evaluate import evaluate

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from path_sums import all_paths, as_numbers, polynomials
 
-from accumulus.elimination import steps as steps_module
+from accumulus.elimination import accumulation as module
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
@@ -41,7 +41,7 @@ LADDER = DifferentiationGraph(
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Even small programs are verified in several calls."""
-    monkeypatch.setattr(steps_module, "CHUNK", 2)
+    monkeypatch.setattr(module, "CHUNK", 2)
 
 
 def with_step(accumulation: Accumulation, position: int, step: tuple[int, int, int]) -> Accumulation:

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from path_sums import letters
 
 from accumulus.errors import GraphError
-from accumulus.graph.derive import edge_numbers, subgraph, vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, edge_numbers, subgraph, vertex_numbers
 from accumulus.graph.linearize import linearize
 from accumulus.tape.tape import Tape
-from accumulus.theory.graphs.bauer import bauer
+from accumulus.theory.graphs.paths import bauer
 
 
 @given(graphs(odd=False, labels=VALUED), st.data())

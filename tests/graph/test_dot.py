@@ -9,11 +9,10 @@ from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.graph.dot import to_dot
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.graphs.line import LineGraph
-from accumulus.theory.graphs.line_pictures import line_graph_to_dot
+from accumulus.graph.pictures import to_dot
+from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot
 
 ARROW = re.compile(r"  v(\d+) -> v(\d+)(?: \[.*\])?;")
 RANK = re.compile(r"  \{ rank=(\w+); (.*) \}")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
-from accumulus.graph.generators.draws import Draws
+from accumulus.graph.generators import Draws
 from accumulus.graph.graph import Kind
 from accumulus.objective import Objective
 

@@ -10,9 +10,8 @@ from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 
 from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.derive import subgraph
 from accumulus.graph.files import load_graph, save_graph
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
 
 REFERENCE = sorted((Path(__file__).parents[1] / "data" / "graphs").glob("*.json"))
 

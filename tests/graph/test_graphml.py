@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from path_sums import same
 
 from accumulus.errors import GraphError
+from accumulus.graph.exchange import read_graphml, write_graphml
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.graphml import read_graphml, write_graphml
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 

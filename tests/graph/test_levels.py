@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import lettered, letters
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -17,8 +17,7 @@ from accumulus.graph.levels import cross_level_edges, level_sets, levels, segmen
 from accumulus.graph.linearize import linearize
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
-from accumulus.theory.graphs.bauer import bauer
-from accumulus.theory.graphs.paths import paths
+from accumulus.theory.graphs.paths import bauer, paths
 
 SIDES = ("tail", "head")
 

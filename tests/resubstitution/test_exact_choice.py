@@ -15,7 +15,7 @@ from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PR
 from accumulus.resubstitution.exact import cheaper
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.rewriting import tape_cache
-from accumulus.search.plans.plan_cache import SWITCH
+from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import UNIT
 

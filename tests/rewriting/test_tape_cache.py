@@ -9,7 +9,7 @@ import accumulus as acc
 from accumulus import cache
 from accumulus.programs import rewritten
 from accumulus.rewriting import optimise, tape_cache
-from accumulus.search.plans.plan_cache import SWITCH
+from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.tape import Tape
 

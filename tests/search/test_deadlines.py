@@ -19,11 +19,11 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import methods
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Options
-from accumulus.search import auto, greedy, registry, vertex_annealing
+from accumulus.search import auto, registry, vertex_orders
 from accumulus.search.find import find_plan
-from accumulus.search.greedy import greedy_orders
 from accumulus.search.registry import ANYWAY, get
 from accumulus.search.sweeps import cheapest_sweep
+from accumulus.search.vertex_orders import greedy_orders
 
 #: Calls between two looks, at most, and looks after the time is over.
 MOST_CALLS = 300_000
@@ -136,7 +136,7 @@ def test_what_the_first_use_compiles_is_not_counted(monkeypatch):
     def compiles(*subjects):
         clock.time += 1e6
 
-    for module in (vertex_annealing, auto, greedy):
+    for module in (vertex_orders, auto):
         monkeypatch.setattr(module, "prepare", compiles)
     graph = GRAPHS["layered"]
     found = get("auto")(graph, Options(effort="balanced", objective="multiplications"), Deadline(1.0, clock))

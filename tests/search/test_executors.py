@@ -14,9 +14,8 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
 from accumulus.options import Options
-from accumulus.search.find import plan
-from accumulus.search.parallel import PARTS, members
-from accumulus.search.plans import plan_cache
+from accumulus.search import plan_cache
+from accumulus.search.find import PARTS, members, plan
 from accumulus.search.registry import get
 
 #: Small enough for many parts, and improved by other seeds.

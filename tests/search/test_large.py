@@ -8,12 +8,11 @@ import pytest
 from plain_elimination import plain_count, plain_elimination, plain_markowitz, plain_price, plainly_right
 
 import accumulus as acc
-from accumulus.elimination import labels, vertex
-from accumulus.elimination import steps as steps_module
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination import accumulation as accumulation_module
+from accumulus.elimination import vertex
+from accumulus.elimination.accumulation import Accumulation, Labels, Steps
 from accumulus.elimination.compiled import labels_kernel, vertex_kernel
-from accumulus.elimination.cost import count
-from accumulus.elimination.labels import Labels
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import (
     UNLIMITED,
     Limit,
@@ -38,10 +37,9 @@ from accumulus.graph.generators import (
 )
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import windows
-from accumulus.search.greedy import greedy_orders
+from accumulus.search import vertex_orders
 from accumulus.search.sweeps import forward_order, reverse_order
-from accumulus.search.windows import Windows
+from accumulus.search.vertex_orders import Windows, greedy_orders
 
 OBJECTIVES = (Objective.FMA, Objective.MULTIPLICATIONS)
 
@@ -72,7 +70,7 @@ def small_memory(monkeypatch):
     monkeypatch.setattr(vertex, "_WAITING", (4, 16))
     monkeypatch.setattr(vertex, "_SLICE", 50)
     monkeypatch.setattr(vertex, "_FIRST", 1)
-    monkeypatch.setattr(steps_module, "CHUNK", 16)
+    monkeypatch.setattr(accumulation_module, "CHUNK", 16)
 
 
 def interpreted(monkeypatch, driver, state, perform):
@@ -182,7 +180,7 @@ def test_machine_code_of_labels_does_what_python_does(graph, monkeypatch):
     wrong = Accumulation(graph, changed, accumulation.entries)
     expected = told()
     assert expected[0] == [True, False]
-    states = interpreted(monkeypatch, labels, "LabelsState", labels_kernel.perform)
+    states = interpreted(monkeypatch, accumulation_module, "LabelsState", labels_kernel.perform)
     assert told() == expected
     assert len(states) >= 2
 
@@ -245,7 +243,7 @@ def test_a_rewritten_order_costs_the_same(graph):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", [*PLAIN, with_sizes(with_labels(PLAIN[4], seed=1), seed=2)], ids=str)
 def test_windows_gain_what_they_say(graph, objective, monkeypatch):
-    monkeypatch.setattr(windows, "WINDOWS", (20, 9))
+    monkeypatch.setattr(vertex_orders, "WINDOWS", (20, 9))
     order = forward_order(graph)
     start = cost_of_order(graph, order, objective)
     searches = [Windows(graph, objective, order, start) for _ in range(2)]

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
 from accumulus.graph.generators import layered
@@ -22,7 +22,7 @@ from accumulus.options import EFFORTS, Options
 from accumulus.search import auto
 from accumulus.search.find import plan as planned
 from accumulus.search.registry import get
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload
 from accumulus.theory.algebra.sets import expressions
 from accumulus.theory.methods.local_jacobians import local_jacobians
 from accumulus.theory.methods.pages import pages
@@ -157,7 +157,7 @@ def test_counts_are_exact_where_nothing_is_dead_or_parallel():
 def test_large_graphs_are_counted_by_bounds(monkeypatch):
     graph = DifferentiationGraph(BAT)
     exact = Workload.of(graph)
-    monkeypatch.setattr("accumulus.search.workload._COUNTED", 0)
+    monkeypatch.setattr("accumulus.search.sweeps._COUNTED", 0)
     assert Workload.of(graph).forward >= exact.forward
     assert Workload.of(graph).reverse >= exact.reverse
 

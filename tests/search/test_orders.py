@@ -10,20 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import Limit, cost_of_order, eliminate_vertices, markowitz_order, price
 from accumulus.graph.files import load_graph
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
-from accumulus.search import orders as vertex_orders
-from accumulus.search import sweeps
+from accumulus.search import sweeps, vertex_orders
 from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
-from accumulus.search.greedy import greedy_orders
-from accumulus.search.orders import OrderAnnealing
 from accumulus.search.sweeps import forward_order, reverse_order
+from accumulus.search.vertex_orders import OrderAnnealing, greedy_orders
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
 

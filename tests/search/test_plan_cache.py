@@ -25,8 +25,8 @@ from accumulus.methods import methods
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
 from accumulus.options import OF_PLANS, Options
+from accumulus.search import plan_cache
 from accumulus.search.find import plan
-from accumulus.search.plans import plan_cache
 
 GRAPH = generators.random_dag(seed=1)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 
 import accumulus as acc
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.plans.plan_keys import FOLDERS, graph_hash, search_version
+from accumulus.search.plan_cache import FOLDERS, graph_hash, search_version
 from accumulus.versions import code_version
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]
@@ -83,7 +83,7 @@ def test_a_function_traced_again_has_the_same_hash_in_every_process():
     exec(FUNCTION, scope)
     mine = [graph_hash(acc.trace(scope["f"], np.zeros(2)).linearize()) for _ in range(2)]
     program = (
-        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.plans.plan_keys import graph_hash\n"
+        f"{FUNCTION}\nimport accumulus as acc\nfrom accumulus.search.plan_cache import graph_hash\n"
         "print(graph_hash(acc.trace(f, np.ones(2)).linearize()))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

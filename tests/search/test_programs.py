@@ -12,9 +12,8 @@ from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
-from accumulus.search.greedy import greedy_orders
-from accumulus.search.programs import Candidate, cheapest_program
 from accumulus.search.registry import SearchResult
+from accumulus.search.vertex_orders import Candidate, cheapest_program, greedy_orders
 
 
 def gravity(x):

@@ -10,7 +10,7 @@ from graph_strategies import graphs
 from hypothesis import given, settings
 
 import accumulus as acc
-from accumulus.graph import svg
+from accumulus.graph import pictures
 from accumulus.tape.latex import LONGEST, SIGNS
 from accumulus.tape.operations import BY_NAME
 
@@ -81,20 +81,20 @@ def test_names_are_text_wherever_they_are_shown():
     assert {element.tag for element in picture.iter()} <= {
         SVG + tag for tag in ("svg", "title", "path", "polygon", "rect", "text")
     }
-    assert max(len(element.text) for element in picture.iter(f"{SVG}text")) <= svg.SHOWN
+    assert max(len(element.text) for element in picture.iter(f"{SVG}text")) <= pictures.SHOWN
 
 
 @settings(max_examples=12)
 @given(graphs())
 def test_every_vertex_and_edge_of_a_small_graph_is_drawn_in_the_picture(graph):
     picture = graph._repr_svg_()
-    if len(graph.vertices) > svg.LARGEST[0] or len(graph.sources) > svg.LARGEST[1]:
+    if len(graph.vertices) > pictures.LARGEST[0] or len(graph.sources) > pictures.LARGEST[1]:
         assert picture is None
         return
     tree = ElementTree.fromstring(picture)
     width, height = float(tree.attrib["width"]), float(tree.attrib["height"])
     boxes = [[float(box.attrib[side]) for side in ("x", "y", "width", "height")] for box in tree.iter(f"{SVG}rect")]
-    assert len(boxes) == sum(level >= 0 for level in svg.levels(graph))
+    assert len(boxes) == sum(level >= 0 for level in pictures.levels(graph))
     for k, (x, y, wide, high) in enumerate(boxes):
         assert min(x, y) >= 0
         assert x + wide <= width + 1

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.show.comparison import SWEEPS, Candidate, chosen_because, small_enough
-from accumulus.show.report import Report, kind_of, operations_by_kind
+from accumulus.show.report import SWEEPS, Candidate, Report, chosen_because, kind_of, operations_by_kind, small_enough
 from accumulus.tape.operations import OPERATIONS
 
 

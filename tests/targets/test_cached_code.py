@@ -16,7 +16,7 @@ from strategies import points, programs
 
 import accumulus as acc
 from accumulus.errors import CompileError
-from accumulus.search.plans.plan_cache import SWITCH
+from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import host, library, llvm_kernel, shared

@@ -8,7 +8,7 @@ from functools import reduce
 from operator import or_
 
 from accumulus.arrays.entries import Products
-from accumulus.elimination.guards import guarded
+from accumulus.elimination.emit import guarded
 from accumulus.tape.blocks import BlockTape, Column, Range
 from accumulus.tape.tape import Tape
 

@@ -128,7 +128,7 @@ class CheckReport:
         return Group(*parts)
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import as_html
+        from accumulus.show.tables import as_html
 
         return as_html(self.__rich__())
 

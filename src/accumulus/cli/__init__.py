@@ -4,7 +4,7 @@ Standard output carries what was asked for, the error stream everything else. Ex
 accumulus or of the user's file, 2 a command that makes no sense, 130 stopped with Ctrl-C.
 """
 
-from accumulus.cli import build_command, cache_command, commands, generate  # noqa: F401  # they register their commands
+from accumulus.cli import commands  # noqa: F401  # they register themselves
 from accumulus.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -1,7 +1,9 @@
-"""The commands that plan, compare, emit and check, each a plain function whose parameters Typer reads."""
+"""The commands, each a plain function whose parameters Typer reads."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -11,13 +13,12 @@ import typer
 from rich.console import Group, RenderableType
 
 from accumulus.cli.application import AsJson, app, note, reported
-from accumulus.cli.jobs import processes
-from accumulus.cli.option_table import OF_SEARCHES, OPTIONS, with_options
+from accumulus.cli.option_table import OF_DERIVATIVES, OF_SEARCHES, OPTIONS, beyond_searches, with_options
 from accumulus.cli.problem import Problem, load
-from accumulus.cli.progress_bar import Watch
-from accumulus.errors import TimeLimitWarning
-from accumulus.show.output import write, write_json
-from accumulus.show.tables import duration, key_values
+from accumulus.cli.searches import Watch, processes
+from accumulus.errors import ArgumentError, TimeLimitWarning, unknown_name
+from accumulus.graph.files import save_graph
+from accumulus.show.tables import amount, duration, key_values, table, text, write, write_json
 from accumulus.show.tables import text as words
 from accumulus.targets import languages
 from accumulus.text import printable
@@ -26,11 +27,164 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from accumulus.graph.graph import DifferentiationGraph
-    from accumulus.search.plans.plan import Plan
-    from accumulus.show.comparison import Candidate
-    from accumulus.show.report import Report
+    from accumulus.search.plan import Plan
+    from accumulus.show.report import Candidate, Report
 
-__all__ = ["check", "compare", "emit", "methods", "plan"]
+__all__ = ["build", "cache", "check", "compare", "emit", "generate", "methods", "plan"]
+
+#: What is built.
+FORMS: Final = ("c", "library", "wheel")
+LAYOUTS: Final = ("plain", "casadi")
+
+
+@app.command()
+@reported
+@with_options(*OPTIONS)
+def build(
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            metavar="SIZES",
+            help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str, typer.Option(help="c: source and header; library: a shared one, too; wheel: a Python package.")
+    ] = "wheel",
+    name: Annotated[
+        str | None,
+        typer.Option(help="Of the function and the package; by default that of the function.", show_default=False),
+    ] = None,
+    package_version: Annotated[str, typer.Option(metavar="VERSION", help="Of the package.")] = "0.1.0",
+    layout: Annotated[
+        str,
+        typer.Option(help="Of C and libraries: plain, or casadi, functions that casadi.external and nlpsol load."),
+    ] = "plain",
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FUNCTION",
+            help="With --layout casadi: of the same file; a nonlinear program is built.",
+            show_default=False,
+        ),
+    ] = None,
+    native: Annotated[bool, typer.Option(help="Use all instructions of this processor; others may lack them.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", file_okay=False, help="Folder to write to.")] = Path("."),
+    **options: Any,
+) -> None:
+    """Ship a derivative: as C source with a header, as a shared library, or as a wheel that needs NumPy alone."""
+    from accumulus.cli.problem import as_given, load_derivative, load_function, parameters_of, user_code
+    from accumulus.shipping.c_projects import CProject, check_package_name
+
+    if target not in FORMS:
+        raise unknown_name("target", target, FORMS)
+    if layout not in LAYOUTS:
+        raise unknown_name("layout", layout, LAYOUTS)
+    if layout == "casadi" and target == "wheel":
+        raise ArgumentError("--layout casadi is for C and libraries; expected --target c or --target library")
+    if constraints is not None and layout != "casadi":
+        raise ArgumentError("--constraints are given for a plain layout; expected --layout casadi")
+    if layout == "casadi" and (wrong := [name for name in beyond_searches(options) if name in OF_DERIVATIVES]):
+        raise ArgumentError(
+            f"--{wrong[0]} is given for --layout casadi, whose derivatives are those that CasADi asks for; leave it out"
+        )
+    if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?", package_version):
+        raise ArgumentError(f"--package-version is {package_version!r}; expected numbers with dots, such as 1.0.2")
+    chosen = check_package_name(name or re.sub(r"\W", "_", function.rpartition(":")[2]).lower())
+    if layout == "casadi":
+        f, shapes, path = load_function(function, shape or [])
+        given = as_given({name: value for name, value in options.items() if name != "derivative"})
+        _build_for_casadi(function, f, shapes, path, constraints, chosen, target, output, native, given)
+        return
+    made, examples, path = load_derivative(function, shape or [], {**options, "target": "numpy"}, every=False)
+    with user_code(path):
+        program, numbers = made.prepared(*examples)
+    names = parameters_of(made, options["derivative"], len(numbers), len(shape or []))
+    project = CProject.of(program, chosen, names)
+    if target == "wheel":
+        from accumulus.shipping.wheels import write_wheel
+
+        written = [write_wheel(project, output, version=package_version, native=native)]
+    else:
+        written = project.write(output)
+        if target == "library":
+            written.append(output / f"lib{chosen}.so")
+            project.library(written[-1], native=native)
+    for each in written:
+        note(f"wrote {each}")
+
+
+def _build_for_casadi(
+    function: str,
+    f: Any,
+    shapes: list[tuple[int, ...]],
+    path: Path,
+    constraints: str | None,
+    name: str,
+    target: str,
+    output: Path,
+    native: bool,
+    options: dict[str, Any],
+) -> None:
+    """Write C that CasADi loads: the function with its Jacobian, or a nonlinear program."""
+    import numpy as np
+
+    from accumulus.api.casadi_source import function_source, nlp_source
+    from accumulus.cli.problem import load_function, user_code
+    from accumulus.shipping.c_projects import compiled_library
+
+    examples = [np.ones(sizes)[()] for sizes in shapes]
+    if constraints is None:
+        with user_code(path):
+            text = function_source(f, examples, name, **options)
+    else:
+        if len(examples) not in (1, 2):
+            raise ArgumentError(f"{function} takes {len(examples)} arguments; expected variables, and maybe parameters")
+        g, _, _ = load_function(f"{path}:{constraints}", ["x".join(map(str, sizes)) or "scalar" for sizes in shapes])
+        name = "nlp"
+        with user_code(path):
+            text = nlp_source(f, g, *examples, **options)
+    output.mkdir(parents=True, exist_ok=True)
+    source = output / f"{name}.c"
+    source.write_text(text, encoding="utf-8")
+    note(f"wrote {source}")
+    if target == "library":
+        library = output / f"lib{name}.so"
+        compiled_library(text, library, native=native)
+        note(f"wrote {library}")
+
+
+# accumulus cache -----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@reported
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is cached.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say where plans and compiled code are cached, and how large they are."""
+    from accumulus.cache import clear as drop
+    from accumulus.cache import contents, directory, state
+
+    if clear:
+        drop()
+    where, how, found = str(directory()), state(), contents()
+    if as_json:
+        kinds = {kind: {"files": len(sizes), "bytes": sum(sizes)} for kind, sizes in found.items()}
+        write_json({"directory": where, "state": how, "kinds": kinds})
+        return
+    rows = [(kind, amount(len(sizes)), f"{sum(sizes) / 1e6:.1f}") for kind, sizes in found.items()]
+    write(Group(text(where, style="bold"), "", table(["cached", "files", "MB"], rows)))
+    if how != "usable":
+        note(how, style="red")
+
+
+# Plans, sources and checks -------------------------------------------------------------------------------------------
+
 
 #: Options of commands about a problem: all that do not say how often, or how, a program is called.
 OF_PROBLEMS: Final = tuple(name for name in OPTIONS if name not in ("threads", "check_finite", "most_cases"))
@@ -110,7 +264,7 @@ def compare(
 
     Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
     """
-    from accumulus.show.comparison import Candidate, chosen_because, comparison_table
+    from accumulus.show.report import Candidate, chosen_because, comparison_table
 
     what = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]
@@ -211,8 +365,7 @@ def check(
     import numpy as np
 
     from accumulus.checking.check import check as hold
-    from accumulus.cli.derivatives import as_given
-    from accumulus.cli.functions import load_function, user_code
+    from accumulus.cli.problem import as_given, load_function, user_code
 
     f, shapes, path = load_function(function, shape or [])
     generator = np.random.default_rng(seed)
@@ -267,7 +420,7 @@ def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], 
     """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
     from accumulus.methods import methods as registered
     from accumulus.search.registry import get
-    from accumulus.search.workload import Workload
+    from accumulus.search.sweeps import Workload
 
     work = Workload.of(graph)
     run, skipped = [], {}
@@ -286,3 +439,53 @@ def _report(what: Problem, found: Plan) -> Report:
     if what.posed is None:
         return Report.of_plan(found, {**what.seconds, "plan": found.seconds})
     return Report.of(what.posed.compile(found))
+
+
+# accumulus generate --------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@reported
+def generate(
+    name: Annotated[str | None, typer.Argument(help="Of a generator; none lists them.", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="ARGUMENT=VALUE",
+            help="An argument of the generator: width=8, density=0.5, points=20x20, shape=tree. Repeat for others.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same as --set seed=…", show_default=False)] = None,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", dir_okay=False, help="File to write; its end says the form: .json, .graphml."),
+    ] = Path("graph.json"),
+) -> None:
+    """Write a generated graph to a file; same arguments, same graph, on every machine."""
+    from accumulus.graph.generators import generators, get
+
+    if name is None:
+        write(key_values(generators().items()))
+        return
+    arguments = dict(_argument(text) for text in settings or [])
+    if seed is not None:
+        arguments["seed"] = seed
+    graph = get(name)(**arguments)
+    save_graph(graph, output)
+    note(f"wrote {output}: {graph!r}")
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """Name and value of ``name=value``: a number, several, true, false, or a word."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ArgumentError(f"--set {text}: expected ARGUMENT=VALUE, such as width=8")
+    several = value.replace("x", ",").split(",")
+    if len(several) > 1 and all(part.isdecimal() for part in several):
+        return name, [int(part) for part in several]
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,26 +1,268 @@
-"""What a command is about: a derivative of a function in a Python file, or a graph file."""
+"""What a command is about: a function in a file of the user's, its derivative, or a graph file.
+
+A function is found by path, with the file's folder importable as if the file were run. What it prints goes to the
+error stream, so that a command's own output stays what it says.
+"""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib.util
+import inspect
+import re
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from accumulus.cli.derivatives import OF_DIRECTIONS, load_derivative, parameters_of
-from accumulus.cli.functions import check_file, user_code
 from accumulus.cli.option_table import beyond_searches
+from accumulus.errors import AccumulusError, ArgumentError, unknown_name
 from accumulus.graph.files import READABLE, load_graph
 
 if TYPE_CHECKING:
     from accumulus.frontends.names import NamedValues
     from accumulus.graph.graph import DifferentiationGraph
+    from accumulus.programs.derivative import Derivative
     from accumulus.programs.posed import Posed
 
-__all__ = ["Problem", "load"]
+__all__ = [
+    "OF_DIRECTIONS",
+    "Problem",
+    "UserCodeError",
+    "as_given",
+    "check_file",
+    "known_kinds",
+    "load",
+    "load_derivative",
+    "load_function",
+    "parameters_of",
+    "parse_shape",
+    "user_code",
+]
+
+Shape = tuple[int, ...]
+#: How an argument without axes may be written.
+SCALAR = ("", "scalar", "()")
+
+
+class UserCodeError(AccumulusError):
+    """The user's own code raised; the message is its traceback, reduced to that code."""
+
+
+def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
+    """The function that the command line names, the shapes of its arguments, and its file.
+
+    Raises:
+        typer.BadParameter: if the text names no function, or the shapes do not fit it.
+        AccumulusError: if there is no such function, or it cannot be loaded.
+    """
+    path_text, _, name = (text, "", "") if text.endswith(".py") else text.rpartition(":")
+    path = Path(path_text)
+    if path.suffix != ".py":
+        raise typer.BadParameter(f"{text!r} names no function; expected file.py:function")
+    check_file(path_text)
+    if not name:
+        names = ", ".join(_functions_in(path)) or "no functions"
+        raise typer.BadParameter(f"name a function: {path_text}:function ({path.name} defines {names})")
+    sizes = [parse_shape(shape) for shape in shapes]
+    with user_code(path):
+        module = _module(path)
+    f = getattr(module, name, None)
+    if not callable(f):
+        known = _functions_in(path) or [key for key, value in vars(module).items() if callable(value)]
+        raise unknown_name(f"function of {path.name}", name, known)
+    _check_count(f, name, sizes)
+    return f, sizes, path
+
+
+def check_file(text: str) -> None:
+    """Refuse a path without a file."""
+    if not Path(text).is_file():
+        raise typer.BadParameter(f"there is no file {text!r}")
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape that a text means.
+
+    >>> parse_shape("6"), parse_shape("3,3"), parse_shape("3x4"), parse_shape("scalar")
+    ((6,), (3, 3), (3, 4), ())
+    """
+    inner = text.strip().removeprefix("(").removesuffix(")").strip().removesuffix(",")
+    if text.strip() in SCALAR:
+        return ()
+    sizes = re.split(r"\s*[,x×]\s*", inner)
+    if not all(size.isascii() and size.isdigit() and int(size) > 0 for size in sizes):
+        raise typer.BadParameter(f"--shape {text!r}: expected 6, 3,3 or 3x3, or 'scalar' for a number")
+    return tuple(map(int, sizes))
+
+
+def _check_count(f: Callable[..., Any], name: str, shapes: Sequence[Shape]) -> None:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # built-in functions do not always have one
+        return
+    needed = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    try:
+        signature.bind(*shapes)
+    except TypeError:
+        raise typer.BadParameter(
+            f"{name}{signature} needs a --shape for each of {', '.join(needed) or 'no arguments'}, in this order; "
+            f"{len(shapes)} given. Write --shape 6 for an array of 6, 3x3 for a matrix, scalar for a number."
+        ) from None
+
+
+def _module(path: Path) -> ModuleType:
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    # a file called like a module that is already there must not replace it
+    name = path.stem if path.stem not in sys.modules else f"user_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextlib.contextmanager
+def user_code(path: Path) -> Iterator[None]:
+    """Run code of the user: its prints go to the error stream, its exceptions become a `UserCodeError`."""
+    from accumulus.frontends.location import user_traceback
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (AccumulusError, KeyboardInterrupt):
+        raise
+    except SystemExit as error:
+        raise UserCodeError(
+            f"{path} exits (code {error.code}) when it is loaded; put what only a script should do behind "
+            'if __name__ == "__main__":'
+        ) from None
+    except BaseException as error:
+        kept = user_traceback(error.__traceback__)
+        while kept is not None and kept.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+            kept = kept.tb_next
+        text = "".join(traceback.format_exception(type(error), error, kept, chain=False)).rstrip()
+        raise UserCodeError(f"{path} raised an exception of its own:\n{text}") from None
+
+
+def _functions_in(path: Path) -> list[str]:
+    """Names of the functions that a file defines, without running it."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+
+
+# Derivatives ---------------------------------------------------------------------------------------------------------
+
+
+#: Kinds whose arguments are directions or weights, too.
+OF_DIRECTIONS: Final = ("jvp", "vjp", "hvp")
+#: Kinds that are of all arguments.
+_OF_ALL: Final = (*OF_DIRECTIONS, "compile")
+
+
+def known_kinds() -> list[str]:
+    """Names of the kinds whose results are arrays of derivatives, which are those of the functions that make them."""
+    from accumulus.programs import kinds
+
+    found = [row for row in vars(kinds).values() if isinstance(row, kinds.Kind)]
+    return [row.name for row in found if not row.factored and row.seeds is not kinds.Seeds.SERIES]
+
+
+def as_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as functions of `accumulus` take them: without those that were not given, and one argument alone.
+
+    Raises:
+        ArgumentError: for a text that names no entry.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("argnums", "argnames"):
+        if len(given.get(name, ())) == 1:
+            (given[name],) = given[name]
+    if "entries" in given:
+        pairs = [re.fullmatch(r"\s*(-?\d+)\s*,\s*(-?\d+)\s*", text) for text in given["entries"]]
+        if None in pairs:
+            raise ArgumentError(f"--entries {given['entries'][pairs.index(None)]!r}; expected ROW,COLUMN, such as 0,2")
+        given["entries"] = tuple([int(pair[k]) for pair in pairs if pair] for k in (1, 2))
+    return given
+
+
+def load_derivative(
+    text: str, shapes: Sequence[str], options: Mapping[str, Any], *, every: bool
+) -> tuple[Derivative, list[Any], Path]:
+    """The derivative that a command line names, arguments to record it with, and the file of its function.
+
+    Args:
+        text: ``file.py:function``.
+        shapes: one text for each argument of the function.
+        options: of the derivative, and its kind, by name; those that are None were not given.
+        every: whether it is by all arguments where none are named; by the first, if not.
+
+    Raises:
+        ArgumentError, UnknownNameError: for a kind or an option that does not exist or does not fit.
+    """
+    import numpy as np
+
+    import accumulus
+
+    given, known = as_given(options), known_kinds()
+    kind = given.pop("derivative")
+    if kind not in known:
+        raise unknown_name("derivative", kind, known)
+    if wrong := [name for name in ("argnums", "argnames") if name in given and kind in _OF_ALL]:
+        raise ArgumentError(f"--{wrong[0]} is given for {kind}, which is of all arguments; expected none")
+    f, sizes, path = load_function(text, shapes)
+    arguments = [np.ones(size)[()] for size in sizes]
+    if every and kind not in _OF_ALL and not {"argnums", "argnames"} & given.keys():
+        given["argnums"] = 0 if len(sizes) == 1 else tuple(range(len(sizes)))
+    derivative = getattr(accumulus, kind)(f, **given)
+    if kind == "vjp":
+        with user_code(path):
+            recording = accumulus.trace(f, *arguments).recording
+        weights = recording.unflatten([np.ones(shape)[()] for shape in recording.result_shapes])
+        return derivative, [tuple(arguments), weights], path
+    return derivative, [tuple(arguments)] * 2 if kind in OF_DIRECTIONS else arguments, path
+
+
+def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
+    """Names of the numeric arguments of a derivative: those of its function, and of directions or weights.
+
+    Args:
+        numbers: how many there are.
+        arguments: how many of the function are given.
+    """
+    own = list(inspect.signature(derivative.__wrapped__).parameters)
+    names = [own[k] if k < len(own) else f"x{k}" for k in range(arguments)]
+    more = numbers - arguments
+    if kind == "vjp":
+        return [*names, *(["weights"] if more == 1 else [f"weights_{k}" for k in range(more)])]
+    return [*names, *(f"{name}_direction" for name in names[:more])]
+
+
+# Problems ------------------------------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 

@@ -1,28 +1,473 @@
-"""The accumulation: a straight-line program of products and sums over edge labels that ends in the Jacobian's
-nonzeros.
+"""The accumulation: steps, entries, what steps make of labels, and the verification of all three.
 
-References 0 … edges-1 are the labels of the graph's edges, reference edges+k is the result of step k. A product
-multiplies along a path, the left factor being nearer to the root: for vector-valued vertices, and wherever it
-is read as mathematics, the order of its factors matters. A sum adds paths between the same two vertices. This
-is what the notes call a set of algebraic expressions connected by reference variables.
+**Labels.** `Labels` says what steps make of labels: kinds, sizes and cost, and values. It drives
+`accumulus.elimination.compiled.labels_kernel` a chunk of steps at a time. This is the one place that decides what
+products with ±1 and of constants cost an accumulation: a product with ±1 is free and of the kind of its other factor, a
+product of constants is a constant and free, as it is folded when the plan is made. Time: linear, some ten million steps
+a second; memory: 24 bytes for each edge and step.
+
+**Verification.** Labels are replaced by random triangular matrices (a b; 0 d) of residues modulo a prime near 2⁶¹,
+which do not commute, unit labels by ±1; and the rows of the result, weighted by random vectors, compared with the same
+sums by Bauer's formula, evaluated along the graph. Two products of the same labels in another order are different
+matrices: some label has others before it, which its b shows. Where units may cancel, this is done again with 1 for −1,
+so that every entry with a path has to be there.
+
+Where the graph has a mirror, labels of mirrored edges are the same numbers, and b is 0: a product and its mirror are
+one. Entries above the diagonal are those below it; so whole rows are compared. Where entries are chosen, rows of which
+the same are wanted are compared at once, with weights for these.
+
+Time: linear in edges and steps, in compiled code; with chosen entries, the edges count
+once for each different set of columns.
+
+**The accumulation** is a straight-line program of products and sums over edge labels that ends in the Jacobian's
+nonzeros. References 0 … edges-1 are the labels of the graph's edges, reference edges+k is the result of step k. A
+product multiplies along a path, the left factor being nearer to the root: for vector-valued vertices, and wherever it
+is read as mathematics, the order of its factors matters. A sum adds paths between the same two vertices. This is what
+the notes call a set of algebraic expressions connected by reference variables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import random
+from array import array
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.elimination.entry_columns import Entries, columns_of
-from accumulus.elimination.steps import Steps
-from accumulus.elimination.verification import verify
-from accumulus.graph.chosen import are_wanted
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.elimination.compiled.labels_kernel import (
+    ADD_UP,
+    EVALUATE,
+    HALF,
+    PRICE,
+    PRIME,
+    VERTEX,
+    VERTEX_BITS,
+    LabelsState,
+)
+from accumulus.errors import VerificationError
+from accumulus.graph.graph import DifferentiationGraph, Kind, are_wanted, mirrored_edges
+from accumulus.native.machine import kernel
+from accumulus.native.state import Integers
 from accumulus.tape.passes import spread
 
-__all__ = ["Accumulation", "Steps"]
+__all__ = [
+    "Accumulation",
+    "Entries",
+    "Labels",
+    "SharedSteps",
+    "Steps",
+    "columns_of",
+    "verify",
+]
+
+#: Steps that are looked at together; between chunks Ctrl-C is heard.
+CHUNK: Final = 1 << 20
+
+
+@dataclass(slots=True, eq=False)
+class Steps:
+    """Products and sums, appended in the order in which they run; equal if they are the same, however appended."""
+
+    edges: int
+    is_product: bytearray = field(default_factory=bytearray)
+    left: array[int] = field(default_factory=lambda: array("i"))
+    right: array[int] = field(default_factory=lambda: array("i"))
+
+    @classmethod
+    def of(cls, edges: int, is_product: NDArray[np.bool_], left: Integers, right: Integers) -> Steps:
+        """Steps from their columns."""
+        columns = (array("i", ends.astype("i").tobytes()) for ends in (left, right))
+        return cls(edges, bytearray(is_product.astype(np.uint8).tobytes()), *columns)
+
+    def product(self, left: int, right: int) -> int:
+        """Append left · right and return its reference."""
+        return self._append(1, left, right)
+
+    def sum(self, left: int, right: int) -> int:
+        """Append left + right and return its reference."""
+        return self._append(0, left, right)
+
+    def _append(self, is_product: int, left: int, right: int) -> int:
+        self.is_product.append(is_product)
+        self.left.append(left)
+        self.right.append(right)
+        return self.edges + len(self.left) - 1
+
+    def columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Return, for each step, whether it is a product, its left and its right operand."""
+        left, right = (np.array(column, np.int64) for column in (self.left, self.right))
+        return np.array(self.is_product, bool), left, right
+
+    def chunks(self) -> Iterator[tuple[int, Integers, Integers, Integers]]:
+        """The same, so many at a time that their copies are small; with the reference of the first step of each.
+
+        The steps must not grow meanwhile.
+        """
+        if not len(self):
+            return
+        columns = [np.frombuffer(self.is_product, np.uint8)] + [
+            np.frombuffer(column, f"i{column.itemsize}") for column in (self.left, self.right)
+        ]
+        for start in range(0, len(self), CHUNK):
+            is_product, left, right = (column[start : start + CHUNK].astype(np.int64) for column in columns)
+            yield self.edges + start, is_product, left, right
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Steps):
+            return NotImplemented
+        mine, theirs = ((steps.edges, steps.is_product, steps.left, steps.right) for steps in (self, other))
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return zip(self.is_product, self.left, self.right, strict=True)
+
+
+@dataclass(slots=True, eq=False)
+class SharedSteps(Steps):
+    """Products and sums, appended unless they are there.
+
+    >>> steps = SharedSteps(3)
+    >>> steps.product(0, 1), steps.sum(0, 2), steps.product(0, 1), steps.sum(2, 0)
+    (3, 4, 3, 4)
+    """
+
+    #: References by what they are: is a product, left, right; in the order of their making.
+    known: dict[tuple[bool, int, int], int] = field(default_factory=dict)
+
+    def product(self, left: int, right: int) -> int:
+        """Reference of left · right."""
+        key = (True, left, right)
+        if key not in self.known:
+            self.known[key] = self._append(1, left, right)
+        return self.known[key]
+
+    def sum(self, left: int, right: int) -> int:
+        """Reference of left + right."""
+        key = (False, min(left, right), max(left, right))
+        if key not in self.known:
+            self.known[key] = self._append(0, left, right)
+        return self.known[key]
+
+    def rewind(self, length: int) -> list[tuple[int, int, int]]:
+        """Forget all steps from number `length` on; what they were: is a product, left, right."""
+        gone = list(self)[length:]
+        for column in (self.is_product, self.left, self.right):
+            del column[length:]
+        for _ in gone:
+            self.known.popitem()
+        return gone
+
+    def replay(self, gone: list[tuple[int, int, int]]) -> None:
+        """Append steps again that were forgotten."""
+        for is_product, left, right in gone:
+            (self.product if is_product else self.sum)(left, right)
+
+
+# Entries -------------------------------------------------------------------------------------------------------------
+
+
+class Entries(Mapping[tuple[int, int], int]):
+    """References by place (root, terminal) in row-major order.
+
+    A mapping like any other, but what goes over all entries finds them in arrays: a million pairs of Python's numbers
+    take longer to make than their Jacobian takes to verify. They are made when a place is first asked for.
+
+    Args:
+        roots, terminals: positions of each entry, in any order; no place comes twice.
+        references: of each entry.
+
+    >>> Entries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
+    {(0, 2): 8, (1, 0): 7}
+    """
+
+    __slots__ = ("_by_place", "places", "references")
+
+    def __init__(self, roots: Integers, terminals: Integers, references: Integers) -> None:
+        order = np.lexsort((terminals, roots))
+        #: (root, terminal) of each entry, (n, 2), and its reference, (n,).
+        self.places: Integers = np.stack([roots[order], terminals[order]], axis=1)
+        self.references: Integers = references[order]
+        assert (np.diff(self.places, axis=0) != 0).any(axis=1).all(), "an entry comes twice"
+        self._by_place: dict[tuple[int, int], int] | None = None
+
+    @property
+    def _entries(self) -> dict[tuple[int, int], int]:
+        if self._by_place is None:
+            places = zip(*self.places.T.tolist(), strict=True)
+            self._by_place = dict(zip(places, self.references.tolist(), strict=True))
+        return self._by_place
+
+    def __getitem__(self, place: tuple[int, int]) -> int:
+        return self._entries[place]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+    def keys(self) -> KeysView[tuple[int, int]]:
+        """Places in order; like the other views the dictionary's own, which does not look every place up."""
+        return self._entries.keys()
+
+    def values(self) -> ValuesView[int]:
+        """References in the order of their places."""
+        return self._entries.values()
+
+    def items(self) -> ItemsView[tuple[int, int], int]:
+        """Places and references in order."""
+        return self._entries.items()
+
+
+def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
+    """Places (root, terminal) of entries in their own order, (n, 2), and their references."""
+    if isinstance(entries, Entries):
+        return entries.places, entries.references
+    places = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
+    return places, np.fromiter(entries.values(), np.int64)
+
+
+# Labels --------------------------------------------------------------------------------------------------------------
+
+
+class Labels:
+    """All labels, of edges and of steps.
+
+    Args:
+        every_product: whether products that are free count, too.
+
+    Attributes:
+        cost: of the products; one of labels of vector-valued vertices counts the product of the three sizes.
+        misfit: position of the first step that joins labels whose sizes do not match, None if all do. What follows it
+            is not counted.
+    """
+
+    def __init__(self, graph: DifferentiationGraph, steps: Steps, *, every_product: bool) -> None:
+        labels = np.empty(len(graph.sources) + len(steps), np.int64)
+        kinds, sources = graph.kinds.astype(np.int64), graph.sources.astype(np.int64)
+        labels[: len(kinds)] = (kinds << VERTEX_BITS | sources) << VERTEX_BITS | graph.targets
+        state = LabelsState(labels=labels, sizes=np.ascontiguousarray(graph.sizes, np.int64), every=every_product)
+        self._labels = labels
+        self.cost = 0
+        self.misfit: int | None = None
+        for reference in _chunks(steps, state):
+            cost = _perform(state, PRICE)
+            if cost < 0:
+                self.misfit = reference - 1 - cost
+                break
+            self.cost += cost
+
+    def ends(self, references: Any) -> tuple[Any, Any]:
+        """Source and target of labels."""
+        ends = self._labels[references]
+        return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
+
+
+def _evaluate(steps: Steps, values: Integers) -> None:
+    """Write the values of all steps behind those of the edges: triangular matrices (a b; 0 d) of residues, (n, 3)."""
+    state = LabelsState(values=values)
+    for _ in _chunks(steps, state):
+        _perform(state, EVALUATE)
+
+
+def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
+    """Add matrices[b] · vectors[c] to results[a], one after the other, for all a, b, c of the three columns."""
+    to, from_first, from_second = (np.ascontiguousarray(column, np.int64) for column in numbers)
+    state = LabelsState(
+        to=to,
+        from_first=from_first,
+        from_second=from_second,
+        first=matrices,
+        second=vectors,
+        results=results,
+        count=len(to),
+    )
+    _perform(state, ADD_UP)
+
+
+def _chunks(steps: Steps, state: LabelsState) -> Iterator[int]:
+    """Give the kernel one chunk of steps after the other; yields its first reference."""
+    for reference, is_product, left, right in steps.chunks():
+        own = np.arange(reference, reference + len(left))
+        # the kernel reads whatever it is told to
+        if (np.minimum(left, right) < 0).any() or (np.maximum(left, right) >= own).any():
+            raise VerificationError("a step refers to what is not there before it")
+        state.steps = is_product << 2 * HALF | left << HALF | right
+        state.count, state.reference = len(left), reference
+        yield reference
+
+
+def _perform(state: LabelsState, mode: int) -> int:
+    state.mode = mode
+    return kernel("elimination.labels")(state.address)
+
+
+# Verification --------------------------------------------------------------------------------------------------------
+
+
+def verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[int, int], int], seed: int) -> None:
+    """Check that steps and entries compute the Jacobian of a graph.
+
+    Residues of a wrong program agree by chance with probability about (longest path) / 2⁶¹.
+
+    Raises:
+        VerificationError: naming the first root whose row is wrong, a reference that is not there, or a step that
+            joins labels whose sizes do not match.
+    """
+    places, references = columns_of(entries)
+    _check_references(graph, steps, places, references)
+    _check_sizes(graph, steps, places, references)
+    if graph.mirror is not None and graph.wanted is None:
+        above = places[:, 0] != places[:, 1]
+        places = np.concatenate([places, places[above][:, ::-1]])
+        references = np.concatenate([references, references[above]])
+    rng = random.Random(seed)
+    for minus_one in _minus_ones(graph):
+        _check_rows(graph, steps, places, references, rng, minus_one)
+
+
+def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
+    """Refuse what could only be read as something else, such as Python's negative indices."""
+    edges = len(graph.sources)
+    if steps.edges != edges:
+        raise VerificationError(f"the steps begin after {steps.edges} labels; expected the graph's {edges}")
+    for first, _, left, right in steps.chunks():
+        wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= np.arange(first, first + len(left)))
+        if wrong.any():
+            k = int(wrong.argmax())
+            raise VerificationError(
+                f"step {first + k} uses {left[k]} and {right[k]}; expected references below {first + k}"
+            )
+    bounds = len(graph.roots), len(graph.terminals), edges + len(steps)
+    columns = (*places.T, references)
+    wrong = np.zeros(len(references), bool)
+    for column, bound in zip(columns, bounds, strict=True):
+        wrong |= (column < 0) | (column >= bound)
+    if wrong.any():
+        row, column, reference = (int(column[wrong.argmax()]) for column in columns)
+        raise VerificationError(
+            f"entry {row, column} is reference {reference}; expected an entry of {bounds[0]} × {bounds[1]} and a "
+            f"reference below {bounds[2]}"
+        )
+    unwanted = ~are_wanted(graph, places)
+    if unwanted.any():
+        raise VerificationError(
+            f"entry {tuple(places[unwanted.argmax()].tolist())} is there; expected entries that are wanted only"
+        )
+
+
+def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
+    """Refuse products and sums of labels whose sizes do not match."""
+    sizes = graph.sizes
+    if not (sizes > 1).any():
+        return
+    labels = Labels(graph, steps, every_product=True)
+
+    def shape(reference: Any) -> tuple[Any, Any]:
+        row, column = labels.ends(reference)
+        return sizes[row], sizes[column]
+
+    if labels.misfit is not None:
+        k = labels.misfit - steps.edges
+        (rows, inner), (other, columns) = shape(steps.left[k]), shape(steps.right[k])
+        raise VerificationError(
+            f"step {labels.misfit} is the {'product' if steps.is_product[k] else 'sum'} of a {rows} × {inner} and a "
+            f"{other} × {columns} label; expected sizes that match"
+        )
+    found = np.stack(shape(references), axis=1)
+    roots, terminals = (np.array(ends, np.int64) for ends in (graph.roots, graph.terminals))
+    expected = np.stack([sizes[roots[places[:, 0]]], sizes[terminals[places[:, 1]]]], axis=1)
+    wrong = (found != expected).any(axis=1)
+    if wrong.any():
+        k = int(wrong.argmax())
+        raise VerificationError(
+            f"entry {tuple(places[k].tolist())} is a label of sizes {tuple(found[k].tolist())}; expected "
+            f"{tuple(expected[k].tolist())}"
+        )
+
+
+def _check_rows(
+    graph: DifferentiationGraph,
+    steps: Steps,
+    places: Integers,
+    references: Integers,
+    rng: random.Random,
+    minus_one: int,
+) -> None:
+    edges = len(graph.sources)
+    values = np.empty((edges + len(steps), 3), np.int64)
+    values[:edges] = _residues(rng, 3 * edges).reshape(-1, 3)
+    if graph.mirror is not None:
+        values[:edges] = values[np.minimum(np.arange(edges), mirrored_edges(graph))]
+        values[:edges, 1] = 0
+    values[:edges][graph.kinds == Kind.ONE] = 1, 0, 1
+    values[:edges][graph.kinds == Kind.MINUS_ONE] = minus_one, 0, minus_one
+    weights = _residues(rng, 2 * len(graph.terminals)).reshape(-1, 2)
+
+    turn = np.empty(len(graph.vertices), np.int64)
+    turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
+    order = np.argsort(turn[graph.sources], kind="stable")
+    given = values[:edges].copy()
+    _evaluate(steps, values)
+    for compared, columns in _probes(graph):
+        probed = np.where(columns[:, np.newaxis], weights, 0)
+        expected = np.zeros((len(graph.vertices), 2), np.int64)
+        expected[list(graph.terminals)] = probed
+        _add_products((graph.sources[order], order, graph.targets[order]), given, expected, expected)
+        rows = np.zeros((len(graph.roots), 2), np.int64)
+        _add_products((places[:, 0], references, places[:, 1]), values, probed, rows)
+        wrong = (rows != expected[list(graph.roots)]).any(axis=1) & compared
+        if wrong.any():
+            root = graph.roots[int(wrong.argmax())]
+            raise VerificationError(
+                f"the plan does not compute the derivatives of root {graph.vertices[root]!r}: modulo a prime its "
+                "row differs from the sum over all paths. This is a mistake of the method that made the plan; "
+                "please report the graph"
+            )
+
+
+def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Rows that are compared at once, and the columns that are wanted of all of these."""
+    rows, columns = len(graph.roots), len(graph.terminals)
+    if graph.wanted is None:
+        yield np.ones(rows, bool), np.ones(columns, bool)
+        return
+    of_row: dict[int, list[int]] = {}
+    for row, column in graph.wanted.tolist():
+        of_row.setdefault(row, []).append(column)
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for row, wanted in of_row.items():
+        alike.setdefault(tuple(wanted), []).append(row)
+    for wanted_columns, chosen in alike.items():
+        yield np.isin(np.arange(rows), chosen), np.isin(np.arange(columns), wanted_columns)
+
+
+def _minus_ones(graph: DifferentiationGraph) -> tuple[int, ...]:
+    """The residues that stand for −1 in turn: −1, and 1 if units might cancel each other otherwise."""
+    units = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
+    return (PRIME - 1, 1) if units else (PRIME - 1,)
+
+
+def _residues(rng: random.Random, many: int) -> Integers:
+    """Random residues, none of them 0 or 1."""
+    drawn = np.frombuffer(rng.randbytes(8 * many), "<u8")
+    residues: Integers = (drawn % np.uint64(PRIME - 2)).astype(np.int64) + 2
+    return residues
+
+
+# The accumulation ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +483,13 @@ class Accumulation:
     steps: Steps
     entries: Mapping[tuple[int, int], int]
 
+    @classmethod
+    def between(cls, graph: DifferentiationGraph, steps: Steps, found: Mapping[tuple[int, int], int]) -> Accumulation:
+        """Return the accumulation of entries that are given by their vertices, root and terminal."""
+        rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
+        entries = {(rows[j], columns[i]): reference for (j, i), reference in found.items()}
+        return cls(graph, steps, dict(sorted(entries.items())))
+
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
         places, references = columns_of(self.entries)
@@ -47,7 +499,7 @@ class Accumulation:
         return places[order], references[order]
 
     def wanted(self) -> Accumulation:
-        """The same without entries that the graph does not want, and without steps that only these need."""
+        """Return the same without entries that the graph does not want, and without steps that only these need."""
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)
@@ -64,7 +516,7 @@ class Accumulation:
         return Accumulation(self.graph, steps, Entries(places[:, 0], places[:, 1], number[references]))
 
     def verify(self, seed: int = 0) -> None:
-        """Check that this computes the graph's Jacobian, in one linear pass (`accumulus.elimination.verification`).
+        """Check that this computes the graph's Jacobian, in one linear pass (see the module).
 
         Raises:
             VerificationError: naming the first root whose row is wrong, a reference that is not there, or a step that

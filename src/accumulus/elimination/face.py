@@ -91,7 +91,7 @@ class FaceElimination:
         self._settle()
 
     def __contains__(self, v: int) -> bool:
-        """Whether v is there, neither root nor terminal."""
+        """Return whether v is there, neither root nor terminal."""
         return 0 <= v < len(self.labels) and self.labels[v] >= 0
 
     def vertices(self) -> list[int]:

@@ -82,7 +82,7 @@ class Factors:
 
     @property
     def multiplications(self) -> int:
-        """What a product takes: edges whose label is neither ±1 nor 0."""
+        """Return what a product takes: edges whose label is neither ±1 nor 0."""
         return sum(value is None or abs(value) not in (0.0, 1.0) for value in self.constants)
 
     def forward(self) -> Tape:

@@ -1,4 +1,6 @@
-"""Values that solve equations, found on a tape by what is attached to them.
+"""Second derivatives of operations, and derivatives of values that solve equations.
+
+**Solutions.** Values that solve equations, found on a tape by what is attached to them.
 
 The solution x of r(p, x) = 0 is recorded as a value with the derivative of a Newton step, x + W·r(p, x), in which W and
 this x are constants: `attach(x, W·r(p, fixed x))`. That says all of second derivatives, too. With λ = Wᵀ·x̄ those of the
@@ -11,12 +13,24 @@ its second derivatives.
 
 Whether the derivative that is attached is such a step is found out in numbers, at some points: it has to be 0, with
 other w as well, and its Jacobian by the fixed x has to be −1.
+
+**Higher orders.** Derivatives of values that solve equations, written so that they can be differentiated once more.
+
+A solution is recorded as `attach(x, d)`, with the derivative of a Newton step d in which markers, `attach(…, 0)`, hold
+this x and the inverse W constant. That is right to first order. First derivatives are expressions in x, W and
+parameters; in these x is a solution again, and W the inverse as it is computed. So each solution that they contain is
+written as `attach(x, d)` once more, and each marker in them as what it marks. The derivatives of what comes of it are
+exact, whatever has computed x, and so on to any order.
+
+Where an equation contains the solution of another one, within, that depends on the solution around it, which is a
+marker in the equation itself, and a solution outside: it is written in both ways.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations_with_replacement
 from typing import Final
 
@@ -24,15 +38,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.elimination.emit import emit
-from accumulus.elimination.second_partials import second_partial
 from accumulus.elimination.vertex import eliminate_vertices
-from accumulus.graph.linearize import linearize
+from accumulus.graph.linearize import linearize, partial_of
+from accumulus.rewriting.canonical import canonical
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
+from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
-__all__ = ["fixed_solutions", "newton_steps"]
+__all__ = ["fixed_solutions", "newton_steps", "second_partial", "with_steps", "written"]
+
+
+@cache
+def second_partial(code: int, first: int, second: int) -> Tape | None:
+    """A tape of the arguments of an operation whose one output is its second derivative; None where that is 0.
+
+    Args:
+        first, second: positions of the arguments; both have a derivative.
+    """
+    template, label = partial_of(code, first)
+    template = template.copy()
+    template.outputs = [label]
+    found = linearize(template, [second])
+    if found.rows[0] < 0:
+        return None
+    graph = found.graph
+    reverse = [v for v in reversed(graph.topological_order) if v in set(graph.intermediates)]
+    made = emit(eliminate_vertices(graph, reverse))
+    del made.outputs[0]
+    return canonical(made)
+
+
+def written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
+    """The output of a template, recorded with these arguments."""
+    values = list(arguments)
+
+    def reference(k: int) -> int:
+        return tape.constant(template.value_of(k)) if k < 0 else values[k]
+
+    for k in range(template.inputs, len(template)):
+        values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
+        if values[-1] >= 0:
+            check_orders(tape, values[-1])
+    return reference(template.outputs[0])
+
+
+# Solutions -----------------------------------------------------------------------------------------------------------
+
 
 _ATTACH: Final = BY_NAME["attach"].code
 #: Points at which steps are examined, of which so many have to have finite values.
@@ -96,7 +149,7 @@ def _attached(tape: Tape) -> list[int]:
 
 
 def _are_direct(tape: Tape, found: dict[int, int], weights: set[int]) -> bool:
-    """Whether operations that are not linear take fixed solutions themselves, and nothing else that depends on them."""
+    """Return whether operations that are not linear take fixed solutions, and nothing else that depends on them."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
     attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
@@ -123,7 +176,7 @@ def _are_steps(
     *,
     within: bool = False,
 ) -> bool:
-    """Whether what is attached to the solutions are Newton steps.
+    """Return whether Newton steps are attached to the solutions.
 
     Args:
         within: whether equations may contain solutions of others, which depend on what is held constant in these.
@@ -162,21 +215,21 @@ def _are_steps(
 
 
 def _nested(tape: Tape, solutions: Sequence[int], others: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
+    """Return which of the solutions are part of the equations of others, or these of theirs: (solutions, others)."""
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
     found = [[x != y and bool(uses[x][y] or uses[y][x]) for y in others] for x in solutions]
     return np.array(found, bool).reshape(len(solutions), len(others))
 
 
 def _with_others(steps: Tape, at: NDArray[np.float64], weights: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """What the steps are with weights at random in the place of their own."""
+    """Return what the steps are with weights at random in the place of their own."""
     moved = at.copy()
     moved[len(at) - weights :] = rng.uniform(-1.0, 1.0, weights)
     return np.array(evaluate(steps, moved.tolist()))
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
-    """What is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
+    """Return what is attached to the solutions, on a tape with inputs for these, for fixed ones, and for the weights.
 
     Args:
         within: whether solutions have the derivatives of their steps; else they are constants.
@@ -199,3 +252,125 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
             values.append(steps.apply_code(tape.codes[k], [reference(a) for a in tape.arguments(k)]))
     steps.outputs = [reference(tape.second[x]) for x in solutions]
     return steps
+
+
+# Higher orders -------------------------------------------------------------------------------------------------------
+
+
+#: Solutions that are held constant where something is written.
+Held = frozenset[int]
+
+
+def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequence[int]) -> Tape | None:
+    """Return what was emitted for a tape, on that tape, with solutions as such: to be differentiated once more.
+
+    Args:
+        steps: for each solution that is held constant, by reference, the solution: as `newton_steps` returns them.
+        places: on the emitted tape, of each of these values, in their order.
+
+    Returns:
+        The tape with the outputs of the emitted one; None if a solution is no value of its own there.
+    """
+    if min(places) < emitted.inputs or len(set(places)) < len(places):
+        return None
+    writer = _Writer(tape, steps)
+    solutions = {place: writer.write(x) for place, x in zip(places, steps.values(), strict=True)}
+    result, values, need = writer.result, list(range(emitted.inputs)), needed(emitted)
+
+    def reference(k: int) -> int:
+        return values[k] if k >= 0 else result.constant(emitted.value_of(k))
+
+    for k in range(emitted.inputs, len(emitted)):
+        if k in solutions:
+            values.append(solutions[k])
+        elif need[k]:
+            values.append(result.apply_code(emitted.codes[k], [reference(a) for a in emitted.arguments(k)]))
+        else:
+            values.append(0)
+    result.outputs = [reference(k) for k in emitted.outputs]
+    return result
+
+
+class _Writer:
+    """Writes values of a tape onto a copy of it, with what they mark in the place of markers."""
+
+    def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
+        self._tape, self._steps, self.result = tape, steps, tape.copy()
+        attached, kept = BY_NAME["attach"].code, lasting(tape)
+        self._markers = {
+            k for k in range(tape.inputs, len(tape)) if tape.codes[k] == attached and not kept[k] and tape.second[k] < 0
+        }
+        self._solutions = set(steps.values())
+        self._uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in self._solutions}
+        #: Whether values depend on a marker; what does not is written as it is.
+        self._marked = bytearray(len(tape))
+        for k in range(tape.inputs, len(tape)):
+            self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))
+        self._systems: dict[int, Held] = {}
+        self._around: dict[int, Held] = {}
+        self._written: dict[tuple[int, Held], int] = {}
+
+    def write(self, value: int, held: Held = frozenset()) -> int:
+        """The reference of a value where some solutions are held constant."""
+        written, waiting = self._written, [(value, held)]
+        while waiting:
+            at = waiting[-1]
+            missing = [one for one in self._operands(*at) if one[0] >= 0 and one not in written]
+            if at not in written and not missing:
+                written[at] = self._apply(*at)
+            if not missing:
+                waiting.pop()
+            waiting += missing
+        return written[value, held]
+
+    def _operands(self, k: int, held: Held) -> list[tuple[int, Held]]:
+        """Return what a value is written with."""
+        tape = self._tape
+        if k < tape.inputs or not self._marked[k]:
+            return []
+        if k in self._solutions:
+            return [self._computed(k, held), (tape.second[k], held | self._system(k))]
+        if k in self._markers:
+            is_held = self._steps[k] in held if k in self._steps else bool(held)
+            if k in self._steps:
+                return [self._computed(k, held) if is_held else (self._steps[k], held)]
+            return [(tape.first[k], held)]
+        return [(a, held) for a in tape.arguments(k)]
+
+    def _computed(self, k: int, held: Held) -> tuple[int, Held]:
+        """Return what has computed a solution, with those held constant whose equations it is within."""
+        x = self._tape.first[k]
+        if x not in self._around:
+            need = needed(self._tape, [x])
+            self._around[x] = frozenset(solution for marker, solution in self._steps.items() if need[marker])
+        return x, held & self._around[x]
+
+    def _apply(self, k: int, held: Held) -> int:
+        """A value, whose operands are written."""
+        tape, result = self._tape, self.result
+        if k < tape.inputs or not self._marked[k]:
+            return k
+        operands = [self._written[one] if one[0] >= 0 else one[0] for one in self._operands(k, held)]
+        if k not in self._markers:
+            return int(result.apply_code(tape.codes[k], operands))
+        is_held = self._steps[k] in held if k in self._steps else bool(held)
+        return int(result.apply("attach", operands[0], result.constant(0.0))) if is_held else operands[0]
+
+    def _system(self, solution: int) -> Held:
+        """The solutions that are found together with one, and held constant in its step."""
+        if solution not in self._systems:
+            tape, found, seen = self._tape, {solution}, set()
+            waiting = [tape.second[solution]]
+            while waiting:
+                k = waiting.pop()
+                if k < tape.inputs or k in seen or not self._marked[k]:
+                    continue
+                seen.add(k)
+                if k in self._steps:
+                    other = self._steps[k]
+                    if not self._uses[other][solution]:  # else its equation is around this one
+                        found.add(other)
+                elif k not in self._markers and k not in self._solutions:
+                    waiting += tape.arguments(k)
+            self._systems[solution] = frozenset(found)
+        return self._systems[solution]

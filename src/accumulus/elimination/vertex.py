@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.compiled.vertex_state import (
+from accumulus.elimination.accumulation import Accumulation, Entries, Steps
+from accumulus.elimination.compiled.vertex_kernel import (
     ARRANGE,
     DONE,
     EXCEEDED,
@@ -42,8 +42,6 @@ from accumulus.elimination.compiled.vertex_state import (
     Entry,
     Vertex,
 )
-from accumulus.elimination.entry_columns import Entries
-from accumulus.elimination.steps import Steps
 from accumulus.errors import OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.native.machine import kernel
@@ -169,12 +167,12 @@ class VertexElimination:
 
     @property
     def cost(self) -> Cost:
-        """What was eliminated so far costs, under the objective and under the one that breaks ties."""
+        """Return the cost of what was eliminated, under the objective and under the one that breaks ties."""
         return self._state.total, self._state.tie
 
     @property
     def priced(self) -> Priced:
-        """What was eliminated so far took."""
+        """Return the cost, products and additions so far."""
         state = self._state
         created = state.live - self._edges_given + state.removed
         return Priced(self.cost, state.made, state.made - created)
@@ -318,7 +316,7 @@ def price(
     limit: Limit = UNLIMITED,
     deadline: Deadline = FOREVER,
 ) -> Priced | None:
-    """What it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
+    """Return what it takes to eliminate the vertices of `graph` in that order; None once it exceeds the limit.
 
     Raises:
         OutOfTimeError: if the deadline passes before.

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.graph.derive import vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.tape.passes import spread_sets
 
 __all__ = [
@@ -177,7 +176,7 @@ def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
 
 
 def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
-    """How many of the ends each vertex is reached from, along edges in an order in which marks can be handed on."""
+    """Count the ends that each vertex is reached from, along edges in an order in which marks can be handed on."""
     found = np.zeros(count, np.int64)
     for k in range(0, len(ends), _BITS):
         some = list(ends[k : k + _BITS])

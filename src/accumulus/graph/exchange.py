@@ -1,6 +1,8 @@
-"""Graphs to and from NetworkX, and the attributes that they travel with.
+"""Graphs to and from NetworkX, and as GraphML files.
 
-What a graph is made of travels as attributes, the same in NetworkX and in GraphML (`accumulus.graph.graphml`):
+**NetworkX.** Graphs to and from NetworkX, and the attributes that they travel with.
+
+What a graph is made of travels as attributes, the same in NetworkX and in GraphML:
 
 * of the graph: `roots` and `terminals`, how many there are, for a graph that has none;
 * of a vertex: `root` or `terminal`, its position among them; `size`, if it is not 1;
@@ -8,18 +10,37 @@ What a graph is made of travels as attributes, the same in NetworkX and in Graph
   that is known. A graph from elsewhere needs none of them.
 
 NetworkX is imported when a graph is made for it, and never for reading one. References to a tape do not travel.
+
+**GraphML.** Graphs as GraphML files (Brandes, Eiglsperger, Herman, Himsolt and Marshall, GraphML Progress Report,
+2001).
+
+NetworkX reads and writes them, with these attributes, and `integer` for a vertex whose name
+is a number; files of other programs need none of them. Node ids are the vertices' names.
+
+NetworkX trusts a file, so `_check` runs over it first. It refuses a document type before anything that it declares
+is looked at: no entity is ever expanded, and nothing outside the file is read. It also refuses elements nested
+without end, and what NetworkX would overlook.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, Final
+from xml.parsers import expat
 
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.parsed import read_bytes
 
-__all__ = ["from_networkx", "to_networkx"]
+__all__ = ["from_networkx", "read_graphml", "to_networkx", "write_graphml"]
 
 _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 
@@ -98,7 +119,7 @@ def from_networkx(
 
 
 def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> Any:
-    """What the constructor of a graph takes as a label."""
+    """Return what the constructor of a graph takes as a label."""
     kind = attributes.get("kind", "variable")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise GraphError(f"edge {edge!r} has the kind {shortened(kind)}; expected one of {', '.join(_KINDS)}")
@@ -108,3 +129,162 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
             raise GraphError(f"edge {edge!r} has the value {shortened(value)}; expected a number")
         return value
     return attributes.get("label") if kind == "variable" else _KINDS[kind]
+
+
+# GraphML -------------------------------------------------------------------------------------------------------------
+
+
+#: Elements inside of each other; those of graph editors stay below twenty.
+_DEEPEST: Final = 100
+#: Numbers as text: what Python takes besides (1_000, other digits) is refused.
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
+_REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan")
+_WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_graphml(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
+    """Write a graph to a GraphML file that `read_graphml` reads back as an equal graph.
+
+    Raises:
+        GraphError: if two vertices have the same name as text, or a name cannot be written in XML.
+        OSError: if the file cannot be written.
+    """
+    import networkx
+
+    names = list(map(str, graph.vertices))
+    for text, times in Counter(names).items():
+        if times > 1:
+            raise GraphError(
+                f"{times} vertices are called {text!r} as text; rename all but one before writing the graph"
+            )
+    for text in (graph.name, *names, *filter(None, graph.symbols)):
+        if _NOT_XML.search(text):
+            raise GraphError(f"{text!r} holds a character that XML cannot; rename it before writing the graph")
+    made = to_networkx(graph)
+    for vertex in graph.vertices:
+        if isinstance(vertex, int) and not isinstance(vertex, bool):
+            made.nodes[vertex]["integer"] = True
+    written = BytesIO()
+    networkx.write_graphml_xml(made, written)
+    # as it stands it would be read as the end of a line
+    Path(path).write_bytes(written.getvalue().replace(b"\r", b"&#13;") + b"\n")
+
+
+def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
+    """Read a graph from a GraphML file; edges run from the dependent vertices to those that they depend on.
+
+    Raises:
+        GraphError: if the file is not GraphML, has a document type, more than one graph, nested graphs, hyperedges or
+            edges without direction, or does not hold an acyclic graph.
+        OSError: if the file cannot be read.
+    """
+    content = read_bytes(path, GraphError)
+    try:
+        _check_xml(content)
+        return from_networkx(_read(content))
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from None
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for an encoding
+        raise GraphError(f"{path} is not an XML file: {error}") from None
+
+
+def _check_xml(content: bytes) -> None:
+    """Refuse what would do harm, and what NetworkX does not look at."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    #: For each element that is open, the keys of its data.
+    keys: list[set[str]] = []
+    nodes: set[str] = set()
+    edges: list[tuple[str, str]] = []
+    graphs = 0
+
+    def refuse(message: str) -> None:
+        raise GraphError(f"line {parser.CurrentLineNumber}: {message}")
+
+    def document_type(*_: object) -> None:
+        refuse("it has a document type; remove it, GraphML needs none")
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal graphs
+        tag = tag.rpartition(" ")[2]
+        for name in {"node": ["id"], "edge": ["source", "target"], "data": ["key"]}.get(tag, ()):
+            if name not in attributes:
+                refuse(f"<{tag}> without {name!r}")
+        if not keys and tag != "graphml":
+            refuse(f"it starts with <{tag}>; expected <graphml>")
+        elif len(keys) == _DEEPEST:
+            refuse(f"its elements are nested {_DEEPEST} deep; expected no more than a graph needs")
+        elif tag == "graph":
+            graphs += 1
+            if graphs > 1 or len(keys) > 1:
+                refuse("it holds more than one graph; expected one")
+            if attributes.get("edgedefault") != "directed":
+                refuse('its edges have no direction; expected edgedefault="directed"')
+        elif tag == "hyperedge":
+            refuse("it holds a hyperedge; expected edges between two vertices")
+        elif tag == "node":
+            if attributes["id"] in nodes:
+                refuse(f"node {attributes['id']!r} is there twice")
+            nodes.add(attributes["id"])
+        elif tag == "edge":
+            edges.append((attributes["source"], attributes["target"]))
+            if attributes.get("directed", "true").lower() != "true":
+                refuse(f"edge {edges[-1]!r} has no direction; expected edges from the dependent vertices")
+        elif tag == "data":
+            if attributes["key"] in keys[-1]:
+                refuse(f"the key {attributes['key']!r} is there twice; expected once for each node, edge or graph")
+            keys[-1].add(attributes["key"])
+        keys.append(set())
+
+    def end(_: str) -> None:
+        keys.pop()
+
+    parser.StartDoctypeDeclHandler, parser.StartElementHandler, parser.EndElementHandler = document_type, start, end
+    parser.Parse(content, True)
+    if not graphs:
+        raise GraphError("it holds no graph; expected a <graph> inside of <graphml>")
+    for ends in edges:
+        for name in ends:
+            if name not in nodes:
+                raise GraphError(f"edge {ends!r} names {name!r}, which is not a node of the file")
+
+
+def _read(content: bytes) -> Any:
+    """The file as a digraph of NetworkX, whose vertices are numbers where the file says so."""
+    import networkx
+    from networkx.readwrite.graphml import GraphMLReader
+
+    reader = GraphMLReader(force_multigraph=True)
+    reader.python_type |= dict.fromkeys(("int", "long", "integer"), _whole)
+    reader.python_type |= dict.fromkeys(("float", "double"), _real)
+    content = content.replace(b"<graphml>", f'<graphml xmlns="{reader.NS_GRAPHML}">'.encode(), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ports, and attributes without types
+        try:
+            given = next(reader(string=content))
+        except (networkx.NetworkXError, KeyError, AttributeError, StopIteration) as error:
+            raise GraphError(f"NetworkX finds no graph in it: {error}") from None
+    defaults = {kind: given.graph.get(f"{kind}_default", {}) for kind in ("node", "edge")}
+    names: dict[str, Hashable] = {}
+    for text, attributes in given.nodes(data=True):
+        attributes.update(defaults["node"] | attributes)
+        whole = attributes.pop("integer", False)
+        if whole and not _WHOLE_NAME.fullmatch(text):
+            raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
+        names[text] = int(text) if whole else text
+    for *_, attributes in given.edges(data=True):
+        attributes.update(defaults["edge"] | attributes)
+    return networkx.relabel_nodes(given, names)
+
+
+def _whole(text: str) -> int:
+    if not _WHOLE.fullmatch(text.strip()):
+        raise GraphError(f"an attribute is {shortened(text)}; expected a number of type int")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    # a number too large for a float64 becomes infinite without a word
+    if _REAL.fullmatch(text.strip()) and (math.isfinite(value := float(text)) or not text.strip()[-1].isdigit()):
+        return value
+    raise GraphError(f"an attribute is {shortened(text)}; expected a number of type double")

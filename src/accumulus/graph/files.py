@@ -1,10 +1,25 @@
-"""Graph files: which form a file has is said by the end of its name.
+"""Graph files: JSON, and which form a file has, said by the end of its name.
+
+**JSON** has two spellings of one form, which is an object with ``edges``, a list of [from, to] or [from, to, label];
+``roots`` and ``terminals``, lists of vertices; and optionally ``name`` and ``sizes``. Keys that are not known, or that
+are there twice, are refused: a misspelt "roots" must not be overlooked. Nothing in a file is ever executed.
+
+*By names*, as people write it: vertices are what the edges call them, ``sizes`` an object of their names. A label is
+"one", "minus_one", "constant" or "variable", a number for a constant whose value is known, null, or any other text as a
+symbol. ``about`` says whatever else there is to say.
+
+*By numbers*, in the file of a plan, which speaks of vertices, edges and labels by number and needs its graph as it
+was: ``vertices`` is the list of names, ``sizes`` the list of sizes, and ``labels`` a list besides the edges, in which a
+symbol is an object {"symbol": text}. With ``tape``, the operations of the function, labels are references of that; with
+it there may be a ``mirror``, a list of vertices, and ``wanted``, a list of [root, terminal] by position.
+
+**All forms:**
 
 | ends in | form | written | read |
 | --- | --- | --- | --- |
-| `.json` | `accumulus.graph.json_files` | yes | yes |
-| `.graphml` | `accumulus.graph.graphml` | yes | yes |
-| `.dot`, `.gv` | a picture for Graphviz: `accumulus.graph.dot` | yes | no |
+| `.json` | as above | yes | yes |
+| `.graphml` | `accumulus.graph.exchange` | yes | yes |
+| `.dot`, `.gv` | a picture for Graphviz: `accumulus.graph.pictures` | yes | no |
 
 What is read back from JSON and GraphML is an equal graph: names, order of roots and terminals, labels, known constants,
 sizes. Nothing in a file is ever executed, and nothing outside of it is read.
@@ -12,23 +27,322 @@ sizes. Nothing in a file is ever executed, and nothing outside of it is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from importlib import import_module
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, Final
 
-from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.graph import DifferentiationGraph
+import numpy as np
 
-__all__ = ["READABLE", "load_graph", "save_graph"]
+from accumulus.errors import AccumulusError, ArgumentError, GraphError
+from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind, label_parts
+from accumulus.graph.parsed import check_keys, parsed_json, whole_numbers
+from accumulus.tape.tape import Tape
+
+__all__ = [
+    "NUMBERED_KEYS",
+    "READABLE",
+    "graph_as_data",
+    "graph_from_data",
+    "load_graph",
+    "read_json",
+    "save_graph",
+    "write_json",
+]
+
+_KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
+_KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
+_CHOSEN: Final = ("mirror", "wanted")
+NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_CHOSEN, "tape")
+_TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
+#: Inputs of a tape, at most: they need memory, though nothing in the file says more of them than their number.
+_MOST_INPUTS: Final = 1 << 24
+
+
+# By names ----------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: str | PathLike[str]) -> DifferentiationGraph:
+    """Read a graph from a JSON file that names its vertices.
+
+    Raises:
+        GraphError: if the file is not JSON of the form above, or not an acyclic graph.
+        OSError: if the file cannot be read.
+    """
+    data = parsed_json(path, GraphError, infinite=True)
+    try:
+        return _from_names(data, Path(path).stem)
+    except GraphError as error:
+        raise GraphError(f"{path}: {error}") from None
+
+
+def _from_names(data: Any, name: str) -> DifferentiationGraph:
+    if not isinstance(data, dict) or not isinstance(data.get("edges"), list):
+        raise GraphError("expected an object with a list 'edges' of [from, to, label]")
+    check_keys(data, _KEYS, "the file", GraphError)
+    edges = []
+    for position, edge in enumerate(data["edges"]):
+        if not isinstance(edge, list) or len(edge) not in (2, 3) or not all(map(_is_name, edge[:2])):
+            raise GraphError(f"edges[{position}] is {shortened(edge)}; expected [from, to] or [from, to, label]")
+        label = edge[2] if len(edge) == 3 else None
+        edges.append((*edge[:2], _KINDS.get(label, label) if isinstance(label, str) else label))
+    sizes, name = data.get("sizes", {}), data.get("name", name)
+    if not isinstance(sizes, dict) or not all(type(size) is int for size in sizes.values()):
+        raise GraphError(f"'sizes' is {shortened(sizes)}; expected an object of vertex names and whole numbers")
+    if not isinstance(name, str):
+        raise GraphError(f"'name' is {shortened(name)}; expected text")
+    ends = [data.get(key) for key in ("roots", "terminals")]
+    for key, names in zip(("roots", "terminals"), ends, strict=True):
+        if names is not None and not (isinstance(names, list) and all(map(_is_name, names))):
+            raise GraphError(f"'{key}' is {shortened(names)}; expected a list of vertex names")
+    vertices = set(chain(*(edge[:2] for edge in edges), *(names or () for names in ends)))
+    by_text = {str(v): v for v in vertices}
+    if sizes and len(by_text) < len(vertices):
+        raise GraphError("two vertices have the same name as text; expected others beside 'sizes'")
+    return DifferentiationGraph(edges, *ends, sizes={by_text.get(v, v): n for v, n in sizes.items()}, name=name)
+
+
+def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
+    """Write a graph to a JSON file that `read_json` reads back as an equal graph.
+
+    Raises:
+        GraphError: if two vertices have the same name as text, or a symbol is the word for a kind.
+        OSError: if the file cannot be written.
+    """
+    names = _names(graph)
+    for name, times in Counter(map(str, names)).items():
+        if times > 1:
+            raise GraphError(
+                f"{times} vertices are called {name!r} as text; rename all but one before saving the graph"
+            )
+    labels = [_written_label(graph, e) for e in range(len(graph.sources))]
+    for e, label in enumerate(labels):
+        if label in _KINDS and label == _symbol(graph, e):
+            raise GraphError(f"edges[{e}] has the symbol {label!r}, which is a kind in a file; rename it before saving")
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), labels, strict=True)
+    data: dict[str, Any] = {
+        "name": graph.name,
+        "roots": [names[v] for v in graph.roots],
+        "terminals": [names[v] for v in graph.terminals],
+        "edges": [[names[j], names[i], label] for j, i, label in ends],
+    }
+    touched = {*graph.sources.tolist(), *graph.targets.tolist()}
+    # ends without edges are read back if they have sizes; see `DifferentiationGraph`
+    alone = {v for ends in (graph.roots, graph.terminals) if touched.isdisjoint(ends) for v in ends if touched}
+    sizes = {str(names[v]): size for v, size in enumerate(graph.sizes.tolist()) if size != 1 or v in alone}
+    if sizes:
+        data["sizes"] = dict(sorted(sizes.items()))
+    Path(path).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _names(graph: DifferentiationGraph) -> list[Hashable]:
+    """Names of the vertices; those that are neither text nor whole numbers become text."""
+    return [v if _is_name(v) else str(v) for v in graph.vertices]
+
+
+def _symbol(graph: DifferentiationGraph, edge: int) -> str | None:
+    return graph.symbols[edge] if graph.kinds[edge] == Kind.VARIABLE else None
+
+
+def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
+    """The symbol of an edge, its number, or the word for its kind."""
+    kind, symbol = Kind(int(graph.kinds[edge])), _symbol(graph, edge)
+    if kind is Kind.CONSTANT and edge in graph.constants:
+        return graph.constants[edge]
+    return kind.name.lower() if symbol is None else symbol
+
+
+# By numbers --------------------------------------------------------------------------------------------------------
+
+
+def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
+    """The graph by numbers, as lists, objects, numbers and text."""
+    data: dict[str, Any] = {
+        "name": graph.name,
+        "vertices": _names(graph),
+        "roots": list(map(int, graph.roots)),
+        "terminals": list(map(int, graph.terminals)),
+        "edges": [[j, i] for j, i in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)],
+    }
+    tape = graph.tape
+    if tape is not None:
+        data["labels"] = list(graph.labels)
+    else:
+        data["labels"] = [
+            _written_number(_written_label(graph, e)) if symbol is None else {"symbol": symbol}
+            for e, symbol in enumerate(_symbol(graph, e) for e in range(len(graph.sources)))
+        ]
+    if (graph.sizes != 1).any():
+        data["sizes"] = graph.sizes.tolist()
+    if graph.mirror is not None:
+        data["mirror"] = graph.mirror.tolist()
+    if graph.wanted is not None:
+        data["wanted"] = graph.wanted.tolist()
+    if tape is not None:
+        data["tape"] = {
+            "inputs": tape.inputs,
+            "constants": [_written_number(value) for value in tape.constants],
+            "operations": [[tape.operation(r).name, *tape.arguments(r)] for r in range(tape.inputs, len(tape))],
+            "outputs": list(tape.outputs),
+        }
+    return data
+
+
+def graph_from_data(data: Any) -> DifferentiationGraph:
+    """The graph that `graph_as_data` wrote.
+
+    Raises:
+        GraphError: naming what is wrong with it.
+    """
+    if not isinstance(data, dict):
+        raise GraphError(f"'graph' is {shortened(data)}; expected an object")
+    check_keys(data, NUMBERED_KEYS, "'graph'", GraphError)
+    name, names = data.get("name", ""), data.get("vertices")
+    if not isinstance(name, str):
+        raise GraphError(f"the graph's 'name' is {shortened(name)}; expected text")
+    if not isinstance(names, list) or not all(map(_is_name, names)):
+        raise GraphError(f"'vertices' is {shortened(names)}; expected a list of names")
+    count = len(names)
+    roots, terminals = (whole_numbers(data.get(key), key, count, GraphError) for key in ("roots", "terminals"))
+    edges, labels = data.get("edges"), data.get("labels")
+    if not isinstance(edges, list) or not isinstance(labels, list) or len(edges) != len(labels):
+        raise GraphError("expected two lists of one length, 'edges' of [from, to] and 'labels'")
+    pairs = [whole_numbers(edge, f"edges[{e}]", count, GraphError, length=2) for e, edge in enumerate(edges)]
+    sizes = whole_numbers(data.get("sizes", [1] * count), "sizes", LARGEST_SIZE + 1, GraphError, length=count)
+    if 0 in sizes:
+        raise GraphError("a size is 0; expected at least 1")
+    sources, targets = [j for j, _ in pairs], [i for _, i in pairs]
+    if "tape" in data:
+        tape = _read_tape(data["tape"])
+        for e, label in enumerate(labels):
+            if type(label) is not int or not -len(tape.constants) <= label < len(tape):
+                raise GraphError(f"labels[{e}] is {shortened(label)}; expected a reference of the tape")
+    else:
+        parts = [label_parts(_read_label(label, e), pairs[e]) for e, label in enumerate(labels)]
+    try:
+        if "tape" in data:
+            chosen = _read_chosen(data, count)
+            graph = DifferentiationGraph.from_tape(
+                tape, labels, names, roots, terminals, sources, targets, name=name, **chosen
+            )
+            graph.sizes = np.array(sizes, np.int64)
+        else:
+            graph = DifferentiationGraph.from_arrays(
+                sources,
+                targets,
+                [kind for kind, _, _ in parts],
+                vertices=names,
+                roots=roots,
+                terminals=terminals,
+                symbols=[symbol for _, symbol, _ in parts],
+                constants={e: value for e, (_, _, value) in enumerate(parts) if value is not None},
+                sizes=sizes,
+                name=name,
+            )
+    except GraphError as error:
+        raise GraphError(f"'graph': {error}") from None
+    ends = [*roots, *terminals]
+    if len(set(ends)) < len(ends) or set(roots) & set(targets):
+        raise GraphError("a root is named twice, is a terminal, or has an edge to it; expected none of that")
+    return graph
+
+
+def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """The mirror of a graph and the entries that are wanted, if they are given."""
+    found: dict[str, Any] = {}
+    if "mirror" in data:
+        found["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
+    if "wanted" in data:
+        if not isinstance(data["wanted"], list):
+            raise GraphError(f"'wanted' is {shortened(data['wanted'])}; expected a list of [root, terminal]")
+        found["wanted"] = [
+            whole_numbers(place, f"wanted[{k}]", count, GraphError, length=2) for k, place in enumerate(data["wanted"])
+        ]
+    return found
+
+
+def _read_label(label: Any, edge: int) -> Kind | str | float:
+    if isinstance(label, dict) and list(label) == ["symbol"] and isinstance(label["symbol"], str):
+        symbol: str = label["symbol"]
+        return symbol
+    if isinstance(label, str) and label in _KINDS:
+        return _KINDS[label]
+    value = _read_number(label)
+    if value is None:
+        raise GraphError(
+            f"labels[{edge}] is {shortened(label)}; expected {', '.join(_KINDS)}, a number, or a symbol in an object"
+        )
+    return value
+
+
+def _read_tape(data: Any) -> Tape:
+    """The tape, built anew by its own builders: it comes out as it is written, or was never one."""
+    if not isinstance(data, dict):
+        raise GraphError(f"'tape' is {shortened(data)}; expected an object")
+    check_keys(data, _TAPE_KEYS, "'tape'", GraphError)
+    (inputs,) = whole_numbers([data.get("inputs")], "inputs", _MOST_INPUTS, GraphError)
+    constants, operations, outputs = (data.get(key) for key in _TAPE_KEYS[1:])
+    if not (isinstance(constants, list) and isinstance(operations, list) and isinstance(outputs, list)):
+        raise GraphError("expected lists 'constants', 'operations' and 'outputs' of the tape")
+    # those that keep the signs of zeros leave what the others have written, too
+    tape = Tape(inputs, signed_zeros=True)
+    for k, given in enumerate(constants):
+        value = _read_number(given)
+        if value is None or tape.constant(value) != -1 - k:
+            raise GraphError(f"constants[{k}] is {shortened(given)}; expected a number that is not there before")
+
+    def is_reference(given: Any) -> bool:
+        return type(given) is int and -len(constants) <= given < len(tape)
+
+    for k, operation in enumerate(operations):
+        if not (isinstance(operation, list) and operation and isinstance(operation[0], str)) or not all(
+            map(is_reference, operation[1:])
+        ):
+            raise GraphError(f"operations[{k}] is {shortened(operation)}; expected [name, references before it …]")
+        try:
+            reference = tape.apply(*operation)
+        except AccumulusError as error:
+            raise GraphError(f"operations[{k}]: {error}") from None
+        if reference != inputs + k or len(tape) != inputs + k + 1:
+            raise GraphError(
+                f"operations[{k}] is {shortened(operation)}; expected one that is not there in simpler form"
+            )
+    if len(tape.constants) != len(constants) or not all(map(is_reference, outputs)):
+        raise GraphError("the tape is not what was written; expected simplified operations, and outputs that it has")
+    tape.outputs, tape.signed_zeros = outputs, False
+    return tape
+
+
+def _written_number(value: Any) -> Any:
+    """A number that JSON does not have as text; everything else as it is."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read_number(given: Any) -> float | None:
+    if type(given) is float or (type(given) is int and abs(given) <= 1 << 53):
+        return float(given)
+    return float(given) if given in ("inf", "-inf", "nan") else None
+
+
+# All forms -----------------------------------------------------------------------------------------------------------
+
 
 #: Module and functions for reading and writing, by the end of the name; imported when first needed.
 _FORMS: Final = {
-    ".json": ("json_files", "read_json", "write_json"),
-    ".graphml": ("graphml", "read_graphml", "write_graphml"),
-    ".dot": ("dot", None, "write_dot"),
-    ".gv": ("dot", None, "write_dot"),
+    ".json": ("files", "read_json", "write_json"),
+    ".graphml": ("exchange", "read_graphml", "write_graphml"),
+    ".dot": ("pictures", None, "write_dot"),
+    ".gv": ("pictures", None, "write_dot"),
 }
 
 #: Ends of the names of files that `load_graph` reads.

@@ -1,4 +1,4 @@
-"""The differentiation graph: a directed acyclic graph whose edges carry local derivatives.
+"""The differentiation graph: a directed acyclic graph whose edges carry local derivatives, and graphs made from it.
 
 An edge ⟨j,i⟩ runs from a variable to one that it depends on, and carries ∂v_j/∂v_i. Roots are the outputs (no
 incoming edge), terminals the inputs (no outgoing edge), all others are intermediates. Other names: linearized
@@ -7,6 +7,14 @@ notes: differentiation graph.
 
 Vertices and edges are numbered; names are for people. Edges are stored as parallel arrays, so that a graph of a
 million edges is a few tens of megabytes; adjacency lists are built when first asked for.
+
+**Selections.** Of some graphs not the whole Jacobian is wanted: a triangle of a symmetric one, or chosen entries. A
+symmetric Jacobian, such as a Hessian, has a graph with a mirror: a vertex stands for each vertex when all edges are
+reversed, and mirrored edges have the same label. So there is a mirrored path for each path, with the same product.
+
+**Derived graphs.** Segmentation, subgraphs and line graphs turned back all keep the labels of a given graph and only
+change which vertices they join, or add unit edges. `derive` makes such a graph with the numbering it is given, whether
+the labels are symbols or references of a tape. Linear in the size of the result, and of the tape where there is one.
 """
 
 from __future__ import annotations
@@ -23,12 +31,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import GraphError
-from accumulus.graph.chosen import check_mirror, on_wanted_paths, sorted_places
+from accumulus.native.state import Integers
 from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
 
-__all__ = ["LARGEST_SIZE", "DifferentiationGraph", "Kind", "label_parts"]
+__all__ = [
+    "LARGEST_SIZE",
+    "UNIT",
+    "DifferentiationGraph",
+    "Kind",
+    "are_wanted",
+    "check_mirror",
+    "derive",
+    "edge_numbers",
+    "label_parts",
+    "mirrored_edges",
+    "on_wanted_paths",
+    "sorted_places",
+    "subgraph",
+    "vertex_numbers",
+]
 
 #: Entries of a vertex, at most, so that costs are numbers that compiled code can add up.
 LARGEST_SIZE: Final = 1 << 16
@@ -269,7 +292,7 @@ class DifferentiationGraph:
         self.labels: tuple[int, ...] = ()
         #: Of a symmetric Jacobian, by vertex: the vertex that stands in its place when all edges are reversed. Root and
         #: terminal at the same position mirror each other, and the mirror of an edge has the same label. Only entries
-        #: on and below the diagonal are wanted then. None where no symmetry is known (`accumulus.graph.chosen`).
+        #: on and below the diagonal are wanted then. None where no symmetry is known.
         self.mirror: NDArray[np.int32] | None = None
         #: Entries that are wanted, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
         self.wanted: NDArray[np.int64] | None = None
@@ -366,12 +389,12 @@ class DifferentiationGraph:
 
     @property
     def wants_all(self) -> bool:
-        """Whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
+        """Return whether the whole Jacobian is wanted, not a triangle of it or chosen entries."""
         return self.mirror is None and self.wanted is None
 
     def _repr_svg_(self) -> str | None:
         # by name: pictures are made of graphs, and no two modules import each other
-        picture: str | None = import_module("accumulus.graph.svg").to_svg(self)
+        picture: str | None = import_module("accumulus.graph.pictures").to_svg(self)
         return picture
 
     def __repr__(self) -> str:
@@ -403,7 +426,7 @@ def _whole(what: str, numbers: Sequence[int] | NDArray[Any], length: int, least:
 
 
 def _shortened(value: object) -> str:
-    """What was given, on one short line; numbers of thousands of digits are no text to Python."""
+    """Return what was given, on one short line; numbers of thousands of digits are no text to Python."""
     try:
         text = repr(value)
     except ValueError:
@@ -450,3 +473,203 @@ def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, floa
         with suppress(OverflowError):  # an int beyond the range of float64
             return Kind.of(float(label)), None, float(label)
     raise GraphError(f"edge {edge!r}: expected a number, a symbol, a Kind or None as its label, not {label!r}")
+
+
+# Selections ----------------------------------------------------------------------------------------------------------
+
+
+def mirrored_edges(graph: DifferentiationGraph) -> Integers:
+    """The mirror of each edge; itself, if its ends mirror each other.
+
+    Raises:
+        GraphError: if there is none.
+    """
+    assert graph.mirror is not None
+    count = len(graph.vertices)
+    mirror = graph.mirror.astype(np.int64)
+    keys = graph.sources.astype(np.int64) * count + graph.targets
+    mirrored = mirror[graph.targets] * count + mirror[graph.sources]
+    order = np.argsort(keys, kind="stable")
+    places = np.minimum(np.searchsorted(keys[order], mirrored), max(0, len(keys) - 1))
+    found: Integers = order[places] if len(keys) else np.zeros(0, np.int64)
+    if (keys[found] != mirrored).any() or len(np.unique(found)) < len(found):
+        raise GraphError("mirror: an edge has no mirror among the edges; expected one for each")
+    return found
+
+
+def check_mirror(graph: DifferentiationGraph) -> None:
+    """Refuse what is no symmetry of a graph from a tape.
+
+    Raises:
+        GraphError: saying what is not mirrored.
+    """
+    mirror = graph.mirror
+    assert mirror is not None
+    own = np.arange(len(mirror))
+    if (mirror[mirror] != own).any() or (mirror == own).any():
+        raise GraphError("mirror: expected another vertex for each, whose mirror is that vertex again")
+    if len(graph.roots) != len(graph.terminals) or (mirror[list(graph.terminals)] != list(graph.roots)).any():
+        raise GraphError("mirror: expected the root of the same position for each terminal")
+    labels = np.array(graph.labels, np.int64)
+    if (labels[mirrored_edges(graph)] != labels).any():
+        raise GraphError("mirror: two edges that mirror each other have different labels; expected the same")
+
+
+def sorted_places(wanted: Sequence[Sequence[int]] | NDArray[Any], rows: int, columns: int) -> Integers:
+    """Places (root, terminal) of a matrix of that size in row-major order, (n, 2), each once.
+
+    Raises:
+        GraphError: if there are others.
+    """
+    places = np.asarray(wanted)
+    if places.size == 0:
+        return np.zeros((0, 2), np.int64)
+    if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
+        raise GraphError(f"wanted is {wanted!r:.60}; expected pairs of positions, of a root and a terminal")
+    if places.min() < 0 or (places.max(axis=0) >= (rows, columns)).any():
+        raise GraphError(f"wanted names an entry outside of {rows} × {columns}; expected positions from 0 on")
+    return np.unique(places.astype(np.int64), axis=0)
+
+
+def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
+    """Return which of the places (root, terminal), (n, 2), are wanted."""
+    found = np.ones(len(places), bool)
+    if graph.mirror is not None:
+        found &= places[:, 0] >= places[:, 1]
+    if graph.wanted is not None:
+        columns = max(1, len(graph.terminals))
+        keys = graph.wanted[:, 0] * columns + graph.wanted[:, 1]
+        found &= np.isin(places[:, 0] * columns + places[:, 1], keys)
+    return found
+
+
+def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
+    """Return which edges are on a path from a root to a terminal whose entry is wanted.
+
+    Time: a set operation of as many bits as there are terminals for each edge and wanted entry.
+    """
+    assert graph.wanted is not None
+    places = graph.wanted
+    if graph.mirror is not None:  # a path and its mirror are eliminated together, so both have to be there
+        places = np.concatenate([places, places[:, ::-1]])
+    # terminals, as bits, that are wanted of a root above each vertex, and that are below each vertex
+    wanted, below = [0] * len(graph.vertices), [0] * len(graph.vertices)
+    for row, column in places.tolist():
+        wanted[graph.roots[row]] |= 1 << column
+    for column, terminal in enumerate(graph.terminals):
+        below[terminal] = 1 << column
+    sources, targets = (ends.tolist() for ends in graph.edges_in_order)
+    for j, i in zip(sources, targets, strict=True):
+        below[j] |= below[i]
+    for j, i in zip(reversed(sources), reversed(targets), strict=True):
+        wanted[i] |= wanted[j]
+    ends = zip(graph.sources[edges].tolist(), graph.targets[edges].tolist(), strict=True)
+    return np.array([wanted[j] & below[i] != 0 for j, i in ends], bool)
+
+
+# Derived graphs ------------------------------------------------------------------------------------------------------
+
+
+#: Stands for the label 1 where an edge number is expected.
+UNIT: Final = -1
+
+
+def derive(
+    graph: DifferentiationGraph,
+    vertices: Sequence[Hashable],
+    roots: Sequence[int],
+    terminals: Sequence[int],
+    edges: Iterable[tuple[int, int, int]],
+    sizes: Sequence[int] | None = None,
+) -> DifferentiationGraph:
+    """A graph whose edges carry labels of `graph`.
+
+    Args:
+        vertices: names, by number.
+        roots, terminals: vertices by number; roots without incoming, terminals without outgoing edges.
+        edges: triples (source, target, e): the edge carries the label of edge e of `graph`, or 1 if e is `UNIT`.
+        sizes: of the vertices, by number; all 1 if not given.
+    """
+    sources: list[int] = []
+    targets: list[int] = []
+    origins: list[int] = []
+    for source, target, origin in edges:
+        sources.append(source)
+        targets.append(target)
+        origins.append(origin)
+    if graph.tape is not None:
+        tape = graph.tape.copy()
+        one = tape.constant(1.0)
+        labels = [one if e == UNIT else graph.labels[e] for e in origins]
+        # all of whose vertices are numbers
+        return DifferentiationGraph.from_tape(
+            tape, labels, vertices, roots, terminals, sources, targets, name=graph.name
+        )
+    kinds = [Kind.ONE if e == UNIT else Kind(int(graph.kinds[e])) for e in origins]
+    symbols = [None if e == UNIT else graph.symbols[e] for e in origins]
+    constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if _known(graph, e)}
+    derived = DifferentiationGraph.__new__(DifferentiationGraph)
+    widths = np.ones(len(vertices), np.int64) if sizes is None else np.asarray(sizes, np.int64)
+    # the public constructor numbers vertices by their names, which a derived graph must not depend on
+    derived._set(vertices, roots, terminals, sources, targets, kinds, symbols, constants, widths, graph.name)
+    return derived
+
+
+def subgraph(graph: DifferentiationGraph, edges: Iterable[int]) -> DifferentiationGraph:
+    """The given edges of `graph` in ascending order, between the same lines of roots and terminals.
+
+    Intermediates that no given edge touches are left out; names, labels and sizes stay.
+
+    Raises:
+        GraphError: for a number that is not an edge of the graph.
+
+    >>> graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2"), ("y", "b", "e3"), ("b", "x", "e4")])
+    >>> subgraph(graph, [0, 1]).vertices
+    ('y', 'a', 'x')
+    """
+    chosen = edge_numbers(graph, edges)
+    used = {*graph.roots, *graph.terminals}
+    used.update(graph.sources[list(chosen)].tolist(), graph.targets[list(chosen)].tolist())
+    kept = sorted(used)
+    number = {v: k for k, v in enumerate(kept)}
+    return derive(
+        graph,
+        [graph.vertices[v] for v in kept],
+        [number[v] for v in graph.roots],
+        [number[v] for v in graph.terminals],
+        [(number[int(graph.sources[e])], number[int(graph.targets[e])], e) for e in chosen],
+        graph.sizes[kept].tolist(),
+    )
+
+
+def vertex_numbers(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
+    """One vertex or several as an ascending tuple without repetition.
+
+    Raises:
+        GraphError: for a number that is not a vertex of the graph.
+    """
+    return _numbers(vertices, len(graph.vertices), "vertex")
+
+
+def edge_numbers(graph: DifferentiationGraph, edges: int | Iterable[int]) -> tuple[int, ...]:
+    """One edge or several as an ascending tuple without repetition.
+
+    Raises:
+        GraphError: for a number that is not an edge of the graph.
+    """
+    return _numbers(edges, len(graph.sources), "edge")
+
+
+def _numbers(given: int | Iterable[int], count: int, what: str) -> tuple[int, ...]:
+    several: Iterable[object] = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    numbers = set()
+    for number in several:
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or not 0 <= number < count:
+            known = f"a number out of 0 … {count - 1}" if count else "none at all"
+            raise GraphError(f"the graph has no {what} {number!r}; expected {known}")
+        numbers.add(int(number))
+    return tuple(sorted(numbers))
+
+
+def _known(graph: DifferentiationGraph, edge: int) -> bool:
+    return edge == UNIT or edge in graph.constants

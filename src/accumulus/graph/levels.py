@@ -16,8 +16,7 @@ from collections.abc import Callable, Hashable
 from typing import Final, Literal
 
 from accumulus.errors import unknown_name
-from accumulus.graph.derive import UNIT, derive
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import UNIT, DifferentiationGraph, derive
 
 __all__ = ["cross_level_edges", "level_sets", "levels", "segmented"]
 

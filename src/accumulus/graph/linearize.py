@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.chosen import sorted_places
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.tape.live import needed, signed_zeros, unattached
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import check_orders, partial
@@ -180,7 +179,7 @@ def _plain(tape: Tape, labels: Integers) -> tuple[Tape, Integers]:
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
-    """Which labels are 0 at every point, those with a literal zero for a factor, too."""
+    """Return which labels are 0 at every point, those with a literal zero for a factor, too."""
     if signed_zeros(tape).any():
         tape, values = extended(tape.emptied(), rows_of(tape, tape.inputs))
         labels = moved(labels, values)

@@ -32,7 +32,7 @@ class _OddError(ValueError):
 
 
 def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
-    """What a JSON file holds.
+    """Return what a JSON file holds.
 
     Args:
         error: what to raise.
@@ -46,7 +46,7 @@ def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infin
 
 
 def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
-    """What JSON in a file holds; arguments and errors are those of `parsed_json`."""
+    """Return what JSON in a file holds; arguments and errors are those of `parsed_json`."""
 
     def constant(word: str) -> float:
         if not infinite:

@@ -14,8 +14,12 @@ _COMPILER: Final[list[Any]] = []
 
 
 def compile_with(compiler: Any) -> None:
-    """From now on the decorators are those of a compiler, `accumulus.native.lowering`; before a kernel is imported."""
-    assert "accumulus.native.words" not in sys.modules, "what kernels import is there already, as Python"
+    """Make the decorators those of a compiler, `accumulus.native.lowering`, and have kernels imported anew.
+
+    What drives a kernel imports its constants and its state from it, so that kernels may be there already, as Python.
+    """
+    for name in [name for name in sys.modules if ".compiled." in name or name == "accumulus.native.words"]:
+        del sys.modules[name]
     _COMPILER[:] = [compiler]
 
 

@@ -21,7 +21,7 @@ from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of
 from accumulus.resubstitution.bodies import optimise_bodies
 from accumulus.rewriting.canonical import canonical
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
 from accumulus.targets import Call

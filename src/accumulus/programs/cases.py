@@ -28,7 +28,7 @@ from accumulus.programs.fast_paths import FastPath, no_fast_path
 from accumulus.programs.guarded import GuardedKernel, Points, Settle
 from accumulus.programs.parting import parting_kernel
 from accumulus.programs.program import Program
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan_cache import is_enabled
 from accumulus.targets import Kernel
 
 __all__ = ["Cases", "GrownError", "settled"]

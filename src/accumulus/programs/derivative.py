@@ -412,7 +412,7 @@ class Derivative:
         last = self._last_form._last
         if last is None or not last[0].is_guarded:
             return found
-        from accumulus.show.cases import CaseFacts
+        from accumulus.show.report import CaseFacts
 
         return replace(found, cases=tuple(map(CaseFacts.of, last[0].programs)))
 
@@ -491,7 +491,7 @@ class Derivative:
         return f"<{self.__name__}, {len(self._compiled_programs())} compiled>"
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import programs_as_html
+        from accumulus.show.tables import programs_as_html
 
         return programs_as_html(self.__name__, self._compiled_programs())
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import linearize_gradient
-from accumulus.elimination.higher_orders import with_steps
-from accumulus.elimination.implicit import newton_steps
+from accumulus.elimination.implicit import newton_steps, with_steps
 from accumulus.errors import ArgumentError
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.record import Recording

@@ -35,7 +35,7 @@ from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of, linearize_arguments
 from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting.canonical import canonical
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan_cache import is_enabled
 from accumulus.search.scarcity import scarce_set
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape

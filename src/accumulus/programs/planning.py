@@ -12,7 +12,7 @@ from accumulus.graph.linearize import Linearization
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.find import find_plan
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.operations import BY_NAME
 

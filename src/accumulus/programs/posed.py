@@ -16,7 +16,7 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 
 __all__ = ["Posed", "posed"]
 

@@ -38,8 +38,8 @@ from accumulus.resubstitution.by_value import ByValue
 from accumulus.resubstitution.optimise import is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
-from accumulus.search.plans.plan import Plan
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan import Plan
+from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape, emit_source
@@ -485,7 +485,7 @@ class Program:
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import programs_as_html
+        from accumulus.show.tables import programs_as_html
 
         return programs_as_html(f"Program of {self.name}", [self])
 

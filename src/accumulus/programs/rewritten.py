@@ -14,7 +14,7 @@ from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.optimise import looks_at_points, optimise
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
 
 __all__ = ["Rewritten", "rewritten"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.record import Recording
-from accumulus.graph.chosen import are_wanted
 from accumulus.graph.degrees import index_domains
+from accumulus.graph.graph import are_wanted
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.choice import Recorded, graph_of
 from accumulus.programs.derived_blocks import LongResults, differentiated, recording_of_blocks

@@ -30,8 +30,8 @@ from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import linearize_arguments, linearized
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.find import find_plan
-from accumulus.search.greedy import greedy_orders
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
+from accumulus.search.vertex_orders import greedy_orders
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of

@@ -8,7 +8,7 @@ rewriter saves more operations than other methods would. Else `face` runs first:
 are estimated to take the least time, and the cheapest plan wins; among equals the simplest.
 
 Which methods run does not depend on the clock. A deterministic method runs if its estimate
-(`accumulus.search.workload`) fits into
+(`accumulus.search.sweeps`) fits into
 
 * effort "thorough": half of the work that is left;
 * "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
@@ -36,7 +36,7 @@ from accumulus.methods import METHODS, PROOFS
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.search.registry import Method, SearchResult, get, register
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload
 
 __all__ = ["auto"]
 

@@ -1,4 +1,4 @@
-"""Small graphs from which vertices are eliminated, with the level of each edge.
+"""Small graphs from which vertices are eliminated, with the level of each edge, and their encoding for kernels.
 
 Annealing encodes them for its kernel, the exact searches reduce them, and lower bounds are found on them. Orders of
 graphs of any size are followed by `accumulus.elimination.vertex`, of which the levels and costs are.
@@ -9,16 +9,18 @@ Time: a dictionary operation or two for every product.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.vertex import LEVELS, Cost
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 
-__all__ = ["Elimination", "count_live"]
+__all__ = ["BitRows", "Elimination", "count_live"]
 
 # Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
 _BITS: Final = 40
@@ -121,3 +123,48 @@ def count_live(graph: DifferentiationGraph) -> int:
     on_a_path = np.zeros_like(inner)
     on_a_path[graph.sources[graph.live_edges]] = True
     return int(np.count_nonzero(inner & on_a_path))
+
+
+# Bitset rows ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BitRows:
+    """The edges of a graph as bits.
+
+    Attributes:
+        number: bit of each vertex that has an edge; the intermediates come first, in their own order.
+        rows: (intermediates, 6, words) of 64 bits: what depends on a vertex by any edge, by edges of level 2
+        and 3, of
+            level 3; then the same of what it depends on.
+        sizes: of the vertices, by bit.
+    """
+
+    number: dict[int, int]
+    rows: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, state: Elimination) -> BitRows:
+        """Rows of the graph as it is left."""
+        inner = len(state.intermediates)
+        number = {v: k for k, v in enumerate(state.intermediates)}
+        edges = [
+            (number.setdefault(j, len(number)), number.setdefault(i, len(number)), level)
+            for j, row in enumerate(state.successors)
+            for i, level in row.items()
+        ]
+        words = max(2, -(-len(number) // 64))
+        below = np.zeros((len(number), 64 * words), np.uint8)
+        above = np.zeros_like(below)
+        j, i, level = np.array(edges, np.int64).reshape(-1, 3).T
+        below[j, i] = above[i, j] = level
+        rows = np.empty((inner, 6, words), np.int64)
+        for side, levels in enumerate((above, below)):
+            for least in (1, 2, 3):
+                bits = np.packbits(levels[:inner] >= least, axis=1, bitorder="little")
+                rows[:, 3 * side + least - 1] = bits.view(np.dtype(np.int64).newbyteorder("<"))
+        sizes = np.ones(64 * words, np.int64)
+        for v, k in number.items():
+            sizes[k] = state.sizes[v]
+        return cls(number, rows, sizes)

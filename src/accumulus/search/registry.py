@@ -15,13 +15,12 @@ from typing import Final
 
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.methods import METHODS, check_method
 from accumulus.options import Options
-from accumulus.search.sweeps import cheapest_sweep
-from accumulus.search.workload import Workload
+from accumulus.search.sweeps import Workload, cheapest_sweep
 
 __all__ = ["ANYWAY", "Method", "SearchResult", "get", "register"]
 
@@ -59,7 +58,7 @@ class SearchResult:
         return eliminate_vertices(self.graph, self.order)
 
     def cost(self, objective: str) -> int:
-        """Its cost, as `accumulus.elimination.cost` counts it."""
+        """Its cost, as `accumulus.elimination.emit` counts it."""
         if objective not in self._costs:
             self._costs[objective] = count(self.accumulation, objective)
         return self._costs[objective]

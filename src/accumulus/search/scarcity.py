@@ -10,7 +10,7 @@ First a greedy order: always the vertex whose elimination adds the fewest multip
 that does not fill in too much; the best graph on the way counts. Then, of graphs of up to `ANNEALED` edges, annealing,
 whose moves are vertices that are eliminated or kept. Of few intermediates all sets are tried.
 
-Where labels have conditions (`accumulus.elimination.guards`), a product of labels is 0 if one condition fails, whatever
+Where labels have conditions (`accumulus.elimination.emit`), a product of labels is 0 if one condition fails, whatever
 the others are. Products one after the other would be NaN where another label is infinite, so all intermediates on a
 path through such a label are eliminated.
 
@@ -33,7 +33,7 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import Deadline
-from accumulus.elimination.guards import guarded_labels
+from accumulus.elimination.emit import guarded_labels
 from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.degrees import terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -125,7 +125,7 @@ class _Left:
         return cls(graph).without(eliminated)
 
     def without(self, eliminated: Iterable[int]) -> _Left:
-        """The same after some vertices are gone, whatever their order: those of few neighbours first."""
+        """Return the same after some vertices are gone, whatever their order: those of few neighbours first."""
         left = copy(self)
         left.below, left.above = [row.copy() for row in self.below], [row.copy() for row in self.above]
         waiting = [(left.pairs(k), k) for k in sorted(eliminated)]
@@ -157,7 +157,7 @@ class _Left:
         row[i] = self.above[i][j] = level
 
     def added(self, k: int) -> _Cost:
-        """What eliminating a vertex now would add to the cost."""
+        """Return what eliminating a vertex now would add to the cost."""
         above, below = self.above[k], self.below[k]
         edges = -len(above) - len(below)
         multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))

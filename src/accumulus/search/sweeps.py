@@ -1,7 +1,13 @@
-"""Forward and reverse elimination: their orders and their costs, counted without running either.
+"""Counts of a graph before anything is run: forward and reverse elimination, and what deterministic methods will take.
 
-They are forward and reverse mode on sparse derivatives. The products at a vertex follow from its degree and from how
-many roots reach it, or how many terminals it reaches.
+**Sweeps.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. The products at a vertex
+follow from its degree and from how many roots reach it, or how many terminals it reaches.
+
+**Workload.** Forward elimination makes, at each vertex, a product for every pair of an incoming edge and a terminal
+that the vertex reaches; reverse elimination one for every pair of an outgoing edge and a root that reaches it. So both
+are counted before they are run. Estimates never depend on a clock: the same graph is judged the same way everywhere.
+
+Time: a bit set operation for each edge. Where the bit sets would be large, all terminals (roots) are counted instead.
 """
 
 from __future__ import annotations
@@ -14,9 +20,10 @@ import numpy as np
 from accumulus.elimination.vertex import Priced
 from accumulus.graph.degrees import root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.levels import levels
 from accumulus.objective import Objective
 
-__all__ = ["Greedy", "cheapest_sweep", "forward_order", "reverse_order", "sweep_counts"]
+__all__ = ["Greedy", "Workload", "cheapest_sweep", "forward_order", "reverse_order", "sweep_counts"]
 
 #: Vertices times roots (or terminals), at most, for which reachability is computed.
 COUNTED: Final = 50_000_000
@@ -96,3 +103,56 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
         counts[name] = Priced((widest * products, products), products, max(0, products - created))
     varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.wanted is None
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())
+
+
+# Workload ------------------------------------------------------------------------------------------------------------
+
+
+#: Vertices times roots (or terminals), at most, for which reachability is computed.
+_COUNTED: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Counts of a graph.
+
+    Attributes:
+        edges: of the graph.
+        pairs: roots times terminals.
+        levels: edges of the longest path from a root.
+        segments: edges once all that cross levels are segmented.
+        forward, reverse: products of forward and of reverse elimination; bounds where the graph is large.
+    """
+
+    edges: int
+    pairs: int
+    levels: int
+    segments: int
+    forward: int
+    reverse: int
+
+    @classmethod
+    def of(cls, graph: DifferentiationGraph) -> Workload:
+        """Count a graph."""
+        count, roots, terminals = len(graph.vertices), len(graph.roots), len(graph.terminals)
+        if count * max(roots, terminals) <= _COUNTED:
+            below, above = terminal_degrees(graph), root_degrees(graph)
+        else:
+            below, above = np.full(count, terminals), np.full(count, roots)
+        inner = list(graph.intermediates)
+        into, out_of = (np.bincount(ends, minlength=count) for ends in (graph.targets, graph.sources))
+        level = levels(graph)
+        ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+        return cls(
+            edges=len(graph.sources),
+            pairs=roots * terminals,
+            levels=max(level, default=0),
+            segments=sum(level[i] - level[j] for j, i in ends if level[j] >= 0),
+            forward=int((into * below)[inner].sum()),
+            reverse=int((out_of * above)[inner].sum()),
+        )
+
+    @property
+    def fewest(self) -> int:
+        """Products of forward or of reverse elimination, whichever makes fewer."""
+        return min(self.forward, self.reverse)

@@ -22,7 +22,7 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
 from accumulus.programs.results import Results
 from accumulus.programs.sparse import SparsePattern
-from accumulus.search.plans.plan_cache import is_enabled
+from accumulus.search.plan_cache import is_enabled
 from accumulus.shipping.data_files import Arrays, Record
 from accumulus.shipping.loaded_report import LoadedReport
 from accumulus.shipping.structures import structure_as_data, structure_from_data

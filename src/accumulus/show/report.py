@@ -1,41 +1,307 @@
 """The report on a derivative: what it costs, why this plan was chosen, and how long the preparation took.
 
-It is data first (`Report.to_dict`), a printed page second (`str`, or Rich's `print` for colours). The methods that were
-not chosen are planned when the report is made, never when a program is compiled.
+**Comparison.** Ways to accumulate one graph, side by side: what each costs under every objective, and how long it took
+to find.
+
+The sweeps of forward and reverse elimination can need far more products than the plan that was chosen. How many at
+most is known before: every vertex has at most as many derivatives as there are terminals (roots). Methods that would
+take more than `LARGEST_SWEEP` products are left out of reports.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.elimination.emit import emit
+from accumulus.errors import TimeLimitWarning
+from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
-from accumulus.show.by_value import ByValueFacts
-from accumulus.show.cases import CaseFacts, cases_table
-from accumulus.show.comparison import (
-    SWEEPS,
-    Candidate,
-    chosen_because,
-    compare,
-    comparison_table,
-    small_enough,
-)
-from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, text
+from accumulus.search.find import plan
+from accumulus.search.plan import Plan
+from accumulus.show.tables import amount, change, counted, duration, key_values, plain_text, product_of, table, text
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
+    from rich.table import Table
 
     from accumulus.programs.program import Program
-    from accumulus.search.plans.plan import Plan
+    from accumulus.resubstitution.by_value import ByValue
+    from accumulus.resubstitution.identities import Identity
 
-__all__ = ["FunctionFacts", "GraphSize", "Report", "operations_by_kind"]
+__all__ = [
+    "SWEEPS",
+    "ByValueFacts",
+    "Candidate",
+    "CaseFacts",
+    "Condition",
+    "FunctionFacts",
+    "GraphSize",
+    "Report",
+    "cases_table",
+    "chosen_because",
+    "compare",
+    "comparison_table",
+    "operations_by_kind",
+    "small_enough",
+]
+
+#: Methods without a search, which every report shows beside the chosen one.
+SWEEPS: Final = ("forward", "reverse", "markowitz")
+#: Products of forward or reverse elimination, at most, up to which a report counts them; about two seconds.
+LARGEST_SWEEP: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One method's plan for a graph: its costs, and the seconds in which it was found.
+
+    Operations are those of the plan's tape before it is rewritten.
+    """
+
+    method: str
+    fma: int
+    multiplications: int
+    operations: int
+    seconds: float = 0.0
+    lower_bound: int | None = None
+
+    @classmethod
+    def of(cls, found: Plan, method: str | None = None) -> Candidate:
+        """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
+        return cls(method or found.method, **found.costs, seconds=found.seconds, lower_bound=found.lower_bound)
+
+    def cost(self, objective: str) -> int:
+        """The cost under one objective."""
+        return int(getattr(self, objective))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        return asdict(self)
+
+
+def compare(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[Candidate]:
+    """Plan with one method after the other, each under its own name; without those that do not finish in their time.
+
+    Args:
+        options: as for `accumulus.plan`; nothing is taken from the cache, so that times are those of searches.
+    """
+    for method in methods:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TimeLimitWarning)
+            found = plan(graph, method=method, **{"cache": False, **options})
+        if method in ("auto", found.method):
+            yield Candidate.of(found, method)
+
+
+def small_enough(graph: DifferentiationGraph, method: str) -> bool:
+    """Return whether a report can afford to count this method, see the module."""
+    ends = {"forward": len(graph.terminals), "reverse": len(graph.roots)}.get(method, 1)
+    return len(graph.sources) * ends <= LARGEST_SWEEP
+
+
+def comparison_table(candidates: Iterable[Candidate], chosen: str | None = None) -> Table:
+    """The candidates as rows; the chosen one set off."""
+    rows = [
+        (
+            candidate.method,
+            amount(candidate.fma),
+            amount(candidate.multiplications),
+            amount(candidate.operations),
+            duration(candidate.seconds),
+        )
+        for candidate in candidates
+    ]
+    headings = ("method", "fma", "multiplications", "operations", "found in")
+    return table(headings, rows, marked=chosen)
+
+
+def chosen_because(chosen: Candidate, others: Iterable[Candidate], objective: str) -> str:
+    """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
+
+    >>> chosen = Candidate("vertex", 9, 6, 30, lower_bound=25)
+    >>> chosen_because(chosen, [Candidate("forward", 12, 8, 40), Candidate("reverse", 12, 8, 40)], "operations")
+    'vertex with 30 operations, 25 % fewer than forward and reverse. No order needs fewer than 25.'
+    """
+    cost = chosen.cost(objective)
+    names_by_change: dict[str, list[str]] = {}
+    for other in others:
+        if other.method != chosen.method:
+            names_by_change.setdefault(change(cost, other.cost(objective)), []).append(other.method)
+    phrases = [f"{words} {_listed(names)}" for words, names in names_by_change.items()]
+    sentence = ", ".join([f"{chosen.method} with {amount(cost)} {objective}", *phrases])
+    if chosen.lower_bound is None:
+        return f"{sentence}."
+    if chosen.lower_bound >= cost:
+        return f"{sentence}. Proven optimal."
+    return f"{sentence}. No order needs fewer than {amount(chosen.lower_bound)}."
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+#: Identities that are printed, and characters of each.
+IDENTITIES: Final = 3
+IDENTITY_WIDTH: Final = 76
+
+
+@dataclass(frozen=True, slots=True)
+class ByValueFacts:
+    """A program that was rewritten by value.
+
+    Attributes:
+        outputs: of the program, and how many of them are `proved` to be what they were.
+        error: the probability that one of these is not, at most.
+        tested: complex points at which all outputs were tested.
+        values, definitions: that programs were chosen from, if the cheapest of these is known or bounded.
+        excess: by which part the program costs more than any of them, at most.
+        identities: that the program relies on.
+        unexplained: values for which none was found.
+    """
+
+    outputs: int
+    proved: int
+    error: float
+    tested: int
+    values: int = 0
+    definitions: int = 0
+    excess: float | None = None
+    identities: tuple[Identity, ...] = ()
+    unexplained: int = 0
+
+    @classmethod
+    def of(cls, by_value: ByValue) -> ByValueFacts:
+        """The facts; proves and tests the program, which takes a moment."""
+        proof = by_value.proof
+        values, definitions = (0, 0) if by_value.least is None else by_value.least[:2]
+        counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
+        found = tuple(by_value.identities)
+        return cls(*counts, values, definitions, by_value.excess, found, by_value.unexplained)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and texts for the report."""
+        same = f"tested at {counted(self.tested, 'point')}"
+        if self.proved:
+            which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
+            same = f"{which} (error < {_power(self.error)}), all {same}"
+        rows = [("same results", same)]
+        if self.excess is not None:
+            among = f"by {counted(self.definitions, 'definition')} of {counted(self.values, 'value')}"
+            dearer = f"at most {100 * self.excess:.1f} % dearer than the cheapest program {among}"
+            rows.append(("by value", dearer if self.excess else f"no program {among} is cheaper"))
+        return [*rows, *self._identities()]
+
+    def _identities(self) -> list[tuple[str, str]]:
+        """Return how many there are, and the first of them."""
+        if not self.identities and not self.unexplained:
+            return []
+        proved = sum(each.is_proved for each in self.identities)
+        count = f"{len(self.identities)}, proved: {proved}"
+        if self.unexplained:
+            count += f"; tested only: {counted(self.unexplained, 'value')}"
+        first = [("", _shortened(str(each))) for each in self.identities[:IDENTITIES]]
+        more = [("", f"… and {len(self.identities) - IDENTITIES} more")] if len(self.identities) > IDENTITIES else []
+        return [("identities", count), *first, *more]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= IDENTITY_WIDTH else f"{text[: IDENTITY_WIDTH - 1]}…"
+
+
+def _power(error: float) -> str:
+    """The power of ten above a probability.
+
+    >>> _power(3e-21)
+    '1e-20'
+    """
+    _, power = f"{error:.0e}".split("e")
+    return f"1e{int(power) + 1}"
+
+
+# Cases ---------------------------------------------------------------------------------------------------------------
+
+
+#: Conditions of a case that are printed, and characters of each.
+CONDITIONS: int = 6
+CONDITION_WIDTH: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What was decided at one line.
+
+    Attributes:
+        file, line, source: the line.
+        answers: in the order in which it was asked; of equal questions there is one.
+    """
+
+    file: str
+    line: int
+    source: str
+    answers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
+        told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
+        source = self.source if len(self.source) <= CONDITION_WIDTH else f"{self.source[: CONDITION_WIDTH - 1]}…"
+        return f"{PurePath(self.file).name}:{self.line} {source} → {told}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """One case.
+
+    Attributes:
+        conditions: under which it is; line by line, as they were first asked.
+        operations: of its program.
+        calls: at one point.
+        points: of batches.
+    """
+
+    conditions: tuple[Condition, ...]
+    operations: int
+    calls: int
+    points: int
+
+    @classmethod
+    def of(cls, program: Program) -> CaseFacts:
+        """The case of a program."""
+        by_line: dict[tuple[str, int, str], list[str]] = {}
+        for guard in program.recording.guards:
+            by_line.setdefault(_line(guard), []).append(guard.answer)
+        conditions = tuple(Condition(*line, tuple(answers)) for line, answers in by_line.items())
+        return cls(conditions, program.operations, program.ran.calls, program.ran.points)
+
+
+def _line(guard: Guard) -> tuple[str, int, str]:
+    return guard.file, guard.line, guard.source
+
+
+def cases_table(cases: Iterable[CaseFacts]) -> Table:
+    """The cases as a table, those that ran most first."""
+    rows = []
+    for case in sorted(cases, key=lambda case: -(case.calls + case.points)):
+        printed = [str(condition) for condition in case.conditions[:CONDITIONS]]
+        if len(case.conditions) > CONDITIONS:
+            printed.append(f"… and {len(case.conditions) - CONDITIONS} more lines")
+        rows.append(("\n".join(printed), amount(case.operations), amount(case.calls), amount(case.points)))
+    return table(("case", "operations", "calls", "points"), rows)
+
+
+# The report ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +366,7 @@ class FunctionFacts:
         ]
 
     def code(self) -> str:
-        """What was compiled, in words."""
+        """Return what was compiled, in words."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
 
@@ -229,7 +495,7 @@ class Report:
         return Group(*parts)
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import as_html
+        from accumulus.show.tables import as_html
 
         return as_html(self.__rich__())
 
@@ -278,7 +544,7 @@ class Report:
 
 
 def cut_short_rows(stage: str) -> list[tuple[str, str]]:
-    """What a report says of a program whose search was cut short in a stage; nothing of others."""
+    """Return what a report says of a program whose search was cut short in a stage; nothing of others."""
     said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program everywhere"
     return [("cut short", f"at {stage}: {said}")] if stage else []
 
@@ -292,7 +558,7 @@ def _emitted(program: Program) -> int:
 
 
 def operations_by_kind(tape: Tape) -> dict[str, int]:
-    """How many operations of each kind are on the tape, the most frequent first; see `kind_of`.
+    """Return how many operations of each kind are on the tape, the most frequent first; see `kind_of`.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(0, tape.apply("sin", tape.add(0, 1)))]
@@ -304,7 +570,7 @@ def operations_by_kind(tape: Tape) -> dict[str, int]:
 
 
 def kind_of(operation: Operation) -> str:
-    """What a report counts an operation as.
+    """Return what a report counts an operation as.
 
     Instructions that cost alike are counted together, functions of the mathematical library by their names.
     """

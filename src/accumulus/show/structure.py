@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from accumulus.show.cases import CaseFacts, cases_table
-from accumulus.show.report import cut_short_rows, operations_by_kind
+from accumulus.show.report import CaseFacts, cases_table, cut_short_rows, operations_by_kind
 from accumulus.show.tables import amount, counted, duration, key_values, plain_text, product_of, table, text
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class BodyFacts:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it sums segments of an array."""
+        """Return whether it sums segments of an array."""
         return not self.by_kind and self.results == 0
 
     @property
@@ -203,7 +202,7 @@ class StructureReport:
         )  # fmt: skip
 
     def _repr_html_(self) -> str:
-        from accumulus.show.notebook import as_html
+        from accumulus.show.tables import as_html
 
         return as_html(self.__rich__())
 

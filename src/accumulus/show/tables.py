@@ -1,14 +1,20 @@
 """How numbers, shapes and tables are written wherever the package prints any: reports and the command line.
 
 Rich is imported when the first table is made, not with the package.
+
+**Notebooks** show what Rich prints as HTML of few and plain elements. Rich's own export is text in columns; here tables
+are tables, which a notebook sets in its own fonts and colours.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from accumulus import markup
 from accumulus.text import printable
 
 if TYPE_CHECKING:
@@ -16,17 +22,23 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from accumulus.programs.program import Program
+
 __all__ = [
     "WIDTH",
     "amount",
+    "as_html",
     "change",
     "counted",
     "duration",
     "key_values",
     "plain_text",
     "product_of",
+    "programs_as_html",
     "table",
     "text",
+    "write",
+    "write_json",
 ]
 
 #: Columns of a report that is not printed to a terminal.
@@ -65,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def change(cost: int, reference: int) -> str:
-    """How a cost compares with a reference, in words.
+    """Return how a cost compares with a reference, in words.
 
     >>> change(75, 100), change(100, 100), change(110, 100), change(0, 0)
     ('25 % fewer than', 'as many as', '10 % more than', 'as many as')
@@ -127,10 +139,83 @@ def text(words: str, style: str = "") -> Text:
 
 
 def plain_text(renderable: RenderableType, width: int = WIDTH) -> str:
-    """What Rich would print, as text without colours, of the given width at most."""
+    """Return what Rich would print, as text without colours, of the given width at most."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, color_system=None, force_jupyter=False, legacy_windows=False)
     console.print(renderable)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # the StringIO above
     return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+# Output --------------------------------------------------------------------------------------------------------------
+
+
+def write(renderable: RenderableType) -> None:
+    """Print to standard output, in colour only on a terminal."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(renderable)
+    else:
+        print(plain_text(renderable))
+
+
+def write_json(data: object) -> None:
+    """Print as JSON to standard output."""
+    sys.stdout.write(json.dumps(data, indent=1) + "\n")
+
+
+# Notebooks -----------------------------------------------------------------------------------------------------------
+
+
+def as_html(renderable: RenderableType) -> str:
+    """Return what a report hands to Rich, as HTML."""
+    return markup.block(*_parts(renderable))
+
+
+def _parts(renderable: RenderableType) -> Iterable[str]:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    if isinstance(renderable, Group):
+        for part in renderable.renderables:
+            yield from _parts(part)
+    elif isinstance(renderable, Table):
+        yield _table(renderable)
+    elif isinstance(renderable, Text):
+        yield markup.paragraph(renderable.plain, bold=renderable.style == "bold")
+    elif renderable:
+        yield markup.paragraph(str(renderable))
+
+
+def _table(made: Table) -> str:
+    """Return a table of this module as HTML."""
+    columns = [[str(cell) for cell in column.cells] for column in made.columns]
+    rows = list(zip(*columns, strict=True))
+    if not made.show_header:
+        return markup.facts((name, words) for name, words in rows)
+    marked = next((k for k, row in enumerate(made.rows) if row.style), None)
+    return markup.table([str(column.header) for column in made.columns], rows, marked=marked)
+
+
+def programs_as_html(title: str, programs: Iterable[Program]) -> str:
+    """Return what was compiled, a row for each program; nothing is planned or counted for it."""
+    rows = [
+        (
+            ", ".join(map(product_of, program.recording.argument_shapes)),
+            ", ".join(map(product_of, program.recording.result_shapes)),
+            amount(program.operations),
+            program.options.target,
+            duration(sum(program.seconds.values())),
+        )
+        for program in programs
+    ]
+    if not rows:
+        return markup.block(
+            markup.paragraph(title, bold=True),
+            markup.paragraph("Nothing is compiled yet: that is done by the first call."),
+        )
+    headings = ("arguments", "results", "operations", "target", "prepared in")
+    return markup.block(markup.paragraph(title, bold=True), markup.table(headings, rows))

@@ -6,11 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.theory.algebra.dependencies import Dependencies, Merge, elimination_dependencies, program_dependencies
-from accumulus.theory.algebra.relations import Face, Relation
-from accumulus.theory.algebra.running_order import running_order
+from accumulus.theory.algebra.relations import (
+    Dependencies,
+    Face,
+    Merge,
+    Relation,
+    elimination_dependencies,
+    program_dependencies,
+)
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import program_of
+from accumulus.theory.algebra.values import program_of, running_order
 
 EIGHT = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
 SEEDS = st.integers(0, 10**6)

@@ -9,7 +9,7 @@ from random_sets import plain_graphs, random_accumulation, simple_graphs, vertex
 
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.names import edge_names
+from accumulus.theory.algebra.expression import edge_names
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.methods.dstar import dstar
 from accumulus.theory.methods.factorize import factorize

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.lemma import lemma1_violations
+from accumulus.theory.algebra.relations import lemma1_violations
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import program_of
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from figures import figure
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.names import edge_names, plain
+from accumulus.theory.algebra.expression import edge_names, plain
 from accumulus.theory.algebra.sets import ExpressionSet
 
 GRAPH = figure("fig:complex-dag-and-complete-path-dag", "b")

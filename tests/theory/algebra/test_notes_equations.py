@@ -4,7 +4,7 @@ import pytest
 from equations import A_FULL, A_SIMPLE, B_REFERENCE, B_SIMPLE, CHEAPER, D_SIMPLE, SIX, SIX_FULL, six_graph
 from figures import figure
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.methods.factorize import factorize
@@ -60,7 +60,7 @@ def test_all_paths():
 
 
 def expand_to_text(expressions):
-    from accumulus.theory.algebra.polynomial import expand
+    from accumulus.theory.algebra.expression import expand
 
     (expression,) = expressions.entries.values()
     return sorted("*".join(word) for word in expand(expression))

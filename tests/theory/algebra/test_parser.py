@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from random_sets import expressions
 
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.expression import Product, Reference, Sum, Symbol
-from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.expression import Product, Reference, Sum, Symbol, parse
 from accumulus.theory.algebra.sets import ExpressionSet
 
 

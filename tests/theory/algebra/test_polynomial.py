@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra import polynomial
-from accumulus.theory.algebra.expression import Symbol, product, total
-from accumulus.theory.algebra.parser import parse
-from accumulus.theory.algebra.polynomial import equivalent, expand
+from accumulus.theory.algebra import expression
+from accumulus.theory.algebra.expression import Symbol, equivalent, expand, parse, product, total
 from accumulus.theory.algebra.sets import ExpressionSet
 
 
@@ -41,7 +39,7 @@ def test_equivalent_by_expansion_and_by_matrices(data):
     wrong = total(product(map(Symbol, word)) for word in changed)
     for cheap in (2000, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(polynomial, "_CHEAP", cheap)
+            patch.setattr(expression, "_CHEAP", cheap)
             assert equivalent(one.entries[key], other.entries[key], one.references, other.references)
             assert not equivalent(one.entries[key], wrong, one.references)
 
@@ -53,7 +51,7 @@ def test_matrices_are_large_enough():
         signs[True].append(product(map(Symbol, order)))
         signs[False].append(product(map(Symbol, (order[1], order[0], *order[2:]))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polynomial, "_CHEAP", 0)
+        patch.setattr(expression, "_CHEAP", 0)
         assert not equivalent(total(signs[True]), total(signs[False]))
 
 

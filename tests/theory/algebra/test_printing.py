@@ -9,10 +9,7 @@ from hypothesis import given
 from random_sets import expressions
 
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.expression import Reference, Symbol, fold
-from accumulus.theory.algebra.names import latex_name, quoted
-from accumulus.theory.algebra.parser import parse
-from accumulus.theory.algebra.polynomial import expand
+from accumulus.theory.algebra.expression import Reference, Symbol, expand, fold, latex_name, parse, quoted
 
 
 def test_latex():

@@ -9,15 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ExpressionError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.replay import LineReplay
-from accumulus.theory.algebra.running_order import running_order
-from accumulus.theory.algebra.sequence import elimination_sequence
+from accumulus.theory.algebra.sequence import LineReplay, elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import LABEL, PRODUCT, program_of
+from accumulus.theory.algebra.values import LABEL, PRODUCT, program_of, running_order
 from accumulus.theory.methods.dstar import dstar
 from accumulus.theory.methods.factorize import factorize
 

@@ -9,11 +9,11 @@ from path_sums import polynomials
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 import accumulus as acc
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ExpressionError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.parser import parse
+from accumulus.theory.algebra.expression import parse
 from accumulus.theory.algebra.sets import ExpressionSet, expressions
 
 SEEDS = st.integers(0, 10**6)

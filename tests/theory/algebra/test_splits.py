@@ -6,13 +6,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_sets import attempt, plain_graphs, random_accumulation
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.dependencies import elimination_dependencies
-from accumulus.theory.algebra.running_order import running_order
+from accumulus.theory.algebra.relations import elimination_dependencies
+from accumulus.theory.algebra.sequence import least_splits
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.splits import least_splits
-from accumulus.theory.algebra.values import program_of
+from accumulus.theory.algebra.values import program_of, running_order
 
 CIRCULAR = ExpressionSet.parse("""
     s1 = b*c;  s2 = a1*b;  s3 = c*d1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
@@ -29,14 +29,12 @@ from accumulus.search.elimination import Elimination
 from accumulus.search.find import plan
 from accumulus.search.registry import get
 from accumulus.search.sweeps import forward_order
-from accumulus.theory.bounds import least_costs, lower_bound, unmerged
+from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
 from accumulus.theory.exact import eliminations, line_optima
-from accumulus.theory.exact.bracketings import bracketing_bound, chosen_paths
+from accumulus.theory.exact.eliminations import Proof
 from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.proof import Proof
-from accumulus.theory.exact.reductions import parts
-from accumulus.theory.exact.subsets import SubsetSearch
+from accumulus.theory.exact.orders import SubsetSearch, parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])

@@ -15,7 +15,7 @@ from path_sums import letters
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import ArgumentError
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.graphs.bauer import bauer
+from accumulus.theory.graphs.paths import bauer
 
 LABELS = (None, Kind.ONE, Kind.MINUS_ONE)
 

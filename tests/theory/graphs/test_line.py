@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from path_sums import letters
 
 from accumulus.errors import GraphError
-from accumulus.graph.derive import subgraph
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.graphs.bauer import bauer
+from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
 from accumulus.theory.graphs.line import Biclique, Face, LineGraph
-from accumulus.theory.graphs.paths import paths_at
+from accumulus.theory.graphs.paths import bauer, paths_at
 
 LABELS = (None, "a", Kind.ONE, -1.0, 2.5)
 

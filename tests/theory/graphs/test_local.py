@@ -13,12 +13,10 @@ from path_sums import ONE, letters
 
 from accumulus.errors import GraphError, UnknownNameError
 from accumulus.graph.degrees import successors
-from accumulus.graph.derive import UNIT
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind
 from accumulus.graph.levels import level_sets, segmented
-from accumulus.theory.graphs.bauer import bauer
 from accumulus.theory.graphs.local import local_jacobian
-from accumulus.theory.graphs.paths import paths
+from accumulus.theory.graphs.paths import bauer, paths
 
 LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accumulus.graph.generators import gadgets
-from accumulus.theory.methods.common_factors import Trees
-from accumulus.theory.methods.dstar import dstar
+from accumulus.theory.methods.dstar import Trees, dstar
 
 
 class Words:

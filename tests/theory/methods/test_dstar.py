@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.methods.dstar import dstar

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import bauer, check
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.elimination.face import FaceElimination
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import GraphError, UnknownNameError

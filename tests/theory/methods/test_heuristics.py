@@ -15,7 +15,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
 from accumulus.search.registry import get
-from accumulus.theory.methods import choices, heuristics
+from accumulus.theory.methods import heuristics
 from accumulus.theory.methods.heuristics import HEURISTICS
 
 ROWS = {row.name: row for row in HEURISTICS}
@@ -57,12 +57,12 @@ def test_scores_of_vertices_are_what_the_elimination_changes(graph, data):
         "momr": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        assert choices.VertexChoices(graph, ROWS[name].score).score(None, (k,))[0] == value, name
+        assert heuristics.VertexChoices(graph, ROWS[name].score).score(None, (k,))[0] == value, name
 
 
 @given(graph=graphs(), data=st.data())
 def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
-    markowitz = choices.EdgeChoices(graph, ROWS["markowitz-edge"].score)
+    markowitz = heuristics.EdgeChoices(graph, ROWS["markowitz-edge"].score)
     steps = list(markowitz.all(markowitz.start()))
     if not steps:
         return
@@ -78,13 +78,13 @@ def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
         "momr-edge": changes["damage"] - changes["made"],
     }
     for name, value in scores.items():
-        edges = choices.EdgeChoices(graph, ROWS[name].score)
+        edges = heuristics.EdgeChoices(graph, ROWS[name].score)
         assert edges.score(edges.start(), step)[0] == value, name
 
 
 @given(graph=graphs())
 def test_degrees_of_faces_are_those_of_vertices_at_first(graph):
-    faces = choices.FaceDegrees(graph)
+    faces = heuristics.FaceDegrees(graph)
     state = faces.start()
     found = {step[0]: faces.score(state, step)[0] for step in faces.all(state)}
     assert found == {k: degree for k, degree in degrees(EdgeElimination(graph)).items() if degree}
@@ -92,7 +92,7 @@ def test_degrees_of_faces_are_those_of_vertices_at_first(graph):
 
 @given(graph=graphs(), data=st.data())
 def test_maximal_reduction_counts_faces(graph, data):
-    by_number = choices.FaceChoices(graph)
+    by_number = heuristics.FaceChoices(graph)
     state = by_number.start()
     faces = state.faces()
     if faces:

@@ -7,13 +7,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.cost import count
 from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.emit import count
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.levels import levels
-from accumulus.theory.methods.levelled import Levelled
-from accumulus.theory.methods.local_jacobians import local_jacobians, multiply
+from accumulus.theory.methods.local_jacobians import Levelled, local_jacobians, multiply
 
 COMPLEX = figure("fig:complex-dag-and-complete-path-dag", "b")
 CONFLICT = figure("fig:conflicting-depth-accumulation-order", "a")

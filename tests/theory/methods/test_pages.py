@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.theory.methods.local_jacobians import local_jacobians
 from accumulus.theory.methods.pages import pages, trace_pages
 

@@ -10,7 +10,7 @@ from slow_minima import least_faces_by_trying
 from accumulus.elimination.face import eliminate_faces
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.research.census import reduced_graphs
-from accumulus.theory.research.circular import shortest_faces
+from accumulus.theory.research.survey import shortest_faces
 
 
 def products(graph, sequence):

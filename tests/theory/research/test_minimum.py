@@ -11,7 +11,7 @@ from slow_minima import least_by_integers, least_by_trying
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.values import program_of
-from accumulus.theory.research import path_words
+from accumulus.theory.research import minimum
 from accumulus.theory.research.census import ReducedGraph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
 
@@ -92,7 +92,7 @@ def test_bounds_where_the_steps_or_the_limit_end_the_search():
 
 
 def test_too_large_a_graph(monkeypatch):
-    monkeypatch.setattr(path_words, "LARGEST", 20)
+    monkeypatch.setattr(minimum, "LARGEST", 20)
     with pytest.raises(GraphError, match="more than 20 path pieces"):
         true_minimum(graph_of(BAT))
 

@@ -14,12 +14,11 @@ from accumulus.elimination.face import FaceElimination, eliminate_faces
 from accumulus.errors import ArgumentError
 from accumulus.graph.files import save_graph
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.algebra.dependencies import elimination_dependencies
+from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.research import circular, survey
+from accumulus.theory.research import survey
 from accumulus.theory.research.census import ReducedGraph, reduced_graphs
-from accumulus.theory.research.circular import decide
-from accumulus.theory.research.survey import read_results, sample
+from accumulus.theory.research.survey import decide, read_results, sample
 
 #: Results up to seven edges, as the documentation says how to make.
 KEPT = Path(__file__).parents[2] / "data" / "circular.jsonl"
@@ -65,18 +64,18 @@ def test_verdicts_where_faces_need_more_or_nothing_is_known(monkeypatch):
     assert found.faces[0] <= 11 <= found.faces[1]
 
     def refuse(*_):
-        raise circular.ExpressionError("circular")
+        raise survey.ExpressionError("circular")
 
     # a graph whose shortest sequence has more faces than its least program products is not known: pretend
-    monkeypatch.setattr(circular, "elimination_sequence", refuse)
+    monkeypatch.setattr(survey, "elimination_sequence", refuse)
     assert decide(LION).verdict == "acyclic"
     faces = longest(LION)
     length = len(faces)
     assert length > 11
-    monkeypatch.setattr(circular, "shortest_faces", lambda *_, **__: (length, faces))
+    monkeypatch.setattr(survey, "shortest_faces", lambda *_, **__: (length, faces))
     found = decide(LION)
     assert (found.minimum, found.faces, found.verdict) == ((11, 11), (length, length), "circular")
-    monkeypatch.setattr(circular, "shortest_faces", lambda *_, **__: (11, faces))
+    monkeypatch.setattr(survey, "shortest_faces", lambda *_, **__: (11, faces))
     found = decide(LION)
     assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, length), "open")
 

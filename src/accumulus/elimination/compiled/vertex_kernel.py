@@ -1,13 +1,13 @@
 """Compiled vertex elimination of large sparse graphs: along an order, or the cheapest vertex next (Markowitz).
 
-Does what `accumulus.search.elimination`, `accumulus.search.greedy` and `accumulus.elimination.vertex` do, step by step
-and tie by tie, so that a plan does not depend on which of them made it; the tests hold them against each other.
+Does what `accumulus.search.elimination`, `accumulus.search.vertex_orders` and `accumulus.elimination.vertex` do, step
+by step and tie by tie, so that a plan does not depend on which of them made it; the tests hold them against each other.
 
 State. An edge is a record of one cache line in two doubly linked lists, of those that leave its source and of those
 that enter its target. A hash table finds an edge by its ends; the columns of a row lie side by side in it, so that the
-products of a vertex stay in few lines (`accumulus.elimination.compiled.vertex_graph`). A vertex holds how many
+products of a vertex stay in few lines. A vertex holds how many
 neighbours it has, by level of the edge, so its cost is a few operations. The heap knows where each vertex is, and moves
-it when its cost changes (`accumulus.elimination.compiled.vertex_heap`).
+it when its cost changes.
 
 Time: some tens of nanoseconds a product in graphs that fit the cache, some hundred beyond. Memory: 128 bytes a vertex,
 128 an edge that is there at one time. The caller owns all memory, and gives more when a call says that it is needed.
@@ -15,28 +15,481 @@ Time: some tens of nanoseconds a product in graphs that fit the cache, some hund
 
 from __future__ import annotations
 
-from accumulus.elimination.compiled.vertex_graph import connect, disconnect, load, rehash, write
-from accumulus.elimination.compiled.vertex_heap import fill_heap, price, price_again, take_cheapest
-from accumulus.elimination.compiled.vertex_state import (
-    ARRANGE,
-    DONE,
-    EXCEEDED,
-    FOLLOW,
-    FULL,
-    GREEDY,
-    HALF,
-    LIST,
-    LOAD,
-    LOW,
-    NARROW,
-    PAUSED,
-    REHASH,
-    EliminationState,
-)
-from accumulus.native.decorators import compiled
-from accumulus.native.state import Integers
+from typing import Final
 
-__all__ = ["perform"]
+from accumulus.native.decorators import compiled
+from accumulus.native.state import NOTHING, Integers, Record, Records, State
+from accumulus.native.words import shifted_right
+
+__all__ = [
+    "ARRANGE",
+    "DONE",
+    "EXCEEDED",
+    "FOLLOW",
+    "FULL",
+    "GREEDY",
+    "HALF",
+    "LIST",
+    "LOAD",
+    "LOW",
+    "NARROW",
+    "PAUSED",
+    "REHASH",
+    "Edge",
+    "EliminationState",
+    "Entry",
+    "Vertex",
+    "connect",
+    "disconnect",
+    "fill_heap",
+    "load",
+    "perform",
+    "price",
+    "price_again",
+    "rehash",
+    "take_cheapest",
+    "write",
+]
+
+#: What to do: take in edges, eliminate in the given order, eliminate the cheapest, fill the table anew, list the edges
+#: at some vertices, write an equal order.
+LOAD, FOLLOW, GREEDY, REHASH, LIST, ARRANGE = range(6)
+#: How it ended: all is done, the budget is used up, there have to be more edge records or more room for steps, the
+#: limit is exceeded.
+DONE, PAUSED, NARROW, FULL, EXCEEDED = range(5)
+
+#: A step in one word: whether it is a product, left and right reference. Also source and target of an edge, and a
+#: predecessor with the number of its edge.
+HALF: Final = 31
+LOW: Final = (1 << HALF) - 1
+
+
+class Edge(Record):
+    """An edge, one cache line; its number is never 0, which ends lists.
+
+    Attributes:
+        source, target: its ends.
+        level: of its label (`accumulus.search.elimination`); 0 if the record is free.
+        reference: of its label, where steps are written.
+        next_out, previous_out: the edges behind and before it among those that leave its source. Of a free record,
+            `next_out` is the next free one.
+        next_in, previous_in: the same among those that enter its target.
+    """
+
+    source: int
+    target: int
+    level: int
+    reference: int
+    next_out: int
+    previous_out: int
+    next_in: int
+    previous_in: int
+
+
+class Vertex(Record):
+    """A vertex, two cache lines.
+
+    Attributes:
+        first_out, last_out, first_in: ends of the lists of its edges.
+        entering, leaving: their lengths.
+        size: of the vertex.
+        above, above_scaled, above_varying: sizes of its predecessors by all edges, by those of levels 2 and 3, by those
+            of level 3.
+        below, below_scaled, below_varying: the same of its successors.
+        heap_at: its position in the heap, from 1; 0 if it is not there.
+        cost, tie, turn: its key in the heap, most significant first. In `turn`, the number of its predecessors is above
+            what tells apart all others.
+    """
+
+    first_out: int
+    last_out: int
+    first_in: int
+    entering: int
+    leaving: int
+    size: int
+    above: int
+    above_scaled: int
+    above_varying: int
+    below: int
+    below_scaled: int
+    below_varying: int
+    heap_at: int
+    cost: int
+    tie: int
+    turn: int
+
+
+class Entry(Record):
+    """An entry of the hash table that finds edges by their ends.
+
+    Attributes:
+        ends: source and target in one word.
+        edge: its number; 0 if the entry is free.
+    """
+
+    ends: int
+    edge: int
+
+
+class EliminationState(State):
+    """A graph from which vertices are eliminated.
+
+    Attributes:
+        vertices, edges: the graph; edges from 1 on.
+        table: finds edges by their ends; as many entries as a power of two says.
+        mask: that number less 1.
+        capacity: edges that there is room for.
+        live, used: edges that there are, and records that were ever used.
+        free: the first record that was used and is free; 0 if there is none.
+        order: vertices, in the order in which they go.
+        at, end: position in the order, and where it ends.
+        costs: of each vertex of the order that is followed.
+        heap: vertices, the cheapest at 1, (intermediates + 1,).
+        heaped: vertices in it; negative until it is filled.
+        touched: neighbours of a vertex, (vertices,).
+        scratch, merged: room for two words a vertex, and what LIST writes and ARRANGE begins with.
+        loaded: edges to take in, two words each: source and target, level and reference.
+        every: 1 if every product counts under the objective, 0 if only multiplications do.
+        limit, most: what all vertices may cost, and how many products they may make.
+        total, tie: cost so far, under the objective and under the one that breaks ties.
+        made, removed: products so far, whatever they cost, and the edges that went with the vertices.
+        budget: products and vertices until the kernel returns.
+        steps: steps that wait to be taken away; or the noted neighbours.
+        stepped, room: their number, and how many there can be.
+        next: reference of the next step; 0 if no steps are written.
+        noted: 1 if the neighbours of each vertex that is eliminated are noted, in place of steps.
+        listed: edges that LIST writes, at most.
+        starts, earlier: for ARRANGE, the neighbours of each vertex v that went before it: from starts[v] to
+            starts[v + 1] of `earlier`; starts has one more number than there are vertices.
+        cursors: for ARRANGE, how far each vertex is; −1 until it is reached.
+        stack: for ARRANGE, (vertices,).
+        mode: what to do.
+    """
+
+    vertices: Records[Vertex]
+    edges: Records[Edge]
+    table: Records[Entry]
+    mask: int = 0
+    capacity: int = 0
+    live: int = 0
+    used: int = 0
+    free: int = 0
+    order: Integers
+    at: int = 0
+    end: int = 0
+    costs: Integers = NOTHING
+    heap: Integers = NOTHING
+    heaped: int = -1
+    touched: Integers = NOTHING
+    scratch: Integers
+    merged: Integers
+    loaded: Integers
+    every: int
+    limit: int
+    most: int
+    total: int = 0
+    tie: int = 0
+    made: int = 0
+    removed: int = 0
+    budget: int = 0
+    steps: Integers = NOTHING
+    stepped: int = 0
+    room: int = 0
+    next: int = 0
+    noted: int = 0
+    listed: int = 0
+    starts: Integers = NOTHING
+    earlier: Integers = NOTHING
+    cursors: Integers = NOTHING
+    stack: Integers = NOTHING
+    mode: int = 0
+
+
+# The graph: edges come, go, and are found by their ends --------------------------------------------------------------
+
+
+#: Multiplier that spreads rows over the table; entries of a row lie side by side.
+SPREAD: Final = 0x2545F4914F6CDD1D
+
+
+# The table ---------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def home(state: EliminationState, ends: int) -> int:
+    """Where the table looks for an edge first."""
+    return (shifted_right((ends >> HALF) * SPREAD, 20) + (ends & LOW)) & state.mask
+
+
+@compiled
+def place_of(state: EliminationState, ends: int) -> int:
+    """Where the table holds an edge, or would hold it."""
+    table, mask = state.table, state.mask
+    place = home(state, ends)
+    while table[place].edge != 0 and table[place].ends != ends:
+        place = (place + 1) & mask
+    return place
+
+
+@compiled
+def fill(entry: Entry, ends: int, e: int) -> None:
+    """Let an entry of the table be that of an edge."""
+    entry.ends = ends
+    entry.edge = e
+
+
+@compiled
+def drop(state: EliminationState, ends: int) -> None:
+    """Take an edge out of the table, and move up those behind it that would not be found otherwise."""
+    table, mask = state.table, state.mask
+    gap = place_of(state, ends)
+    place = (gap + 1) & mask
+    while table[place].edge != 0:
+        wanted = home(state, table[place].ends)
+        if (place - wanted) & mask >= (place - gap) & mask:
+            fill(table[gap], table[place].ends, table[place].edge)
+            gap = place
+        place = (place + 1) & mask
+    table[gap].edge = 0
+
+
+@compiled
+def rehash(state: EliminationState) -> None:
+    """Put all edges into an empty table."""
+    for e in range(1, state.used + 1):
+        edge = state.edges[e]
+        if edge.level != 0:
+            ends = edge.source << HALF | edge.target
+            fill(state.table[place_of(state, ends)], ends, e)
+
+
+# Edges -------------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def weigh_above(vertex: Vertex, known: int, level: int, size: int) -> None:
+    """Count a predecessor of that size, by an edge of that level; up to the level `known` it is counted already."""
+    vertex.above += size if known < 1 else 0
+    vertex.above_scaled += size if known < 2 <= level else 0
+    vertex.above_varying += size if known < 3 <= level else 0
+
+
+@compiled
+def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
+    """Count a successor likewise."""
+    vertex.below += size if known < 1 else 0
+    vertex.below_scaled += size if known < 2 <= level else 0
+    vertex.below_varying += size if known < 3 <= level else 0
+
+
+@compiled
+def write(state: EliminationState, is_product: int, left: int, right: int) -> int:
+    """Note a step, and return its reference."""
+    reference = state.next
+    if reference == 0:
+        return 0
+    state.steps[state.stepped] = is_product << 2 * HALF | left << HALF | right
+    state.stepped += 1
+    state.next = reference + 1
+    return reference
+
+
+@compiled
+def new_edge(state: EliminationState) -> int:
+    """Number of a record that is free."""
+    e = state.free
+    if e != 0:
+        state.free = state.edges[e].next_out
+        return e
+    state.used += 1
+    return state.used
+
+
+@compiled
+def connect(state: EliminationState, j: int, i: int, level: int, reference: int) -> None:
+    """Add an edge, or add it up with the one that is there."""
+    edges = state.edges
+    ends = j << HALF | i
+    entry = state.table[place_of(state, ends)]
+    source, target = state.vertices[j], state.vertices[i]
+    if entry.edge != 0:
+        edge = edges[entry.edge]
+        edge.reference = write(state, 0, edge.reference, reference)
+        known = edge.level
+        level = max(known, level, 2)
+        if level != known:
+            edge.level = level
+            weigh_below(source, known, level, target.size)
+            weigh_above(target, known, level, source.size)
+        return
+    e = new_edge(state)
+    fill(entry, ends, e)
+    state.live += 1
+    edge = edges[e]
+    edge.source, edge.target = j, i
+    edge.level, edge.reference = level, reference
+    # behind the others that leave its source, as in a dictionary
+    last = source.last_out
+    edge.next_out, edge.previous_out = 0, last
+    if last != 0:
+        edges[last].next_out = e
+    else:
+        source.first_out = e
+    source.last_out = e
+    first = target.first_in
+    edge.next_in, edge.previous_in = first, 0
+    if first != 0:
+        edges[first].previous_in = e
+    target.first_in = e
+    source.leaving += 1
+    target.entering += 1
+    weigh_below(source, 0, level, target.size)
+    weigh_above(target, 0, level, source.size)
+
+
+@compiled
+def disconnect(state: EliminationState, e: int) -> None:
+    """Take an edge out of everything, and free its record."""
+    edges = state.edges
+    edge = edges[e]
+    j, i, level = edge.source, edge.target, edge.level
+    source, target = state.vertices[j], state.vertices[i]
+    drop(state, j << HALF | i)
+    before, behind = edge.previous_out, edge.next_out
+    if before != 0:
+        edges[before].next_out = behind
+    else:
+        source.first_out = behind
+    if behind != 0:
+        edges[behind].previous_out = before
+    else:
+        source.last_out = before
+    before, behind = edge.previous_in, edge.next_in
+    if before != 0:
+        edges[before].next_in = behind
+    else:
+        target.first_in = behind
+    if behind != 0:
+        edges[behind].previous_in = before
+    source.leaving -= 1
+    target.entering -= 1
+    weigh_below(source, 0, level, -target.size)
+    weigh_above(target, 0, level, -source.size)
+    edge.level, edge.next_out = 0, state.free
+    state.free = e
+    state.live -= 1
+
+
+@compiled
+def load(state: EliminationState) -> None:
+    """Take in `end` edges."""
+    loaded = state.loaded
+    for t in range(state.end):
+        ends, rest = loaded[2 * t], loaded[2 * t + 1]
+        connect(state, ends >> HALF, ends & LOW, rest >> HALF, rest & LOW)
+
+
+# The heap: it knows where each vertex is, and moves it ---------------------------------------------------------------
+
+
+@compiled
+def price(state: EliminationState, vertex: Vertex) -> None:
+    """Set the key of a vertex: what it costs now, under the objective and under the one that breaks ties, and its turn.
+
+    Its neighbours' numbers of predecessors change before they are moved in the heap, so that is part of the key, too.
+    """
+    products = vertex.above * vertex.below * vertex.size
+    constant = vertex.above_scaled - vertex.above_varying
+    multiplications = (vertex.above_varying * vertex.below_scaled + constant * vertex.below_varying) * vertex.size
+    vertex.cost = products if state.every != 0 else multiplications
+    vertex.tie = multiplications if state.every != 0 else products
+    vertex.turn = vertex.entering << HALF | vertex.turn & LOW
+
+
+@compiled
+def comes_before(one: Vertex, other: Vertex) -> bool:
+    """Whether a vertex comes before another in the heap: cost, tie, fewest predecessors, nearest to the roots."""
+    if one.cost != other.cost:
+        return one.cost < other.cost
+    if one.tie != other.tie:
+        return one.tie < other.tie
+    return one.turn < other.turn
+
+
+@compiled
+def rise(state: EliminationState, at: int) -> int:
+    """Move a vertex towards the top of the heap; returns where it ends."""
+    heap, vertices = state.heap, state.vertices
+    v = heap[at]
+    while at > 1:
+        above = heap[at >> 1]
+        if not comes_before(vertices[v], vertices[above]):
+            break
+        heap[at] = above
+        vertices[above].heap_at = at
+        at >>= 1
+    heap[at] = v
+    vertices[v].heap_at = at
+    return at
+
+
+@compiled
+def sink(state: EliminationState, at: int) -> None:
+    """Move a vertex away from the top of the heap."""
+    heap, vertices, count = state.heap, state.vertices, state.heaped
+    v = heap[at]
+    while 2 * at <= count:
+        below = 2 * at
+        if below < count and comes_before(vertices[heap[below + 1]], vertices[heap[below]]):
+            below += 1
+        u = heap[below]
+        if not comes_before(vertices[u], vertices[v]):
+            break
+        heap[at] = u
+        vertices[u].heap_at = at
+        at = below
+    heap[at] = v
+    vertices[v].heap_at = at
+
+
+@compiled
+def fill_heap(state: EliminationState) -> None:
+    """All vertices of the order into the heap; of equal ones the last comes first."""
+    count = state.end
+    for t in range(count):
+        v = state.order[t]
+        vertex = state.vertices[v]
+        state.heap[t + 1] = v
+        vertex.heap_at = t + 1
+        vertex.turn = LOW - t
+        price(state, vertex)
+    state.heaped = count
+    for at in range(count >> 1, 0, -1):
+        sink(state, at)
+
+
+@compiled
+def take_cheapest(state: EliminationState) -> None:
+    """Take the vertex on the top out of the heap."""
+    heap, vertices, count = state.heap, state.vertices, state.heaped
+    vertices[heap[1]].heap_at = 0
+    state.heaped = count - 1
+    if count > 1:
+        heap[1] = heap[count]
+        vertices[heap[1]].heap_at = 1
+        sink(state, 1)
+
+
+@compiled
+def price_again(state: EliminationState, v: int) -> None:
+    """Move a vertex in the heap to where its cost belongs now, if it is there."""
+    vertex = state.vertices[v]
+    if vertex.heap_at != 0:
+        price(state, vertex)
+        sink(state, rise(state, vertex.heap_at))
+
+
+# Elimination ---------------------------------------------------------------------------------------------------------
 
 
 @compiled

@@ -1,9 +1,10 @@
 """Compiled search over orders of symmetric elimination, on bitset rows: greedy, and simulated annealing.
 
-Does what `accumulus.elimination.symmetric` does, as far as it matters to the number of products and additions. What is
-left after a set of values is gone does not depend on their order, so a move within a window of the order changes only
-what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there may move later
-(up to a window), and a random one of the window may move there; each is replayed, and given up once it costs too much.
+Does what `accumulus.elimination.gradient_graph` does, as far as it matters to the number of products and additions.
+What is left after a set of values is gone does not depend on their order, so a move within a window of the order
+changes only what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there
+may move later (up to a window), and a random one of the window may move there; each is replayed, and given up once it
+costs too much.
 
 Time: a step (one value eliminated in a replay) takes some tens of nanoseconds for each neighbour in graphs of up to 128
 values; a replay begins with a copy of the rows. Memory: 120 n²/64 bytes for n values.
@@ -14,11 +15,70 @@ from __future__ import annotations
 from typing import Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.state import Integers
+from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, copy_many, lowest, population, random_bits, shifted_right, wrapped
-from accumulus.search.compiled.pairs_state import ABOVE, ANNEAL, COST, CROSSING, GREEDY, SETS, PairsState
 
-__all__ = ["perform"]
+__all__ = ["ABOVE", "ANNEAL", "BELOW", "COST", "CROSSING", "GREEDY", "SETS", "PairsState", "perform"]
+
+#: Sets of a value in its bitset rows: what it depends on, what depends on it, each followed by those of which the label
+#: is not ±1; and the values on which its adjoint depends.
+BELOW: Final = 0
+ABOVE: Final = 2
+CROSSING: Final = 4
+SETS: Final = 5
+#: Modes of the kernel.
+COST, GREEDY, ANNEAL = range(3)
+
+
+class PairsState(State):
+    """An order of values that is made, or annealed; numbers of values that are eliminated come first.
+
+    Attributes:
+        base: rows of the whole graph, (values, SETS, words); none of terminals, which occur as bits only.
+        rows, scratch: of the graph at position `at`, and of a replay; like `base`.
+        inner: bits of the values that are eliminated, (words,).
+        order, best_order: the present one and the best so far, (values,).
+        costs, tried: of each position of the order, and of a replay, (values,).
+        thresholds: what a move may cost more, in units of the temperature.
+        random: state of the generator, (1,).
+        values: that are eliminated.
+        words: of a set.
+        every: 1 if products with ±1 count, too.
+        products, additions: what one of them costs.
+        window: positions that a move changes, at most.
+        visits: to make in a call.
+        at: position of the next visit; -1 starts with a new order.
+        total, best: cost of the present and of the best order.
+        temperature, cooling: and its factor for each visit.
+    """
+
+    base: Integers
+    rows: Integers
+    scratch: Integers
+    inner: Integers
+    order: Integers
+    best_order: Integers
+    costs: Integers
+    tried: Integers
+    thresholds: Floats
+    random: Integers
+    values: int
+    words: int
+    every: int
+    products: int
+    additions: int
+    window: int
+    best: int
+    mode: int = 0
+    visits: int = 0
+    at: int = 0
+    total: int = 0
+    temperature: float = 0.0
+    cooling: float = 0.0
+
+
+# Search --------------------------------------------------------------------------------------------------------------
+
 
 #: Part of a random number that chooses a threshold: as many as there are.
 THRESHOLDS: Final = 1024

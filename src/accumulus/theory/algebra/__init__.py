@@ -3,12 +3,9 @@
 What is mostly used has its name here, too; the modules say what else there is.
 """
 
-from accumulus.theory.algebra.dependencies import Dependencies, elimination_dependencies
-from accumulus.theory.algebra.lemma import lemma1_violations
-from accumulus.theory.algebra.relations import Face, Relation
-from accumulus.theory.algebra.sequence import elimination_sequence
+from accumulus.theory.algebra.relations import Dependencies, Face, Relation, elimination_dependencies, lemma1_violations
+from accumulus.theory.algebra.sequence import elimination_sequence, least_splits
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.splits import least_splits
 
 __all__ = [
     "Dependencies",

@@ -1,4 +1,6 @@
-"""Expressions over edge labels: sums, noncommutative products, and references to shared expressions.
+"""Expressions over edge labels: nodes, names, text, and what they stand for as noncommutative polynomials.
+
+**Nodes.** Expressions over edge labels: sums, noncommutative products, and references to shared expressions.
 
 An expression says how a sum over paths is computed (the notes, section "Factorization and Conversion"): a product
 multiplies along a path, its first factor nearest to the root; a sum adds paths between the same two vertices; a
@@ -8,40 +10,97 @@ Expressions are immutable and compare by structure: products of products and sum
 of factors counts, the order of terms does not (they are kept in one canonical order: natural order of the labels
 along the path). Equality and hash go by a 128-bit digest of the structure that every node carries, so both take
 constant time, however large the expressions. Nothing here recurses: depth is bounded by memory only.
+
+**Names.** What the edges of a graph are called in expressions, and how names are spelt in text and in LaTeX.
+
+An edge goes by its symbol, without TeX's braces (e_{10} is e10), an edge without a symbol by its number: e1, e2, …
+Several edges may share a label, as the copies of a split vertex do in the notes' drawings. The shared label is kept
+where a path can still be told by its labels: if no two edges out of one vertex, or no two edges into one vertex, are
+called the same, and there are no unit edges, which expressions may leave out. Otherwise the later ones get primes.
+
+**Text.** Expressions from text, by a hand-written parser that never evaluates anything.
+
+    expression = product {"+" product}
+    product    = factor {("*" | "·") factor}
+    factor     = name | "(" expression ")"
+    name       = letter {letter | digit | "_" | "′" | "'"} ["_{" … "}"] | "`" anything but a backquote "`"
+
+A name written with TeX's index braces is taken without them: e_{10} is e10. A set of expressions is one statement a
+line, or several between semicolons; lines that begin with # are skipped:
+
+    s1 = e8*e11 + e9*e12                                 defines a reference
+    ∂v1/∂v9 = e1*(e3*e7*e11 + e4*s1) + e2*…              an entry of the Jacobian; d may stand for ∂
+
+Linear in the text; parentheses may be nested as deep as memory allows.
+
+**Polynomials.** Expressions as noncommutative polynomials: what they are equal to, whatever their parentheses and
+references.
+
+`expand` multiplies out: every word is a path, its coefficient how often it is counted. The number of words is
+exponential in general, so it stops at a limit. `equivalent` expands where that is cheap, and otherwise evaluates
+both sides at random k×k matrices modulo a prime p near 2²⁹, with 2k greater than the degree: no nonzero polynomial of
+degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials agree by
+chance with probability about degree/p each time (Schwartz and Zippel), and three times are tried. Above degree 127,
+where k stays at 64, a difference that is found is still a difference.
 """
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.errors import ExpressionError
-from accumulus.theory.algebra.names import latex_name, quoted
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.text import fresh, printable
 
 if TYPE_CHECKING:
     import sympy
 
 __all__ = [
+    "Entry",
     "Expression",
     "Product",
     "Reference",
     "Sum",
     "Symbol",
+    "Word",
+    "edge_names",
+    "equivalent",
+    "expand",
+    "fail",
     "fold",
+    "fresh_names",
+    "inside",
+    "joined",
+    "latex_name",
     "natural",
+    "nodes",
     "operands",
+    "parse",
+    "plain",
     "postorder",
     "product",
+    "quoted",
+    "statements",
     "total",
+    "word_counts",
 ]
 
 #: How many labels along the path decide the order of terms; further ones leave it to the digest.
 _LEADING: Final = 6
 
+#: Names of a root and a terminal.
+Entry = tuple[Hashable, Hashable]
 Node = TypeVar("Node", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -116,7 +175,7 @@ class Expression:
         return hash(self._digest)
 
     def __str__(self) -> str:
-        """Text that `accumulus.theory.algebra.parser` reads back."""
+        """Text that `parse` reads back."""
         return _written(self, quoted, "*")
 
     def __repr__(self) -> str:
@@ -224,6 +283,16 @@ def fold(expression: Expression, combine: Callable[[Expression, list[Value]], Va
     return values[expression]
 
 
+def inside(node: Expression, references: Mapping[str, Expression]) -> tuple[Expression, ...]:
+    """Return the operands of an expression; of a reference, what it stands for."""
+    return (references[node.name],) if isinstance(node, Reference) else operands(node)
+
+
+def nodes(expressions: Iterable[Expression], references: Mapping[str, Expression]) -> Iterator[Expression]:
+    """Yield all subexpressions, definitions of references included, operands first."""
+    return postorder(expressions, lambda node: inside(node, references))
+
+
 def _flattened(given: Sequence[Expression], kind: type[Product] | type[Sum]) -> tuple[Expression, ...]:
     parts: list[Expression] = []
     for part in given:
@@ -272,3 +341,368 @@ def _written(expression: Expression, name: Callable[[str], str], times: str) -> 
         return times.join(f"({part})" if isinstance(factor, Sum) else part for factor, part in factors)
 
     return fold(expression, combine)
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+_NAME: Final = re.compile(r"[^\W\d][\w′']*")
+_INDEXED: Final = re.compile(r"([^\W\d_]+)(-?\d+)([′']*)")
+_ESCAPED: Final = {
+    "\\": r"\backslash{}",
+    "^": r"\hat{}",
+    "~": r"\sim{}",
+    " ": r"\ ",
+    **{character: f"\\{character}" for character in "{}_$&#%"},
+}
+_TEX: Final = re.compile(r"([^\W\d_]+)_(?:\{(-?\w+)\}|(-?\w+))")
+
+
+def plain(name: object) -> str:
+    """A name without TeX's braces.
+
+    >>> plain("e_{10}"), plain("v_{-2}"), plain("s_1"), plain("e18"), plain("a_b_c")
+    ('e10', 'v-2', 's1', 'e18', 'a_b_c')
+    """
+    match = _TEX.fullmatch(str(name))
+    if match is None or "_" in (match[2] or match[3]):
+        return str(name)
+    return match[1] + (match[2] or match[3])
+
+
+def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
+    """Name of every edge, by number.
+
+    Args:
+        apart: whether edges with one label get primes where their paths cannot be told apart.
+
+    >>> edge_names(DifferentiationGraph([("y", "a", "e_{1}"), ("a", "x")]))
+    ['e1', 'e2']
+    """
+    symbols = sorted({symbol for symbol in graph.symbols if symbol})
+    plains = Counter(map(plain, symbols))
+    short = {symbol: plain(symbol) if plains[plain(symbol)] == 1 else symbol for symbol in symbols}
+    taken = set(short.values())
+    names: list[str] = []
+    begun: dict[str, int] = {}
+    for number, symbol in enumerate(graph.symbols):
+        names.append(short[symbol] if symbol else fresh(f"e{number + 1}", taken, begun))
+    taken.update(names)
+    units = bool((graph.kinds == Kind.ONE).any())
+    if apart and (units or (_repeats(names, graph.out_edges) and _repeats(names, graph.in_edges))):
+        seen: set[str] = set()
+        for number, name in enumerate(names):
+            if name in seen:
+                names[number] = fresh(name, taken, begun)
+                taken.add(names[number])
+            seen.add(name)
+    return names
+
+
+def fresh_names(letter: str, taken: Container[str]) -> Iterator[str]:
+    """letter1, letter2, … without those taken."""
+    return (name for name in map(f"{letter}{{}}".format, count(1)) if name not in taken)
+
+
+def _repeats(names: Sequence[str], groups: Iterable[Sequence[int]]) -> bool:
+    return any(len({names[e] for e in group}) < len(group) for group in groups)
+
+
+def quoted(name: str) -> str:
+    """The name as it stands in text: in backquotes unless it is letters, digits, underscores and primes.
+
+    Backquotes and line breaks within a name have no spelling; they become quotes and spaces.
+    """
+    if _NAME.fullmatch(name) and plain(name) == name:
+        return name
+    return "`" + name.replace("`", "'").replace("\n", " ") + "`"
+
+
+def latex_name(name: str) -> str:
+    r"""A name in LaTeX: trailing digits as an index, several letters upright.
+
+    >>> print(latex_name("e18"), latex_name("v-2"), latex_name("flux_x"))
+    e_{18} v_{-2} \mathrm{flux\_x}
+    """
+    name = printable(name)
+    match = _INDEXED.fullmatch(plain(name))
+    letters, index, primes = match.groups() if match else (name.rstrip("′'"), "", name[len(name.rstrip("′'")) :])
+    escaped = "".join(_ESCAPED.get(c, c) for c in letters)
+    base = letters if len(letters) == 1 and letters == escaped else f"\\mathrm{{{escaped}}}"
+    return base + (f"_{{{index}}}" if index else "") + "'" * len(primes)
+
+
+# Text ----------------------------------------------------------------------------------------------------------------
+
+
+_TOKEN: Final = re.compile(r"(?P<space>\s+)|(?P<name>[^\W\d](?:[\w′']*_\{-?\w+\}|[\w′']*)|`[^`\n]+`)|(?P<sign>[*·+()])")
+_STATEMENT: Final = re.compile(r"(?:[^\n;`]|`[^`\n]*`|`)+")
+_LEFT: Final = re.compile(r"(?:[^=`]|`[^`]*`)*=")
+_VERTEX: Final = r"(`[^`]*`|\S.*?)"
+_ENTRY: Final = re.compile(rf"\s*[∂d]\s*{_VERTEX}\s*/\s*[∂d]\s*{_VERTEX}\s*=")
+_END: Final = "the end"
+_HINTS: Final = {
+    "-": "there are no differences in sums over paths; a sign is part of a label",
+    "−": "there are no differences in sums over paths; a sign is part of a label",
+    "/": "there are no quotients in sums over paths",
+    "^": "there are no powers in sums over paths: no edge comes twice on a path",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One line of a set: what is defined, and where in the text its expression stands."""
+
+    #: Name of a reference, root and terminal of an entry, or None where there is an expression only.
+    key: str | tuple[str, str] | None
+    start: int
+    stop: int
+
+
+def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: int | None = None) -> Expression:
+    """The expression that the text, or its part from `start` to `stop`, stands for.
+
+    Args:
+        references: names that are references; all others are symbols.
+
+    Raises:
+        ExpressionError: pointing at the character where the text stops being an expression.
+
+    >>> print(parse("e1*(e3*e7*e11 + e4*s1)", references=["s1"]))
+    e1*(e3*e7*e11 + e4*s1)
+    >>> parse("e1*(e3 + )")
+    Traceback (most recent call last):
+        ...
+    accumulus.errors.ExpressionError: expected a name or '(' here, found ')'
+      e1*(e3 + )
+               ^
+    """
+    stop = len(text) if stop is None else stop
+    # of every open parenthesis, and of the whole: where it opens, its terms so far, the factors of the last term
+    levels: list[tuple[int, list[Expression], list[Expression]]] = [(start, [], [])]
+    operand = True
+    for position, token in _tokens(text, start, stop):
+        opened, terms, factors = levels[-1]
+        if operand and token == "(":
+            levels.append((position, [], []))
+        elif operand:
+            if token in ("*", "·", "+", ")", _END):
+                fail(text, position, f"expected a name or '(' here, found {_shown_token(token)}")
+            name = token.strip("`") if token[0] == "`" else plain(token)
+            factors.append(Reference(name) if name in references else Symbol(name))
+            operand = False
+        elif token == "+":
+            terms.append(product(factors))
+            factors.clear()
+            operand = True
+        elif token in ("*", "·"):
+            operand = True
+        elif token == ")" and len(levels) > 1:
+            levels.pop()
+            levels[-1][2].append(total([*terms, product(factors)]))
+        elif token == ")":
+            fail(text, position, "this ')' closes nothing")
+        elif token == _END and len(levels) > 1:
+            fail(text, opened, "this '(' is never closed")
+        elif token != _END:
+            fail(text, position, f"expected '*', '+' or ')' here, found {_shown_token(token)}; write products as e3*e7")
+    _, terms, factors = levels[0]
+    return total([*terms, product(factors)])
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """The statements of a set, in order.
+
+    Raises:
+        ExpressionError: pointing at a left side that is neither a name nor ∂root/∂terminal.
+    """
+    for match in _STATEMENT.finditer(text):
+        line = match[0]
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        left = _LEFT.match(line)
+        if left is None:
+            yield Statement(None, match.start(), match.end())
+            continue
+        entry = _ENTRY.fullmatch(left[0])
+        key: str | tuple[str, str]
+        if entry:
+            key = (_bare(entry[1]), _bare(entry[2]))
+        else:
+            name = left[0][:-1].strip()
+            token = _TOKEN.fullmatch(name)
+            if token is None or not token["name"]:
+                at = match.start() + len(line) - len(line.lstrip())
+                fail(text, at, "expected a name, or ∂root/∂terminal, before '='")
+            key = _bare(name)
+        yield Statement(key, match.start() + left.end(), match.end())
+
+
+def fail(text: str, position: int, message: str) -> NoReturn:
+    """Raise ExpressionError with the line of the text and a caret under the position."""
+    first = text.rfind("\n", 0, position) + 1
+    last = text.find("\n", position)
+    line = text[first : len(text) if last < 0 else last]
+    column = position - first
+    begin = max(0, column - 60)
+    shown = line[begin : column + 60].replace("\t", " ")
+    before, after = "…" if begin else "", "…" if column + 60 < len(line) else ""
+    where = f" (line {text.count(chr(10), 0, position) + 1})" if "\n" in text.strip() else ""
+    caret = " " * (len(before) + column - begin) + "^"
+    raise ExpressionError(f"{message}{where}\n  {before}{shown}{after}\n  {caret}")
+
+
+def _tokens(text: str, start: int, stop: int) -> Iterator[tuple[int, str]]:
+    position = start
+    while position < stop:
+        match = _TOKEN.match(text, position, stop)
+        if match is None:
+            character = text[position]
+            hint = _HINTS.get(character, "a name begins with a letter; other names stand in `backquotes`")
+            fail(text, position, f"{character!r} is not part of an expression: {hint}")
+        if not match["space"]:
+            yield position, match[0]
+        position = match.end()
+    yield len(text[:stop].rstrip()) if text[start:stop].strip() else stop, _END
+
+
+def _bare(name: str) -> str:
+    return name[1:-1] if name[0] == name[-1] == "`" and len(name) > 2 else plain(name.strip("()"))
+
+
+def _shown_token(token: str) -> str:
+    return "the end of the expression" if token == _END else repr(token)
+
+
+# Polynomials ---------------------------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+Word = tuple[str, ...]
+Definitions = Mapping[str, Expression]
+
+#: The largest k such that k · PRIME² fits into 64 bits.
+_LARGEST: Final = 64
+_PRIME: Final = 2**29 - 3
+_ROUNDS: Final = 3
+_CHEAP: Final = 2000
+
+
+def expand(expression: Expression, references: Definitions | None = None, limit: int = 100_000) -> Counter[Word]:
+    """The expression multiplied out: how often it counts every word of labels.
+
+    Raises:
+        ExpressionError: if there are more than `limit` words, counted with multiplicity.
+
+    >>> from accumulus.theory.algebra.expression import parse
+    >>> sorted(expand(parse("(e1*e3 + e2*e4)*e5")))
+    [('e1', 'e3', 'e5'), ('e2', 'e4', 'e5')]
+    """
+    known = references or {}
+    words = word_counts([expression], known)[expression]
+    if words > limit:
+        raise ExpressionError(f"the expression stands for {words} products of labels; expected at most {limit}")
+    values: dict[Expression, Counter[Word]] = {}
+    for node in nodes([expression], known):
+        if isinstance(node, Symbol):
+            word: Word = (node.name,)
+            value = Counter({word: 1})
+        elif isinstance(node, Reference):
+            value = values[known[node.name]]
+        elif isinstance(node, Sum):
+            value = Counter()
+            for term in node.terms:
+                value.update(values[term])
+        else:
+            value = joined([values[factor] for factor in operands(node)])
+        values[node] = value
+    return values[expression]
+
+
+def joined(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+    """Multiply out a product: every word of each part, followed by every word of the next."""
+    value: Counter[tuple[T, ...]] = Counter({(): 1})
+    for part in parts:
+        longer: Counter[tuple[T, ...]] = Counter()
+        for word, times in value.items():
+            for end, more in part.items():
+                longer[word + end] += times * more
+        value = longer
+    return value
+
+
+def word_counts(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
+    """Number of words, with multiplicity, of every subexpression."""
+    counts: dict[Expression, int] = {}
+    for node in nodes(expressions, references):
+        if isinstance(node, Product):
+            counts[node] = 1
+            for factor in node.factors:
+                counts[node] *= counts[factor]
+        elif isinstance(node, Sum):
+            counts[node] = sum(counts[term] for term in node.terms)
+        else:
+            counts[node] = counts[references[node.name]] if isinstance(node, Reference) else 1
+    return counts
+
+
+def degrees(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
+    """Number of labels in the longest word of every subexpression."""
+    degree: dict[Expression, int] = {}
+    for node in nodes(expressions, references):
+        if isinstance(node, Product):
+            degree[node] = sum(degree[factor] for factor in node.factors)
+        elif isinstance(node, Sum):
+            degree[node] = max(degree[term] for term in node.terms)
+        else:
+            degree[node] = degree[references[node.name]] if isinstance(node, Reference) else 1
+    return degree
+
+
+def equivalent(
+    left: Expression,
+    right: Expression,
+    left_references: Definitions | None = None,
+    right_references: Definitions | None = None,
+    seed: int = 0,
+) -> bool:
+    """Return whether two expressions are equal as noncommutative polynomials.
+
+    >>> from accumulus.theory.algebra.expression import parse
+    >>> equivalent(parse("(a + b)*c"), parse("a*c + b*c")), equivalent(parse("a*b"), parse("b*a"))
+    (True, False)
+    """
+    sides = [(left, left_references or {}), (right, right_references or {})]
+    if all(word_counts([side], known)[side] <= _CHEAP for side, known in sides):
+        return expand(*sides[0]) == expand(*sides[1])
+    degree = max(degrees([side], known)[side] for side, known in sides)
+    k = min(degree // 2 + 1, _LARGEST)
+    for attempt in range(_ROUNDS):
+        one, other = (_evaluate(side, known, k, f"{seed}/{attempt}") for side, known in sides)
+        if not np.array_equal(one, other):
+            return False
+    return True
+
+
+def _evaluate(expression: Expression, references: Definitions, k: int, seed: str) -> NDArray[np.uint64]:
+    values: dict[Expression, NDArray[np.uint64]] = {}
+    prime = np.uint64(_PRIME)
+    order = list(nodes([expression], references))
+    uses = Counter(child for node in order for child in inside(node, references))
+    for node in order:
+        if isinstance(node, Symbol):
+            # a generator for each name, so that both sides see the same matrix
+            generator = np.random.default_rng(random.Random(f"{seed}/{node.name}").getrandbits(64))
+            values[node] = generator.integers(_PRIME, size=(k, k), dtype=np.uint64)
+        elif isinstance(node, Reference):
+            values[node] = values[references[node.name]]
+        else:
+            value, *others = (values[operand] for operand in operands(node))
+            for other in others:
+                value = (value @ other if isinstance(node, Product) else value + other) % prime
+            values[node] = value
+        for child in inside(node, references):
+            uses[child] -= 1
+            if not uses[child]:
+                del values[child]
+    return values[expression]

@@ -1,4 +1,7 @@
-"""Expressions matched with a graph: which edge each symbol is, and the accumulation that computes what is written.
+"""Expressions and graphs: a set matched with a graph, graphs made from a set, and the set of a simple graph.
+
+**Matching.** Expressions matched with a graph: which edge each symbol is, and the accumulation that computes what is
+written.
 
 For every subexpression the pairs (s, t) of vertices that it can run between follow bottom-up: those of the edges of
 that name for a symbol, their composition for a product, their intersection for a sum. Unit edges may be left out,
@@ -9,25 +12,56 @@ expression that is no sum over paths; the error names the factors that do not me
 
 At last the accumulation is verified: every path must be there exactly once. Linear in what is written, times the
 number of pairs, which is one but for unit edges and shared names.
+
+**Construction.** Graphs from expressions, and the expressions of simple graphs (the notes, section "Factorization and
+Conversion").
+
+`shared_graph` takes each symbol for one edge. Where two labels are multiplied, the first ends where the second
+starts; the terms of a sum start and end at the same vertices; an entry runs from its root to its terminal. Merging
+what must be the same vertex (union-find) leaves the graph that the expressions were made from, if there is one:
+every face of a graph stands as neighbours, directly or through parentheses, in every set that computes its
+Jacobian, and no set puts labels next to each other that do not meet. That the result has exactly these path sums
+is checked at the end. Near-linear time.
+
+`split_graph` constructs what is written: a product is a chain, a sum a block, and a symbol that stands twice is an edge
+that is there twice, as the notes draw factorized graphs. It is simple by construction.
+
+`simple_accumulation` goes the other way: a vertex with one edge in and one out is a product, two parallel edges are
+a sum (series-parallel reduction, linear time). If that eats up every intermediate vertex the graph is simple.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import Any, Final
 
 from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.edge import EdgeElimination
 from accumulus.errors import ExpressionError, VerificationError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.theory.algebra.expression import Expression, Product, Reference, Sum, Symbol, operands, postorder
-from accumulus.theory.algebra.names import edge_names, plain
-from accumulus.theory.algebra.polynomial import word_counts
+from accumulus.theory.algebra.expression import (
+    Entry,
+    Expression,
+    Product,
+    Reference,
+    Sum,
+    Symbol,
+    edge_names,
+    fresh_names,
+    inside,
+    joined,
+    natural,
+    nodes,
+    operands,
+    plain,
+    postorder,
+    word_counts,
+)
+from accumulus.theory.graphs.traversal import Classes, eliminate_series, topological
 
-if TYPE_CHECKING:
-    from accumulus.theory.algebra.sets import ExpressionSet
-
-__all__ = ["DEFAULT", "Matching", "Occurrence", "match"]
+__all__ = ["Matching", "Occurrence", "match", "shared_graph", "simple_accumulation", "split_graph"]
 
 Pair = tuple[int, int]
 #: A subexpression that stands between two vertices.
@@ -40,9 +74,11 @@ _LARGEST: Final = 10_000_000
 _PATHS: Final = 10_000
 
 
-def match(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulation:
+def match(
+    references: Mapping[str, Expression], entries: Mapping[Entry, Expression], graph: DifferentiationGraph
+) -> Accumulation:
     """The verified accumulation of `graph` that computes what is written; see `ExpressionSet.to_accumulation`."""
-    matching = Matching(expressions, graph)
+    matching = Matching(references, entries, graph)
     # one computation for each definition of a reference, not for each occurrence: different edges of one name apart
     computed: dict[Hashable, int] = {}
     steps = Steps(len(graph.sources))
@@ -72,7 +108,7 @@ def match(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulati
 
     if sum(size for size in matching.sizes()) > _LARGEST:
         raise ExpressionError(f"more than {_LARGEST} products are written; expressions.shared() writes each once")
-    position = {name: k for k, name in enumerate(expressions.references)}
+    position = {name: k for k, name in enumerate(references)}
     found = [
         (position[where[0].name], where)
         for where in postorder(matching.entries.values(), matching.parts)
@@ -82,8 +118,8 @@ def match(expressions: ExpressionSet, graph: DifferentiationGraph) -> Accumulati
         identity = matching.identity(where)
         if identity not in computed:
             computed[identity] = compute(matching.parts(where)[0])
-    entries = {key: compute(where) for key, where in sorted(matching.entries.items())}
-    accumulation = Accumulation(graph, steps, entries)
+    computed_entries = {key: compute(where) for key, where in sorted(matching.entries.items())}
+    accumulation = Accumulation(graph, steps, computed_entries)
     try:
         accumulation.verify()
     except VerificationError:
@@ -98,9 +134,11 @@ class Matching:
         ExpressionError: naming what does not match.
     """
 
-    def __init__(self, expressions: ExpressionSet, graph: DifferentiationGraph) -> None:
+    def __init__(
+        self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression], graph: DifferentiationGraph
+    ) -> None:
         self.graph = graph
-        self.references = expressions.references
+        self.references = references
         self.edges: dict[str, list[int]] = {}
         self.names = edge_names(graph)
         for e, name in enumerate(self.names):
@@ -114,7 +152,7 @@ class Matching:
         self._units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
         self._closures: dict[tuple[str, int], frozenset[int]] = {}
         self._pairs: dict[Expression, frozenset[Pair]] = {}
-        for node in postorder(expressions.entries.values(), self._children):
+        for node in nodes(entries.values(), references):
             self._pairs[node] = self._find(node)
         self._ambiguous = any(len(known) > 1 for known in self.edges.values())
         self._identities: dict[Occurrence, int] = {}
@@ -122,8 +160,8 @@ class Matching:
         #: Where every entry runs, by positions of its root and terminal.
         self.entries: dict[tuple[int, int], Occurrence] = {}
         rows, columns = _positions(graph, graph.roots), _positions(graph, graph.terminals)
-        for (root, terminal), expression in expressions.entries.items():
-            if list(expressions.entries) == [DEFAULT] and len(graph.roots) == len(graph.terminals) == 1:
+        for (root, terminal), expression in entries.items():
+            if list(entries) == [DEFAULT] and len(graph.roots) == len(graph.terminals) == 1:
                 row, column = 0, 0
             else:
                 row, column = _position(rows, root, "root"), _position(columns, terminal, "terminal")
@@ -166,7 +204,7 @@ class Matching:
         )
 
     def identity(self, where: Occurrence) -> Hashable:
-        """What tells two occurrences of a reference apart: the edges of shared names, not the ends."""
+        """Return what tells two occurrences of a reference apart: the edges of shared names, not the ends."""
         if not self._ambiguous:
             return where[0]
         known = self._identities
@@ -186,7 +224,7 @@ class Matching:
         return [sizes.get(root, 0) for root in roots]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
-        """What an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
+        """Return what an occurrence stands for, multiplied out: how often it counts every path, unit edges left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[part] for part in self.parts(inner)]
@@ -195,21 +233,12 @@ class Matching:
                 edge = self.edge(inner)
                 value[() if self._units[edge] else (edge,)] = 1
             elif isinstance(inner[0], Product):
-                value[()] = 1
-                for part in parts:
-                    longer: Counter[tuple[int, ...]] = Counter()
-                    for path, times in value.items():
-                        for end, more in part.items():
-                            longer[path + end] += times * more
-                    value = longer
+                value = joined(parts)
             else:
                 for part in parts:
                     value.update(part)
             values[inner] = value
         return values[where]
-
-    def _children(self, node: Expression) -> Sequence[Expression]:
-        return (self.references[node.name],) if isinstance(node, Reference) else operands(node)
 
     def _find(self, node: Expression) -> frozenset[Pair]:
         pairs = self._pairs
@@ -265,7 +294,7 @@ class Matching:
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Where an expression runs, for messages: the narrowest pairs."""
+        """Return where an expression runs, for messages: the narrowest pairs."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
@@ -280,7 +309,7 @@ def unknown_label(name: str, known: Iterable[str]) -> ExpressionError:
 
 
 def _culprit(matching: Matching) -> str:
-    """What the entries lack or have too much of, compared with all paths of the graph."""
+    """Return what the entries lack or have too much of, compared with all paths of the graph."""
     graph = matching.graph
     found = {key: Counter[tuple[int, ...]]() for key in matching.entries}
     references = matching.references
@@ -341,3 +370,126 @@ def _position(known: Mapping[Hashable, int], name: Hashable, what: str) -> int:
 def _short(expression: Expression) -> str:
     shown = str(expression)
     return shown if len(shown) <= 80 else f"{shown[:60]} … {shown[-15:]}"
+
+
+# Construction --------------------------------------------------------------------------------------------------------
+
+
+_LARGEST_WRITTEN: Final = 10_000_000
+
+
+def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
+    """The graph in which each symbol is one edge; see `ExpressionSet.to_graph`.
+
+    A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
+    its own with a unit edge, likewise a terminal.
+    """
+    same = Classes()
+    ends: dict[Expression, tuple[int, int]] = {}
+
+    for node in nodes(entries.values(), references):
+        parts = [ends[part] for part in inside(node, references)]
+        if isinstance(node, Symbol):
+            ends[node] = (same.new(), same.new())
+        elif isinstance(node, Product):
+            for (_, end), (start, _) in pairwise(parts):
+                same.merge(end, start)
+            ends[node] = (parts[0][0], parts[-1][1])
+        else:
+            for start, end in parts[1:]:
+                same.merge(parts[0][0], start)
+                same.merge(parts[0][1], end)
+            ends[node] = parts[0]
+    outer: list[dict[Hashable, int]] = [{}, {}]
+    for key, expression in entries.items():
+        for side in (0, 1):
+            same.merge(outer[side].setdefault(key[side], ends[expression][side]), ends[expression][side])
+
+    symbols = sorted((node for node in ends if isinstance(node, Symbol)), key=lambda node: natural(node.name))
+    edges: list[list[Any]] = [[same.find(ends[node][0]), same.find(ends[node][1]), node.name] for node in symbols]
+    _refuse_cycle(edges)
+    fresh = fresh_names("v", {str(name) for side in outer for name in side})
+    names: dict[int, Hashable] = {}
+    for side, inner in enumerate(({target for _, target, _ in edges}, {source for source, _, _ in edges})):
+        shared = [same.find(start) for start in outer[side].values()]
+        for name, vertex in zip(outer[side], shared, strict=True):
+            if vertex in inner or shared.count(vertex) > 1:
+                unit: list[Any] = [same.new(), same.new()]
+                unit[1 - side] = vertex
+                names[unit[side]] = name
+                edges.append([*unit, Kind.ONE])
+            else:
+                names[vertex] = name
+    triples = []
+    for source, target, label in edges:
+        for vertex in (source, target):
+            if vertex not in names:
+                names[vertex] = next(fresh)
+        triples.append((names[source], names[target], label))
+    graph = DifferentiationGraph(triples, list(outer[0]), list(outer[1]))
+    try:
+        match(references, entries, graph)
+    except ExpressionError as error:
+        raise ExpressionError(
+            f"no graph in which each label is one edge has these path sums: with what is multiplied joined, {error}"
+        ) from None
+    return graph
+
+
+def split_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
+    """The graph in which every place of a symbol or reference is an edge; see `ExpressionSet.to_graph`."""
+    roots = dict.fromkeys(root for root, _ in entries)
+    terminals = dict.fromkeys(terminal for _, terminal in entries)
+    if sum(each.multiplications for each in (*references.values(), *entries.values())) > _LARGEST_WRITTEN:
+        raise ExpressionError(f"more than {_LARGEST} products are written; expected fewer, to draw each")
+    fresh = fresh_names("v", {str(name) for name in (*roots, *terminals)})
+    edges: list[tuple[Hashable, Hashable, str]] = []
+    for (root, terminal), entry in entries.items():
+        stack: list[tuple[Expression, Hashable, Hashable]] = [(entry, root, terminal)]
+        while stack:
+            expression, source, target = stack.pop()
+            if isinstance(expression, Product):
+                corners = [source, *(next(fresh) for _ in expression.factors[1:]), target]
+                stack += reversed(list(zip(expression.factors, corners, corners[1:], strict=False)))
+            elif isinstance(expression, Sum):
+                stack += ((term, source, target) for term in reversed(expression.terms))
+            else:
+                assert isinstance(expression, (Symbol, Reference))
+                edges.append((source, target, expression.name))
+    return DifferentiationGraph(edges, list(roots), list(terminals))
+
+
+def simple_accumulation(graph: DifferentiationGraph) -> Accumulation:
+    """The accumulation of a simple graph, from inside out; see `ExpressionSet.from_graph`."""
+    elimination = EdgeElimination(graph)
+    eliminate_series(elimination)
+    P, S = elimination.predecessors, elimination.successors
+    left = next((v for v in graph.intermediates if S[v]), None)
+    if left is not None:
+        raise ExpressionError(
+            f"vertex {graph.vertices[left]!r} keeps {len(P[left])} edges in and {len(S[left])} out when all simple "
+            "chains and blocks are one edge each: expected a simple graph. Of other graphs, take the expressions of "
+            "any accumulation: ExpressionSet.from_accumulation(…)"
+        )
+    return elimination.finish()
+
+
+def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
+    """Raise ExpressionError naming the labels along a cycle."""
+    out: dict[int, list[tuple[int, str]]] = {}
+    for source, target, label in edges:
+        out.setdefault(source, []).append((target, label))
+        out.setdefault(target, [])
+    waiting = {v: len(below) for v, below in out.items()}
+    above: dict[int, list[int]] = {v: [] for v in out}
+    for v, below in out.items():
+        for target, _ in below:
+            above[target].append(v)
+    left = set(out).difference(topological(waiting, above.__getitem__))
+    if left:
+        v, path = min(left), dict[int, str]()
+        while v not in path:
+            target, path[v] = next((target, label) for target, label in out[v] if target in left)
+            v = target
+        cycle = [path[u] for u in list(path)[list(path).index(v) :]]
+        raise ExpressionError(f"no graph has these path sums: the labels {' → '.join([*cycle, cycle[0]])} form a cycle")

@@ -1,4 +1,6 @@
-"""Multiplication relations: which factors are multiplied as neighbours, and which through a parenthesis.
+"""Multiplication relations between factors, the elimination dependencies that follow from them, and Lemma 1.
+
+**Relations.** Multiplication relations: which factors are multiplied as neighbours, and which through a parenthesis.
 
 Two factors of an expression set have a *direct* relation, s1·s2, where they stand next to each other in a product, and
 an *indirect* one where a parenthesis is between them (the notes, section "Multi-Root or Multi-Terminal"):
@@ -15,25 +17,76 @@ reference opens one wherever it is used.
 Every relation says what face elimination has to look out for: ⟨s1,s2⟩, if it is multiplied somewhere, must not be
 eliminated while a path still has s1 and s2 as neighbours that belong to different parentheses. `Relation.awaits`
 lists the faces of which one has to go before: one for s1|s2s3 and s3s1|s2 (Lemma 2), either of two for s3s1|s2s4.
+
+**Dependencies (Lemma 2).** Elimination dependencies: which face has to go before which (Lemma 2 of the notes), and
+cycles among them.
+
+If s1|s2s3 stands in one expression and s1s2 is multiplied in another, then eliminating ⟨s1,s2⟩ while the first is
+still in parentheses would break these; ⟨s2,s3⟩ has to go first. For given relations that is all
+(`elimination_dependencies`). For an expression set there are three kinds more, by the theorem of
+`accumulus.theory.algebra.values`:
+
+* s3s1|s2s4, with a parenthesis on both sides, waits for either of ⟨s3,s1⟩ and ⟨s2,s4⟩;
+* a sum s2 + Δ is a merge, which needs that s2 and all of Δ have no other faces left: it waits for every other
+  product or sum that uses one of its terms;
+* a product or sum waits for its own operands.
+
+Lemma 1 is the shortest cycle of these: with s1(s2 + Δ) and s1s2 in one set, ⟨s1,s2⟩ waits for the merge of s2 and Δ,
+since until then s1 and s2 are neighbours in parentheses, and the merge for ⟨s1,s2⟩, since it uses s2.
+
+What waits for several things waits for all of them, and for one thing out of each of its lists of alternatives;
+such conditions are monotone, so removing whatever waits for nothing finds an order or what is stuck in cycles, in
+linear time.
+
+**Lemma 1.** Lemma 1 of the notes as a check: a set that multiplies s1·s2 and also s1·(s2 + Δ) can be made cheaper.
+
+The lemma says that in a set of least cost two factors that have a direct relation never have an indirect one without
+a further factor: no s1(s2 + Δ), no (Δ + s1)s2. `lemma1_violations` finds such pairs, also (Δ + s1)(s2 + Δ'), which the
+notes leave out, and builds the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product s1·s2 goes; and
+the paths over s1 and Δ that come with it are taken out of wherever the set had them before (``"rewriting"``).
+
+The notes' proof takes them out of a sibling s1·Δ in the same parenthesis. They need not be there: the same paths may be
+bracketed as (…s1)(Δ…), or Δ may be cut in the middle, and be shared with others that stay. In general, a value v
+without the paths R is built like v: of a sum every term without its part of R; of a product l·r, where R is not all
+pairs of some left with all right paths, one product for each group of left paths that lose the same right paths.
+Where that takes at least as many products as go, the notes' proof does not cover the set; then vertex elimination in
+Markowitz's order is tried (``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
+Whether a set of least cost can look like that is not settled here.
+
+Works on explicit paths: exponential in general, limited to `limit` of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
+from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, postorder
-from accumulus.theory.algebra.names import plain
-from accumulus.theory.algebra.parser import fail
+from accumulus.objective import Objective
+from accumulus.theory.algebra.expression import Expression, Product, Sum, Symbol, fail, plain, postorder
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.algebra.values import PRODUCT, ValueProgram, program_of
+from accumulus.theory.algebra.values import LABEL, PRODUCT, SUM, ValueProgram, bracketed, program_of
 
-__all__ = ["Face", "Joint", "Relation", "joints", "relation_of", "relations"]
+__all__ = [
+    "Dependencies",
+    "Face",
+    "Merge",
+    "Relation",
+    "Violation",
+    "elimination_dependencies",
+    "joints",
+    "lemma1_violations",
+    "program_dependencies",
+    "relations",
+]
 
 _FACTOR: Final = re.compile(r"\s*[*·]?\s*([^\W\d_]+(?:_\{-?\w+\}|_?\d+)?[′']*)\s*")
 
@@ -127,7 +180,7 @@ class Joint:
 
     @property
     def direct(self) -> bool:
-        """Whether the two are factors of one product."""
+        """Return whether the two are factors of one product."""
         return self.left_next == self.right_next == self.product
 
 
@@ -160,26 +213,21 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
     """
     program = program_of(subject, graph)
     found = dict.fromkeys(relation_of(program, joint) for joint in joints(program))
-    named = (relation for relation in found if not any(isinstance(end, Product) for end in _ends_of(relation)))
+    named = (one for one in found if not any(isinstance(end, Product) for end in (one.before[-1], one.after[0])))
     return tuple(sorted(named, key=lambda relation: not relation.direct))
-
-
-def _ends_of(relation: Relation) -> tuple[Expression, Expression]:
-    return relation.before[-1], relation.after[0]
 
 
 def relation_of(program: ValueProgram, joint: Joint) -> Relation:
     """The relation that the factors at a joint have."""
     before = tuple(v for v in (joint.left_factor, joint.left) if v is not None)
     after = tuple(v for v in (joint.right, joint.right_factor) if v is not None)
-    """The relation that the factors at a joint have."""
     return Relation(
         tuple(program.expression(v) for v in before), tuple(program.expression(v) for v in after), joint.direct
     )
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
-    """What stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
+    """Return what stands inside each value at its right (-1) or left (0) end, and inside that, and so on."""
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):
         operands = program.operands[v]
@@ -198,3 +246,405 @@ def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
 
 def _parenthesized(factor: Expression) -> str:
     return f"({factor})" if isinstance(factor, (Sum, Product)) else str(factor)
+
+
+# Dependencies (Lemma 2) ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The merge of the terms of a sum."""
+
+    terms: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"merge of {' + '.join(map(str, self.terms))}"
+
+
+Node = Face | Merge
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """A digraph of what waits for what.
+
+    Attributes:
+        awaits: by face or merge, its conditions: each a tuple of faces and merges of which one has to go before.
+        reasons: by pair (waiting, awaited), in words.
+    """
+
+    awaits: Mapping[Node, tuple[tuple[Node, ...], ...]]
+    reasons: Mapping[tuple[Node, Node], str] = field(default_factory=dict)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[Node, Node], ...]:
+        """All pairs (waiting, awaited)."""
+        pairs = ((node, other) for node, conditions in self.awaits.items() for group in conditions for other in group)
+        return tuple(dict.fromkeys(pairs))
+
+    @cached_property
+    def order(self) -> tuple[Node, ...]:
+        """An order in which everything can go that is not stuck; all, if the dependencies are acyclic."""
+        open_conditions = {node: len(conditions) for node, conditions in self.awaits.items()}
+        waiting: dict[Node, list[tuple[Node, int]]] = {}
+        for node, conditions in self.awaits.items():
+            for k, group in enumerate(conditions):
+                for other in group:
+                    waiting.setdefault(other, []).append((node, k))
+        met: set[tuple[Node, int]] = set()
+        order = [node for node, count in open_conditions.items() if count == 0]
+        for node in order:
+            for condition in waiting.get(node, ()):
+                if condition not in met:
+                    met.add(condition)
+                    open_conditions[condition[0]] -= 1
+                    if open_conditions[condition[0]] == 0:
+                        order.append(condition[0])
+        return tuple(order)
+
+    @property
+    def is_acyclic(self) -> bool:
+        """Return whether there is an order for everything."""
+        return len(self.order) == len(self.awaits)
+
+    @cached_property
+    def cycle(self) -> tuple[Node, ...]:
+        """A shortest cycle among what is stuck, each waiting for the next and the last for the first; () if none."""
+        gone = set(self.order)
+        stuck = {
+            node: tuple(dict.fromkeys(other for group in conditions if gone.isdisjoint(group) for other in group))
+            for node, conditions in self.awaits.items()
+            if node not in gone
+        }
+        shortest: tuple[Node, ...] = ()
+        for start in stuck:
+            cycle = _cycle(stuck, start, len(shortest) or len(stuck) + 1)
+            if cycle and (not shortest or len(cycle) < len(shortest)):
+                shortest = cycle
+            if len(shortest) == 2:
+                break
+        return shortest
+
+    def explain_cycle(self) -> str:
+        """The cycle in words, a line for each step; empty if there is none."""
+        pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
+        return "\n".join(
+            f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
+            for node, other in pairs
+        )
+
+
+def elimination_dependencies(
+    subject: ExpressionSet | Accumulation | Iterable[Relation], graph: DifferentiationGraph | None = None
+) -> Dependencies:
+    """The elimination dependencies of an expression set, of an accumulation, or of relations given as such.
+
+    Given relations are taken as a list of what must not be broken, as in the notes: every face that they name is
+    taken to be multiplied somewhere. Of a set, products of more than two factors are bracketed as
+    `accumulus.theory.algebra.values` does.
+
+    >>> notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
+    >>> dependencies = elimination_dependencies(map(Relation.parse, notes))
+    >>> print(" → ".join(map(str, dependencies.cycle)))
+    ⟨s1, s2⟩ → ⟨s2, s3⟩ → ⟨s3, s4⟩ → ⟨s5, s3⟩ → ⟨s6, s5⟩ → ⟨s7, s6⟩ → ⟨s8, s7⟩ → ⟨s7, s1⟩
+    """
+    if isinstance(subject, (ExpressionSet, Accumulation)):
+        return program_dependencies(bracketed(program_of(subject, graph)))
+    awaits: dict[Node, dict[tuple[Node, ...], None]] = {}
+    reasons: dict[tuple[Node, Node], str] = {}
+    for relation in subject:
+        conditions = awaits.setdefault(relation.face, {})
+        if relation.awaits:
+            conditions[relation.awaits] = None
+        for other in relation.awaits:
+            awaits.setdefault(other, {})
+            reasons.setdefault((relation.face, other), str(relation))
+    return Dependencies({node: tuple(conditions) for node, conditions in awaits.items()}, reasons)
+
+
+def program_dependencies(program: ValueProgram) -> Dependencies:
+    """The elimination dependencies of a program of products of two."""
+    live = program.live()
+    nodes: dict[int, Node] = {}
+    for v in live:
+        if program.kinds[v] != LABEL:
+            parts = tuple(program.expression(operand) for operand in program.operands[v])
+            nodes[v] = Face(*parts) if program.kinds[v] == PRODUCT else Merge(parts)
+    awaits: dict[int, dict[tuple[int, ...], None]] = {v: {} for v in nodes}
+    reasons: dict[tuple[Node, Node], str] = {}
+
+    def wait(v: int, others: Iterable[int], reason: str) -> None:
+        alternatives = tuple(dict.fromkeys(others))
+        awaits[v][alternatives] = None
+        for other in alternatives:
+            reasons.setdefault((nodes[v], nodes[other]), reason)
+
+    product_of = {program.operands[v]: v for v in nodes if program.kinds[v] == PRODUCT}
+    for joint in joints(program):
+        face = product_of.get((joint.left, joint.right))
+        if face is not None and face != joint.product:
+            others = (v for v in (joint.left_next, joint.right_next) if v != joint.product)
+            wait(face, others, _reason(program, joint.left, joint.right, joint.left_factor, joint.right_factor))
+    uses = program.uses()
+    for v in nodes:
+        for operand in program.operands[v]:
+            if operand in nodes:
+                wait(v, [operand], "it is made of it")
+            if program.kinds[v] != PRODUCT:
+                for other in uses[operand]:
+                    if other != v:
+                        wait(v, [other], f"which uses {program.expression(operand)} as well")
+    return Dependencies({nodes[v]: tuple(tuple(nodes[k] for k in g) for g in awaits[v]) for v in nodes}, reasons)
+
+
+def _reason(program: ValueProgram, left: int, right: int, left_factor: int | None, right_factor: int | None) -> str:
+    def shown(values: Iterable[int | None]) -> tuple[Expression, ...]:
+        return tuple(program.expression(v) for v in values if v is not None)
+
+    return str(Relation(shown((left_factor, left)), shown((right, right_factor))))
+
+
+def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
+    """The shortest way from `start` back to itself, by breadth."""
+    came: dict[Node, Node | None] = {start: None}
+    depth = {start: 1}
+    queue: deque[Node] = deque([start])
+    while queue:
+        node = queue.popleft()
+        if depth[node] >= longest:
+            break
+        for other in stuck[node]:
+            if other == start:
+                way: list[Node] = []
+                back: Node | None = node
+                while back is not None:
+                    way.append(back)
+                    back = came[back]
+                return tuple(reversed(way))
+            if other not in came:
+                came[other] = node
+                depth[other] = depth[node] + 1
+                queue.append(other)
+    return ()
+
+
+# Lemma 1 -------------------------------------------------------------------------------------------------------------
+
+
+_LIMIT: Final = 20_000
+
+Path = tuple[int, ...]
+#: A path through a value, and whether the product that replaces another stands for it.
+_Item = tuple[Path, bool]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """Two factors that a set multiplies directly, and also through a parenthesis that only adds.
+
+    Attributes:
+        face: the two factors s1, s2.
+        relation: the indirect relation s1|s2.
+        cost: products of the set, what stands twice counted once.
+        cheaper: a verified set of the same path sums with fewer products, if the construction finds one.
+        cheaper_cost: its products.
+        by: how it was found.
+    """
+
+    face: Face
+    relation: Relation
+    cost: int
+    cheaper: ExpressionSet | None
+    cheaper_cost: int | None
+    by: Literal["rewriting", "elimination"] | None
+
+    def __str__(self) -> str:
+        found = (
+            "no cheaper set found" if self.cheaper is None else f"{self.cheaper_cost} instead of {self.cost} products"
+        )
+        return f"{self.face} is multiplied and stands in parentheses as {self.relation}: {found}"
+
+
+def lemma1_violations(
+    subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None, limit: int = _LIMIT
+) -> tuple[Violation, ...]:
+    """The pairs of factors that break Lemma 1, each with a cheaper set.
+
+    Raises:
+        ExpressionError: if the graph has more than `limit` paths.
+
+    >>> violation, *_ = lemma1_violations(ExpressionSet.parse("∂y/∂x = a*(b + c)*d; ∂y/∂z = a*b*e + a*c*e"))
+    >>> print(violation)
+    ⟨a, b⟩ is multiplied and stands in parentheses as a|b: 3 instead of 6 products
+    >>> print(violation.cheaper)
+    s1 = a*(b + c)
+    ∂y/∂x = s1*d
+    ∂y/∂z = s1*e
+    """
+    program = program_of(subject, graph)
+    neighbours = {
+        pair
+        for v in program.live()
+        if program.kinds[v] == PRODUCT
+        for pair in zip(program.operands[v], program.operands[v][1:], strict=False)
+    }
+    found: dict[tuple[int, int], Joint] = {}
+    for joint in joints(program):
+        pair = (joint.left, joint.right)
+        # a product with 1 costs nothing
+        costs = pair in neighbours and not any(program.units[v] for v in pair)
+        if costs and not joint.direct and _only_added(program, joint) is not None:
+            found.setdefault(pair, joint)
+    if found:
+        counts = program.path_counts()
+        paths = sum(counts[entry] for entry in program.entries.values())
+        if paths > limit:
+            raise ExpressionError(f"the graph has {paths} paths; expected at most {limit} to build cheaper sets from")
+    cost = program.multiplications
+    violations = []
+    for pair, joint in found.items():
+        by: Literal["rewriting", "elimination"] = "rewriting"
+        cheaper = _rewritten(program, joint)
+        if cheaper.multiplications >= cost:
+            by, cheaper = "elimination", _by_elimination(program.graph)
+        less = cheaper.multiplications < cost
+        violations.append(
+            Violation(
+                Face(*map(program.expression, pair)),
+                relation_of(program, joint),
+                cost,
+                _verified(cheaper) if less else None,
+                cheaper.multiplications if less else None,
+                by if less else None,
+            )
+        )
+    return tuple(violations)
+
+
+def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
+    """The program without the product of the joint's two values, which the product with the sums replaces."""
+    # both products on their own, whatever else they are factors of
+    wide = _only_added(program, joint)
+    assert wide is not None
+    result = ValueProgram(program.graph)
+    value = {v: v for v in program.live() if program.kinds[v] == LABEL}
+    for v in program.live():
+        operands = [value[operand] for operand in program.operands[v]]
+        if program.kinds[v] == PRODUCT:
+            for left, right in (wide, (joint.left, joint.right)):
+                pairs = zip(program.operands[v], program.operands[v][1:], strict=False)
+                k = next((k for k, pair in enumerate(pairs) if pair == (left, right)), None)
+                if k is not None and len(operands) == len(program.operands[v]):
+                    operands[k : k + 2] = [result.product(operands[k : k + 2])]
+            while len(operands) > 1:
+                operands[:2] = [result.product(operands[:2])]
+            value[v] = operands[0]
+        elif program.kinds[v] != LABEL:
+            value[v] = result.sum(operands)
+    result.entries = {key: value[v] for key, v in program.entries.items()}
+    old = result.product([value[joint.left], value[joint.right]])
+    new = result.product([value[v] for v in wide])
+    return _Rewriting(result, old, new).result
+
+
+def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
+    """The factors where the joint's values meet, if the values are these, or terms, or terms of terms, of these."""
+    factors = program.operands[joint.product]
+    for pair in pairwise(factors):
+        if _is_term(program, joint.left, pair[0]) and _is_term(program, joint.right, pair[1]):
+            return pair
+    return None
+
+
+def _is_term(program: ValueProgram, term: int, value: int) -> bool:
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if value == term:
+            return True
+        if program.kinds[value] == SUM:
+            stack += program.operands[value]
+    return False
+
+
+class _Rewriting:
+    def __init__(self, program: ValueProgram, old: int, new: int) -> None:
+        self.program, self.old, self.new = program, old, new
+        self.items: dict[int, tuple[_Item, ...]] = {}
+        order = program.live()
+        for v in order:
+            self.items[v] = self._items(v)
+        self.result = ValueProgram(program.graph)
+        self.made: dict[tuple[int, frozenset[_Item]], int | None] = {}
+        for key, entry in program.entries.items():
+            twice = {path for path, replaced in self.items[entry] if replaced}
+            removed = frozenset((path, False) for path, replaced in self.items[entry] if not replaced and path in twice)
+            value = self._make(entry, removed)
+            assert value is not None
+            self.result.entries[key] = value
+
+    def _items(self, v: int) -> tuple[_Item, ...]:
+        program = self.program
+        if program.kinds[v] == LABEL:
+            return (((v,), False),)
+        if v == self.old:
+            # what uses it gets the other product's paths; these are found on the way down
+            return tuple((path, True) for path in self._paths(self.new))
+        if program.kinds[v] == PRODUCT:
+            left, right = program.operands[v]
+            return tuple((p + q, a or b) for p, a in self.items[left] for q, b in self.items[right])
+        return tuple(item for term in program.operands[v] for item in self.items[term])
+
+    def _paths(self, v: int) -> list[Path]:
+        """Paths of a value that does not use the old product."""
+        program = self.program
+        if program.kinds[v] == LABEL:
+            return [(v,)]
+        if program.kinds[v] == PRODUCT:
+            left, right = program.operands[v]
+            return [p + q for p in self._paths(left) for q in self._paths(right)]
+        return [path for term in program.operands[v] for path in self._paths(term)]
+
+    def _make(self, v: int, removed: frozenset[_Item]) -> int | None:
+        """Value of the result for v without some of its items; None if nothing is left."""
+        key = (v, removed)
+        if key not in self.made:
+            self.made[key] = self._made(v, removed)
+        return self.made[key]
+
+    def _made(self, v: int, removed: frozenset[_Item]) -> int | None:
+        program, result = self.program, self.result
+        if program.kinds[v] == LABEL:
+            return None if removed else v
+        if v == self.old:
+            return self._make(self.new, frozenset((path, False) for path, _ in removed))
+        if program.kinds[v] != PRODUCT:
+            terms = (self._make(term, removed.intersection(self.items[term])) for term in program.operands[v])
+            left_over = [term for term in terms if term is not None]
+            return None if not left_over else left_over[0] if len(left_over) == 1 else result.sum(left_over)
+        left, right = program.operands[v]
+        # left paths by the right paths that they lose
+        groups: dict[frozenset[_Item], list[_Item]] = {}
+        for p, a in self.items[left]:
+            lost = frozenset((q, b) for q, b in self.items[right] if (p + q, a or b) in removed)
+            groups.setdefault(lost, []).append((p, a))
+        parts = []
+        for lost, kept in groups.items():
+            one = self._make(left, frozenset(self.items[left]).difference(kept))
+            other = self._make(right, lost)
+            if one is not None and other is not None:
+                parts.append(result.product([one, other]))
+        return None if not parts else parts[0] if len(parts) == 1 else result.sum(parts)
+
+
+def _by_elimination(graph: DifferentiationGraph) -> ValueProgram:
+    """Return the program of vertex elimination in Markowitz's order."""
+    found = markowitz_order(graph, Objective.FMA)
+    assert found is not None
+    return program_of(eliminate_vertices(graph, found[1]))
+
+
+def _verified(program: ValueProgram) -> ExpressionSet:
+    expressions = program.definitions()
+    expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
+    return expressions

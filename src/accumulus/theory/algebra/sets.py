@@ -1,4 +1,6 @@
-"""Sets of expressions connected by references: an accumulation, written as mathematics.
+"""Sets of expressions connected by references, and references for whatever stands twice.
+
+**Sets.** Sets of expressions connected by references: an accumulation, written as mathematics.
 
 An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these use.
 What is written is what is computed: an expression that stands twice is computed twice, a reference once. So the
@@ -8,42 +10,60 @@ more than once, `inlined` writes every reference out.
 From and to accumulations: every step that is used once becomes part of the expression that uses it, every other one a
 reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can
 change the cost, among vectors and constants, a factor that is a product itself is a reference, too. Linear time.
+
+**Sharing.** A reference for whatever stands more than once in an expression set.
+
+Values are numbered by structure (hash-consing, references looked through), so equal factors and terms, and references
+with equal definitions, are one value. Then neighbouring factors that stand in several products become a value of
+their own, the pair that stands in most products first, as in D* (Guenter 2007, section 4: what paths have in common).
+What is used once is written where it is used. No rule increases the number of products. Nothing is distributed and no
+part of a sum is looked for, so this finds what is written twice, not what could be. Time n log n in what is written.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.cost import count
+from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.search.plans.plan import Plan
+from accumulus.search.plan import Plan
 from accumulus.theory.algebra.expression import (
+    Entry,
     Expression,
     Product,
     Reference,
     Symbol,
+    edge_names,
+    equivalent,
+    fail,
+    fresh_names,
+    latex_name,
+    nodes,
     operands,
+    parse,
+    plain,
     postorder,
     product,
+    quoted,
+    statements,
     total,
+    word_counts,
 )
-from accumulus.theory.algebra.names import edge_names, fresh_names, latex_name, plain, quoted
-from accumulus.theory.algebra.parser import fail, parse, statements
-from accumulus.theory.algebra.polynomial import equivalent, word_counts
+from accumulus.theory.algebra.matching import match, shared_graph, simple_accumulation, split_graph
 
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["Entry", "ExpressionSet", "expressions"]
-
-#: Names of a root and a terminal.
-Entry = tuple[Hashable, Hashable]
+__all__ = ["ExpressionSet", "expressions"]
 
 #: References and entries of the largest set that a notebook shows as formulas.
 LONGEST_SHOWN = 60
@@ -84,7 +104,7 @@ class ExpressionSet:
         """A set from text: one statement a line, ``s1 = …`` for a reference, ``∂y/∂x = …`` for an entry.
 
         An expression without a left side is the derivative ∂y/∂x, and then the only entry. The grammar is that of
-        `accumulus.theory.algebra.parser`.
+        `accumulus.theory.algebra.expression`.
 
         Raises:
             ExpressionError: pointing at the character, or naming what is defined twice, not at all, or by itself.
@@ -114,7 +134,7 @@ class ExpressionSet:
         """The accumulation as expressions.
 
         Args:
-            names: of the edges' labels, by number; those of `accumulus.theory.algebra.names.edge_names` if not given.
+            names: of the edges' labels, by number; those of `edge_names` if not given.
         """
         return cls._written(accumulation, names, _bracketing_matters(accumulation))
 
@@ -161,8 +181,6 @@ class ExpressionSet:
         Raises:
             ExpressionError: naming a vertex of a complex block; any method's accumulation has expressions even then.
         """
-        from accumulus.theory.algebra.graph_construction import simple_accumulation
-
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
@@ -174,9 +192,7 @@ class ExpressionSet:
             ExpressionError: naming labels or vertices that the graph does not have, factors that do not meet, terms
                 with different ends, or a path that is missing or counted more than once.
         """
-        from accumulus.theory.algebra.matching import match
-
-        return match(self, graph)
+        return match(self.references, self.entries, graph)
 
     def to_graph(self, symbols: Literal["shared", "split"] = "shared") -> DifferentiationGraph:
         """The differentiation graph of the expressions: each product a path, each sum a block.
@@ -191,12 +207,10 @@ class ExpressionSet:
             ExpressionError: for ``"shared"``, if no graph has these path sums; names a path that is missing or counted
                 twice, or a cycle.
         """
-        from accumulus.theory.algebra.graph_construction import shared_graph, split_graph
-
         constructions = {"shared": shared_graph, "split": split_graph}
         if symbols not in constructions:
             raise unknown_name("way to draw symbols", symbols, constructions)
-        return constructions[symbols](self)
+        return constructions[symbols](self.references, self.entries)
 
     def cost(self, objective: str = "fma", graph: DifferentiationGraph | None = None) -> int:
         """Cost of what is written, counted on its accumulation.
@@ -212,14 +226,14 @@ class ExpressionSet:
         return sum(expression.multiplications for expression in (*self.references.values(), *self.entries.values()))
 
     def inlined(self) -> ExpressionSet:
-        """The same without references, each written out wherever it is used.
+        """Return the same without references, each written out wherever it is used.
 
         Raises:
             ExpressionError: if more than ten million products would be written.
         """
         values: dict[Expression, Expression] = {}
         size: dict[Expression, int] = {}
-        for node in self._nodes():
+        for node in nodes([*self.references.values(), *self.entries.values()], self.references):
             if isinstance(node, Reference):
                 definition = self.references[node.name]
                 values[node], size[node] = values[definition], size[definition]
@@ -233,7 +247,7 @@ class ExpressionSet:
         return ExpressionSet({}, {key: values[expression] for key, expression in self.entries.items()})
 
     def shared(self) -> ExpressionSet:
-        """The same with a reference for everything that stands more than once (`accumulus.theory.algebra.sharing`).
+        """Return the same with a reference for everything that stands more than once.
 
         Never takes more products as written. References that are equal, or used once, are resolved, so among vectors
         the bracketing that they kept is lost, and the cost may rise.
@@ -242,12 +256,12 @@ class ExpressionSet:
         s1 = a*(b*c + d)
         ∂y/∂x = s1*e + s1*f
         """
-        from accumulus.theory.algebra.sharing import shared
-
-        return ExpressionSet(*shared(self))
+        values = _Values(self.references, self.entries)
+        values.pair_up()
+        return ExpressionSet(*values.written(self.references, self.entries))
 
     def equivalent(self, other: ExpressionSet) -> bool:
-        """Whether both have the same entries, equal as noncommutative polynomials."""
+        """Return whether both have the same entries, equal as noncommutative polynomials."""
         mine, others = _by_plain_name(self.entries), _by_plain_name(other.entries)
         return mine.keys() == others.keys() and all(
             equivalent(mine[key], others[key], self.references, other.references) for key in mine
@@ -286,12 +300,6 @@ class ExpressionSet:
             lines.append(f"∂{_vertex(root)}/∂{_vertex(terminal)} = {expression}")
         return "\n".join(lines)
 
-    def _nodes(self) -> Iterator[Expression]:
-        def children(node: Expression) -> tuple[Expression, ...]:
-            return (self.references[node.name],) if isinstance(node, Reference) else operands(node)
-
-        return postorder([*self.references.values(), *self.entries.values()], children)
-
 
 def expressions(plan: Plan) -> ExpressionSet:
     """A plan as mathematics: an expression for every nonzero, references for what is computed once.
@@ -325,7 +333,7 @@ def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expr
 
 
 def _bracketing_matters(accumulation: Accumulation) -> bool:
-    """Whether the bracketing of products can change the cost: of vectors, and of constants, whose products are free."""
+    """Return whether bracketing can change the cost: of vectors, and of constants, whose products are free."""
     graph = accumulation.graph
     if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
         return True
@@ -338,8 +346,8 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
 
 
 def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """How often each reference is used by what matters; those used once, by a step of their own kind, that become part
-    of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
+    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -369,3 +377,122 @@ def _by_plain_name(entries: Mapping[Entry, Expression]) -> dict[tuple[str, str],
 def _vertex(name: Hashable) -> str:
     shown = plain(name)
     return shown if re.fullmatch(r"[\w′'-]+", shown) else f"`{shown}`"
+
+
+# Sharing -------------------------------------------------------------------------------------------------------------
+
+
+Pair = tuple[int, int]
+
+
+class _Values:
+    """Numbered values: symbols, products and sums of values."""
+
+    def __init__(self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> None:
+        self.symbols: dict[int, Symbol] = {}
+        self.products: dict[int, list[int]] = {}
+        self.sums: dict[int, list[int]] = {}
+        self.numbers: dict[Expression, int] = {}
+        known: dict[tuple[object, ...], int] = {}
+        used: Counter[int] = Counter()
+        for node in nodes(entries.values(), references):
+            if isinstance(node, Reference):
+                self.numbers[node] = self.numbers[references[node.name]]
+                continue
+            inner = [self.numbers[operand] for operand in operands(node)]
+            key = (type(node), *(inner if isinstance(node, Product) else sorted(inner))) if inner else (node,)
+            self.numbers[node] = known.setdefault(key, len(known))
+            if len(known) > len(self.symbols) + len(self.products) + len(self.sums):
+                used.update(inner)
+                kept = self.products if isinstance(node, Product) else self.sums
+                if isinstance(node, Symbol):
+                    self.symbols[self.numbers[node]] = node
+                else:
+                    kept[self.numbers[node]] = inner
+        used.update(self.numbers[entry] for entry in entries.values())
+        # a product that nothing but another product uses is part of that
+        parts = {number for number, factors in self.products.items() for number in factors if used[number] == 1}
+        spliced = parts.intersection(self.products)
+        for number, factors in self.products.items():
+            self.products[number] = [
+                part for factor in factors for part in (self.products[factor] if factor in spliced else [factor])
+            ]
+        for number in spliced:
+            del self.products[number]
+
+    def pair_up(self) -> None:
+        """Make neighbouring factors that stand in several products values of their own."""
+        where: dict[Pair, set[int]] = {}
+        for number, factors in self.products.items():
+            for pair in pairwise(factors):
+                where.setdefault(pair, set()).add(number)
+        heap = [(-len(places), pair) for pair, places in where.items() if len(places) > 1]
+        heapq.heapify(heap)
+        fresh = 1 + max([*self.symbols, *self.products, *self.sums, *self.numbers.values()])
+        while heap:
+            count, pair = heapq.heappop(heap)
+            places = where.get(pair, set())
+            if len(places) < 2:
+                continue
+            if len(places) != -count:
+                heapq.heappush(heap, (-len(places), pair))
+                continue
+            # a product that is just this pair is the value that the others use
+            value = next((number for number in sorted(places) if len(self.products[number]) == 2), fresh)
+            if value == fresh:
+                fresh += 1
+            touched: set[Pair] = set()
+            for number in sorted(places - {value}):
+                touched |= self._replace(number, pair, value, where)
+            if value not in self.products:
+                self.products[value] = list(pair)
+            where[pair] = {value}
+            for found in touched:
+                if len(where.get(found, ())) > 1:
+                    heapq.heappush(heap, (-len(where[found]), found))
+
+    def _replace(self, number: int, pair: Pair, value: int, where: dict[Pair, set[int]]) -> set[Pair]:
+        """Put the value where the pair stands in a product; the pairs that are new there."""
+        old = self.products[number]
+        new: list[int] = []
+        for factor in old:
+            if new and (new[-1], factor) == pair:
+                new[-1] = value
+            else:
+                new.append(factor)
+        for gone in pairwise(old):
+            where[gone].discard(number)
+        self.products[number] = new
+        found = set(pairwise(new))
+        for there in found:
+            where.setdefault(there, set()).add(number)
+        return found
+
+    def written(
+        self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression]
+    ) -> tuple[dict[str, Expression], dict[Entry, Expression]]:
+        """The values as expressions, those that are used more than once as references."""
+        parts: dict[int, list[int]] = {**{number: [] for number in self.symbols}, **self.products, **self.sums}
+        roots = [self.numbers[entry] for entry in entries.values()]
+        order = list(postorder(roots, lambda number: parts[number]))
+        uses = Counter(roots)
+        for number in order:
+            uses.update(parts[number])
+        names: dict[int, str] = {}
+        for name, definition in references.items():
+            if definition in self.numbers:
+                names.setdefault(self.numbers[definition], name)
+        fresh = fresh_names("s", {symbol.name for symbol in self.symbols.values()}.union(references))
+        values: dict[int, Expression] = {}
+        found: dict[str, Expression] = {}
+        for number in order:
+            over = [values[part] for part in parts[number]]
+            if not over:
+                values[number] = self.symbols[number]
+                continue
+            values[number] = product(over) if number in self.products else total(over)
+            if uses[number] > 1 and len(over) > 1:
+                name = names.get(number) or next(fresh)
+                found[name] = values[number]
+                values[number] = Reference(name)
+        return found, {key: values[self.numbers[entry]] for key, entry in entries.items()}

@@ -4,7 +4,7 @@ State. The line graph (`accumulus.elimination.face`) as bitset rows: predecessor
 where its label starts and ends in the graph, and its level (`accumulus.search.elimination`). Roots and terminals are
 no vertices here; a label that starts at a root has no predecessor. Merging needs equal starts and ends, too. Edge
 elimination moves in the same states: front elimination takes all faces into a vertex, back elimination all
-faces out of it. Products: `accumulus.theory.compiled.faces_graph`.
+faces out of it.
 
 Bound. For every intermediate vertex v of the graph, pairs of disjoint paths have been chosen that need one product at v
 each (`accumulus.theory.bounds`). They are tracked: each vertex of the line graph knows, as bits, which of these
@@ -15,7 +15,7 @@ Memo. What is left to do depends only on the line graph up to isomorphism. A sta
 of its colours after colour refinement; among equal colours one vertex is singled out and refinement goes on. States of
 equal code are isomorphic, whatever the ties. Codes are kept as 128 random bits. An entry says what the rest of
 a state costs at least: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
-table has a fixed size; an entry that is lost costs time only. Both: `accumulus.theory.compiled.faces_table`.
+table has a fixed size; an entry that is lost costs time only.
 
 Moves that are taken at once (`series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
 next is never a mistake, if all products count, or just one of the two labels is ±1, or both are constant or both
@@ -32,23 +32,477 @@ the next; where it is cut does not matter to the result.
 
 from __future__ import annotations
 
-from accumulus.native.decorators import compiled
-from accumulus.native.words import bit, lowest, without_lowest
-from accumulus.theory.compiled.faces_graph import copy_graph, cost_of, labels_at, product
-from accumulus.theory.compiled.faces_state import (
-    BACK,
-    DONE,
-    FRONT,
-    MORE,
-    MOST_DEPTH,
-    MOST_MOVES,
-    MOST_STEPS,
-    FacesState,
-    Move,
-)
-from accumulus.theory.compiled.faces_table import store_bound, stored_bound, write_hash
+from typing import Annotated, Final
 
-__all__ = ["prove"]
+from accumulus.native.decorators import compiled
+from accumulus.native.state import Axes, Integers, Record, Records, State
+from accumulus.native.words import bit, lowest, scattered, without_lowest, wrapped
+
+__all__ = [
+    "INNER",
+    "MORE",
+    "MOST",
+    "MOST_DEPTH",
+    "MOST_MOVES",
+    "MOST_STEPS",
+    "PROBES",
+    "ROOT",
+    "TERMINAL",
+    "Entry",
+    "FacesState",
+    "Frame",
+    "Label",
+    "Move",
+    "prove",
+]
+
+#: Labels of a line graph, at most: they are bits of one word.
+MOST: Final = 64
+#: Levels of the search, moves in each, steps of a plan, at most.
+MOST_DEPTH: Final = 256
+MOST_MOVES: Final = 512
+MOST_STEPS: Final = 2048
+#: Entries of the table that a state may have its own in, from the one that its hash says on.
+PROBES: Final = 4
+
+#: Kinds of the vertices of the graph.
+INNER, ROOT, TERMINAL = range(3)
+#: Sides from which edges are eliminated.
+FRONT, BACK = range(2)
+#: What a call says: it is over, it may go on.
+DONE, MORE = range(2)
+
+
+class Label(Record):
+    """A vertex of a line graph.
+
+    Attributes:
+        above, below: its predecessors and successors, as bits.
+        start, end: where it starts and ends in the graph.
+        level: see `accumulus.search.elimination`.
+    """
+
+    above: int
+    below: int
+    start: int
+    end: int
+    level: int
+
+
+class Frame(Record):
+    """A depth of the search: its line graph, and how far it is done with.
+
+    Attributes:
+        present: the labels that there are, as bits.
+        left: what is left to do costs at least so much.
+        cost: so far.
+        length: steps that led here.
+        moves: that are listed.
+        next: the first move that has not been made.
+        first, second: halves of the line graph's hash.
+    """
+
+    present: int
+    left: int
+    cost: int
+    length: int
+    moves: int
+    next: int
+    first: int
+    second: int
+
+
+class Move(Record):
+    """A move from a line graph.
+
+    Attributes:
+        bound: on plans that make it.
+        a, b: the labels of a face, or an edge's label and its side.
+    """
+
+    bound: int
+    a: int
+    b: int
+
+
+class Entry(Record):
+    """What is known of a line graph, and of those that are isomorphic to it.
+
+    Attributes:
+        first, second: halves of its hash.
+        rest: what is left to do costs at least so much; 0 for an entry that is free.
+    """
+
+    first: int
+    second: int
+    rest: int
+
+
+class FacesState(State):
+    """A search over face or edge eliminations.
+
+    Attributes:
+        frames: of each depth, (MOST_DEPTH,); depth 0 holds the line graph that every search begins with.
+        labels: of the line graph at each depth, (MOST_DEPTH, MOST).
+        paths: the tracked paths that go through each label, (MOST_DEPTH, MOST, words).
+        moves: of each depth, the most promising first, (MOST_DEPTH, MOST_MOVES).
+        log, best_log: steps of the present and of the best plan, (MOST_STEPS, 3): two labels and their product, or
+            the ends of an edge and its side.
+        table: what is known of line graphs, (2**table_bits + PROBES,).
+        weights: of the tracked paths.
+        tracked: the tracked paths that belong to each vertex of the graph, (vertices, words).
+        sizes, kinds: of each vertex of the graph.
+        colours, recoloured, ranks: of labels, before and after a round, and in their order, (MOST,).
+        order: labels by colour, (MOST,).
+        sums: of colours, for each vertex of the graph.
+        words: of a set of tracked paths.
+        vertices: of the graph.
+        table_bits: see `table`.
+        fma: 1 if all products count.
+        edges: 1 if edges are eliminated instead of faces.
+        series: 1 if there are moves that are never a mistake; see the kernel.
+        limit: the most that a plan may cost.
+        best: cost of the plan in `best_log`; -1 if none was found.
+        best_length: of `best_log`, in steps.
+        depth: of the search; -1 to begin.
+        length: of `log`, in steps.
+        budget: moves that a call tries.
+        tried: moves of all calls.
+        overflow: 1 if there was no room for a label, a move, a step or a depth.
+    """
+
+    frames: Records[Frame]
+    labels: Records[Label]
+    paths: Integers
+    moves: Records[Move]
+    log: Annotated[Integers, Axes(3)]
+    best_log: Annotated[Integers, Axes(3)]
+    table: Records[Entry]
+    weights: Integers
+    tracked: Integers
+    sizes: Integers
+    kinds: Integers
+    colours: Integers
+    recoloured: Integers
+    ranks: Integers
+    order: Integers
+    sums: Integers
+    words: int
+    vertices: int
+    table_bits: int
+    fma: int
+    edges: int
+    series: int
+    limit: int = 0
+    best: int = -1
+    best_length: int = 0
+    depth: int = -1
+    length: int = 0
+    budget: int = 0
+    tried: int = 0
+    overflow: int = 0
+
+
+# Line graphs: what products cost, and what they change ---------------------------------------------------------------
+
+
+@compiled
+def labels_at(state: FacesState, depth: int) -> Records[Label]:
+    """Labels of the line graph at a depth."""
+    return state.labels[depth * MOST :]
+
+
+@compiled
+def paths_at(state: FacesState, depth: int) -> Integers:
+    """Tracked paths through the labels at a depth."""
+    return state.paths[depth * MOST * state.words :]
+
+
+@compiled
+def copy_graph(state: FacesState, depth: int) -> None:
+    """Copy the line graph at a depth to the next."""
+    frame, following, words = state.frames[depth], state.frames[depth + 1], state.words
+    labels, paths = labels_at(state, depth), paths_at(state, depth)
+    next_labels, next_paths = labels_at(state, depth + 1), paths_at(state, depth + 1)
+    following.present, following.left = frame.present, frame.left
+    bits = frame.present
+    while bits != 0:
+        x = lowest(bits)
+        bits = without_lowest(bits)
+        label, copied = labels[x], next_labels[x]
+        copied.above, copied.below = label.above, label.below
+        copied.start, copied.end, copied.level = label.start, label.end, label.level
+        for w in range(x * words, (x + 1) * words):
+            next_paths[w] = paths[w]
+
+
+@compiled
+def cost_of(state: FacesState, first: Label, second: Label) -> int:
+    """Cost of the product of two labels."""
+    if not state.fma:
+        a, b = first.level, second.level
+        if a == 1 or b == 1 or (a == 2 and b == 2):
+            return 0
+    sizes = state.sizes
+    cost: int = sizes[first.start] * sizes[first.end] * sizes[second.end]
+    return cost
+
+
+@compiled
+def add_level(label: Label, level: int) -> None:
+    """Level of a label after another one of that level has been added to it."""
+    label.level = max(label.level, level, 2)
+
+
+@compiled
+def unlink(frame: Frame, labels: Records[Label], x: int) -> int:
+    """Remove a label and return its neighbours."""
+    above, below = labels[x].above, labels[x].below
+    keep = ~bit(x)
+    bits = above
+    while bits != 0:
+        labels[lowest(bits)].below &= keep
+        bits = without_lowest(bits)
+    bits = below
+    while bits != 0:
+        labels[lowest(bits)].above &= keep
+        bits = without_lowest(bits)
+    frame.present &= keep
+    return above | below
+
+
+@compiled
+def twin(labels: Records[Label], others: int, start: int, end: int, above: int, below: int) -> int:
+    """The first of those labels with these ends, predecessors and successors; -1 if there is none."""
+    while others != 0:
+        y = lowest(others)
+        others = without_lowest(others)
+        other = labels[y]
+        if other.start == start and other.end == end and other.above == above and other.below == below:
+            return y
+    return -1
+
+
+@compiled
+def settle(state: FacesState, depth: int, touched: int) -> None:
+    """Remove what is isolated and merge what has equal neighbours, until nothing changes."""
+    kinds, words, frame = state.kinds, state.words, state.frames[depth]
+    labels, paths = labels_at(state, depth), paths_at(state, depth)
+    while touched != 0:
+        x = lowest(touched)
+        touched = without_lowest(touched)
+        if frame.present & bit(x) == 0:
+            continue
+        label = labels[x]
+        if (label.above == 0 and kinds[label.start] != ROOT) or (label.below == 0 and kinds[label.end] != TERMINAL):
+            touched |= unlink(frame, labels, x)
+            continue
+        others = frame.present & ~bit(x)
+        y = twin(labels, others, label.start, label.end, label.above, label.below)
+        while y >= 0:
+            add_level(label, labels[y].level)
+            for w in range(words):
+                paths[x * words + w] |= paths[y * words + w]
+            touched |= unlink(frame, labels, y)
+            others &= ~bit(y)
+            y = twin(labels, others, label.start, label.end, label.above, label.below)
+
+
+@compiled
+def product(state: FacesState, depth: int, i: int, j: int) -> int:
+    """Eliminate the face ⟨i,j⟩; returns the label that is the product, -1 if there is no room for it."""
+    words, weights, tracked, frame = state.words, state.weights, state.tracked, state.frames[depth]
+    labels, paths = labels_at(state, depth), paths_at(state, depth)
+    above, below, start, end = labels[i].above, labels[j].below, labels[i].start, labels[j].end
+    middle, level = labels[i].end, max(labels[i].level, labels[j].level)
+    k = twin(labels, frame.present, start, end, above, below)
+    if k >= 0:
+        add_level(labels[k], level)
+    else:
+        room = ~frame.present
+        if room == 0:
+            state.overflow = 1
+            return -1
+        k = lowest(room)
+        made = labels[k]
+        frame.present |= bit(k)
+        made.above, made.below, made.start, made.end, made.level = above, below, start, end, level
+        for w in range(words):
+            paths[k * words + w] = 0
+        bits = above
+        while bits != 0:
+            labels[lowest(bits)].below |= bit(k)
+            bits = without_lowest(bits)
+        bits = below
+        while bits != 0:
+            labels[lowest(bits)].above |= bit(k)
+            bits = without_lowest(bits)
+    for w in range(words):
+        joined = paths[i * words + w] & paths[j * words + w]
+        paths[i * words + w] &= ~joined
+        paths[j * words + w] &= ~joined
+        paths[k * words + w] |= joined
+        paid = joined & tracked[middle * words + w]
+        while paid != 0:
+            frame.left -= weights[(w << 6) + lowest(paid)]
+            paid = without_lowest(paid)
+    labels[i].below &= ~bit(j)
+    labels[j].above &= ~bit(i)
+    settle(state, depth, bit(i) | bit(j) | bit(k) | above | below)
+    return k
+
+
+# The table: hashes up to isomorphism, and bounds ---------------------------------------------------------------------
+
+
+@compiled
+def refine(state: FacesState, depth: int, rounds: int) -> None:
+    """Colour each label by its colour and those around it."""
+    kinds, sums, colours, recoloured = state.kinds, state.sums, state.colours, state.recoloured
+    labels, present = labels_at(state, depth), state.frames[depth].present
+    for _ in range(rounds):
+        for v in range(state.vertices):
+            sums[v] = 0
+        bits = present
+        while bits != 0:
+            x = lowest(bits)
+            bits = without_lowest(bits)
+            colour, start, end = colours[x], labels[x].start, labels[x].end
+            if kinds[start] == ROOT:
+                sums[start] = wrapped(sums[start] + scattered(colour ^ 0x1F3D5B79))
+            if kinds[end] == TERMINAL:
+                sums[end] = wrapped(sums[end] + scattered(colour ^ 0x2E4C6A88))
+        bits = present
+        while bits != 0:
+            x = lowest(bits)
+            bits = without_lowest(bits)
+            total, start, end = colours[x] * 0x1B873593, labels[x].start, labels[x].end
+            if kinds[start] == ROOT:
+                total += scattered(sums[start] ^ 0x5851F42D)
+            if kinds[end] == TERMINAL:
+                total += scattered(sums[end] ^ 0x4C957F2D)
+            near = labels[x].above
+            while near != 0:
+                total += scattered(colours[lowest(near)] ^ 0x27D4EB2F)
+                near = without_lowest(near)
+            near = labels[x].below
+            while near != 0:
+                total += scattered(colours[lowest(near)] ^ 0x165667B1)
+                near = without_lowest(near)
+            recoloured[x] = scattered(total)
+        bits = present
+        while bits != 0:
+            x = lowest(bits)
+            bits = without_lowest(bits)
+            colours[x] = recoloured[x]
+
+
+@compiled
+def sort(state: FacesState, depth: int) -> int:
+    """Labels by colour; returns how many there are."""
+    colours, order, count = state.colours, state.order, 0
+    bits = state.frames[depth].present
+    while bits != 0:
+        x = lowest(bits)
+        bits = without_lowest(bits)
+        at = count
+        while at > 0 and colours[order[at - 1]] > colours[x]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = x
+        count += 1
+    return count
+
+
+@compiled
+def canonical_order(state: FacesState, depth: int) -> int:
+    """Labels in an order that depends on the graph up to isomorphism only; returns how many there are."""
+    sizes, kinds, colours, order = state.sizes, state.kinds, state.colours, state.order
+    labels, bits = labels_at(state, depth), state.frames[depth].present
+    while bits != 0:
+        x = lowest(bits)
+        bits = without_lowest(bits)
+        label = labels[x]
+        colour = scattered(sizes[label.start] * 3 + kinds[label.start])
+        colour += 5 * scattered(sizes[label.end] * 3 + kinds[label.end] + 7)
+        colours[x] = scattered(colour + label.level)
+    refine(state, depth, 3)
+    while True:
+        count = sort(state, depth)
+        tie = -1
+        for t in range(count - 1):
+            if colours[order[t]] == colours[order[t + 1]]:
+                tie = order[t]
+                break
+        if tie < 0:
+            return count
+        colours[tie] = scattered(colours[tie] + 1)
+        refine(state, depth, 2)
+
+
+@compiled
+def write_hash(state: FacesState, depth: int) -> None:
+    """Write the hash of the line graph at a depth into its frame."""
+    count = canonical_order(state, depth)
+    sizes, kinds, sums, ranks, order = state.sizes, state.kinds, state.sums, state.ranks, state.order
+    labels, frame = labels_at(state, depth), state.frames[depth]
+    for t in range(count):
+        ranks[order[t]] = t
+    # roots and terminals are numbered as they first occur
+    for v in range(state.vertices):
+        sums[v] = 0
+    seen = 0
+    first, second = count, ~count
+    for t in range(count):
+        label = labels[order[t]]
+        start, end = label.start, label.end
+        above = below = 0
+        if kinds[start] == ROOT:
+            if sums[start] == 0:
+                seen += 1
+                sums[start] = seen
+            above = sums[start]
+        if kinds[end] == TERMINAL:
+            if sums[end] == 0:
+                seen += 1
+                sums[end] = seen
+            below = sums[end]
+        row, near = 0, label.below
+        while near != 0:
+            row |= bit(ranks[lowest(near)])
+            near = without_lowest(near)
+        about = (above << 24) | (below << 8) | label.level
+        extent = (sizes[start] << 31) ^ sizes[end]
+        first = scattered(scattered(scattered(first ^ row) + about) ^ extent)
+        second = scattered(scattered(scattered(second + row) ^ (about << 7)) + extent * 0x1B873593)
+    frame.first, frame.second = first, second
+
+
+@compiled
+def stored_bound(state: FacesState, frame: Frame) -> int:
+    """What the rest of a line graph costs at least, as far as the table knows."""
+    mask = (1 << state.table_bits) - 1
+    for probe in range(PROBES):
+        entry = state.table[(frame.first + probe) & mask]
+        if entry.first == frame.first and entry.second == frame.second:
+            return entry.rest
+    return 0
+
+
+@compiled
+def store_bound(state: FacesState, frame: Frame, rest: int) -> None:
+    """Enter what the rest of a line graph costs at least."""
+    mask, first, second = (1 << state.table_bits) - 1, frame.first, frame.second
+    chosen = state.table[(first + (second & (PROBES - 1))) & mask]
+    for probe in range(PROBES):
+        entry = state.table[(first + probe) & mask]
+        if entry.rest == 0 or (entry.first == first and entry.second == second):
+            chosen = entry
+            break
+    chosen.first, chosen.second, chosen.rest = first, second, rest
+
+
+# Search --------------------------------------------------------------------------------------------------------------
 
 
 @compiled

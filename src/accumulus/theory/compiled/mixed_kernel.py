@@ -8,7 +8,7 @@ face sequence can come before the vertices.
 State. The line graph (`accumulus.elimination.face`) as bitset rows: predecessors and successors of each label, and for
 each vertex of the graph the labels that start and end there. Roots and terminals are no labels, and what goes from a
 root to a terminal is never kept: nothing depends on it any more. Levels and costs as in
-`accumulus.search.elimination`. Products: `accumulus.theory.compiled.mixed_graph`.
+`accumulus.search.elimination`.
 
 Moves. An item goes to another place, often a near one; or an item that is no vertex is forgotten, or goes elsewhere
 and becomes an edge or a face that is there at that time. The acceptance threshold is drawn first (Metropolis et al.
@@ -25,26 +25,312 @@ much work, and can be followed by the next; where it is cut does not matter to t
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
-from accumulus.native.state import Integers
-from accumulus.native.words import copy_many, random_bits, shifted_right
-from accumulus.theory.compiled.mixed_graph import common, element, fingerprint, product
-from accumulus.theory.compiled.mixed_state import (
-    FACE,
-    FRONT,
-    ID_BITS,
-    KIND_BITS,
-    NOTHING,
-    SHIFT,
-    STEP,
-    TABLE,
-    VERTEX,
-    MixedState,
-)
+from accumulus.native.state import Axes, Floats, Integers, State
+from accumulus.native.words import bit, copy, copy_many, lowest, random_bits, scattered, shifted_right, wrapped
+from accumulus.theory.compiled.faces_kernel import ROOT, TERMINAL
 
-__all__ = ["anneal"]
+__all__ = [
+    "BACK",
+    "FACE",
+    "FRONT",
+    "ID_BITS",
+    "KIND_BITS",
+    "NOTHING",
+    "SHIFT",
+    "STEP",
+    "TABLE",
+    "VERTEX",
+    "MixedState",
+    "anneal",
+]
+
+#: Two totals share an integer: the cost, then all products.
+SHIFT: Final = 32
+#: Items between two states that are kept.
+STEP: Final = 8
+#: Length of the table of -log(u).
+TABLE: Final = 1024
+
+#: Kinds of an item: nothing; a vertex; an edge from the front, from the back; a single face. Behind the kind, an item
+#: says its vertices: the middle one, where it starts, where it ends.
+NOTHING, VERTEX, FRONT, BACK, FACE = range(5)
+KIND_BITS: Final = 3
+ID_BITS: Final = 20
+
+
+class MixedState(State):
+    """A sequence that is annealed. Labels and vertices are numbered; rows are bitsets of labels, of `words` words.
+
+    Attributes:
+        graph: the line graph as far as a trial has got, (size,); the next nine are its parts.
+        present: which labels there are, a row.
+        above, beneath: predecessors and successors of each label, (64 * words, words).
+        starts, ends: the vertices where each label does, (64 * words,).
+        levels: of labels; see `accumulus.search.elimination`.
+        values: of labels; see the kernel.
+        out, into: the labels that start and that end at each vertex, (vertices, words).
+        snapshots: memory for graphs that are kept or tried, (snapshots, size).
+        costs, prints: of each snapshot: cost so far, and fingerprint.
+        kept: number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given.
+        tried: those of the list on trial, from where it begins; else snapshots that are free.
+        items, trial, best_items: the current list, the one on trial and the best so far, (length,).
+        touched: labels that have to be looked at, a row.
+        sizes, kinds: of vertices; their kinds are those of `accumulus.theory.compiled.faces_kernel`.
+        logarithms: -log(u), (TABLE,).
+        log: faces that were taken and their products, -1 where none is kept, (products, 3).
+        random: state of the generator, (1,).
+        words, length, size: see above.
+        fma: 1 if all products count.
+        best: total of the best list.
+        faces: 1 if single faces may be items.
+        moves: that a call may make.
+        work: products, and moves, that a call may make.
+        cost: of the line graph in `graph`.
+        total: of the current list.
+        overflow: 1 if there is no room for a label.
+        logged: faces that were written down; -1 writes none.
+        started: 0 begins with the list in `items`.
+        temperature, cooling: and its factor for each move.
+        tie: weight of the total that breaks ties.
+    """
+
+    graph: Integers
+    present: Integers
+    above: Integers
+    beneath: Integers
+    starts: Integers
+    ends: Integers
+    levels: Integers
+    values: Integers
+    out: Integers
+    into: Integers
+    snapshots: Integers
+    costs: Integers
+    prints: Integers
+    kept: Integers
+    tried: Integers
+    items: Integers
+    trial: Integers
+    best_items: Integers
+    touched: Integers
+    sizes: Integers
+    kinds: Integers
+    logarithms: Floats
+    log: Annotated[Integers, Axes(3)]
+    random: Integers
+    words: int
+    length: int
+    size: int
+    fma: int
+    best: int
+    faces: int = 0
+    moves: int = 0
+    work: int = 0
+    cost: int = 0
+    total: int = 0
+    overflow: int = 0
+    logged: int = -1
+    started: int = 0
+    temperature: float = 0.0
+    cooling: float = 0.0
+    tie: float
+
+
+# The line graph: what a product costs, and what it changes -----------------------------------------------------------
+
+
+@compiled
+def common(a: Integers, b: Integers, words: int, x: int) -> int:
+    """The first element that two rows have in common, from x on; -1 if there is none."""
+    w = x >> 6
+    if w >= words:
+        return -1
+    bits = a[w] & b[w] & ((-1) << (x & 63))
+    while bits == 0:
+        w += 1
+        if w >= words:
+            return -1
+        bits = a[w] & b[w]
+    return (w << 6) + lowest(bits)
+
+
+@compiled
+def element(row: Integers, words: int, x: int) -> int:
+    """The first element of a row, from x on; -1 if there is none."""
+    return common(row, row, words, x)
+
+
+@compiled
+def equal(a: Integers, b: Integers, words: int) -> bool:
+    """Whether two rows are equal."""
+    w = 0
+    while w < words and a[w] == b[w]:
+        w += 1
+    return w == words
+
+
+@compiled
+def flip(row: Integers, x: int) -> None:
+    """Take an element into a row, or out of it."""
+    row[x >> 6] ^= bit(x & 63)
+
+
+@compiled
+def flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
+    """Take a label into the rows of all labels of another row, or out of them."""
+    other = element(near, words, 0)
+    while other >= 0:
+        flip(rows[other * words :], x)
+        other = element(near, words, other + 1)
+
+
+@compiled
+def link(state: MixedState, x: int) -> None:
+    """Put a label into the rows of its neighbours and ends, or take it out of them."""
+    words = state.words
+    flip_among(state.beneath, state.above[x * words :], words, x)
+    flip_among(state.above, state.beneath[x * words :], words, x)
+    flip(state.out[state.starts[x] * words :], x)
+    flip(state.into[state.ends[x] * words :], x)
+    flip(state.present, x)
+
+
+@compiled
+def twin(state: MixedState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
+    """A label but x with these ends, predecessors and successors; -1 if there is none."""
+    words = state.words
+    out, into = state.out[start * words :], state.into[end * words :]
+    y = common(out, into, words, 0)
+    while y >= 0:
+        if (
+            y != x
+            and equal(state.above[y * words :], above, words)
+            and equal(state.beneath[y * words :], beneath, words)
+        ):
+            return y
+        y = common(out, into, words, y + 1)
+    return -1
+
+
+@compiled
+def add(state: MixedState, x: int, level: int, value: int) -> None:
+    """Add something of that level and value to a label."""
+    state.levels[x] = max(state.levels[x], level, 2)
+    state.values[x] = wrapped(state.values[x] + value)
+
+
+@compiled
+def touch(state: MixedState, near: Integers) -> None:
+    """Have all labels of a row looked at by `settle`."""
+    touched = state.touched
+    for w in range(state.words):
+        touched[w] |= near[w]
+
+
+@compiled
+def settle(state: MixedState) -> None:
+    """Remove what is isolated, and merge what has equal neighbours, among the labels that were touched and around."""
+    words, kinds, touched = state.words, state.kinds, state.touched
+    x = element(touched, words, 0)
+    while x >= 0:
+        flip(touched, x)
+        if state.present[x >> 6] & bit(x & 63) != 0:
+            start, end = state.starts[x], state.ends[x]
+            above, beneath = state.above[x * words :], state.beneath[x * words :]
+            gone = (kinds[start] != ROOT and element(above, words, 0) < 0) or (
+                kinds[end] != TERMINAL and element(beneath, words, 0) < 0
+            )
+            if not gone:
+                y = twin(state, x, start, end, above, beneath)
+                if y >= 0:
+                    add(state, y, state.levels[x], state.values[x])
+                    gone = True
+            if gone:
+                link(state, x)
+                touch(state, above)
+                touch(state, beneath)
+        x = element(touched, words, 0)
+
+
+@compiled
+def charge(state: MixedState, i: int, j: int) -> None:
+    """Add what the product of two labels costs."""
+    sizes, a, b = state.sizes, state.levels[i], state.levels[j]
+    price = sizes[state.starts[i]] * sizes[state.ends[i]] * sizes[state.ends[j]]
+    counted = 0 if a == 1 or b == 1 or (a == 2 and b == 2) else price
+    high, low = (price, counted) if state.fma else (counted, price)
+    state.cost += (high << SHIFT) + low
+
+
+@compiled
+def free(state: MixedState) -> int:
+    """The first number that no label has; -1 if there is none."""
+    for w in range(state.words):
+        room = ~state.present[w]
+        if room != 0:
+            return (w << 6) + lowest(room)
+    return -1
+
+
+@compiled
+def product(state: MixedState, i: int, j: int) -> None:
+    """Eliminate the face ⟨i,j⟩."""
+    words, kinds, touched = state.words, state.kinds, state.touched
+    charge(state, i, j)
+    start, end = state.starts[i], state.ends[j]
+    level, value = max(state.levels[i], state.levels[j]), wrapped(state.values[i] * state.values[j])
+    above, beneath = state.above[i * words :], state.beneath[j * words :]
+    flip(state.beneath[i * words :], j)
+    flip(state.above[j * words :], i)
+    flip(touched, i)
+    flip(touched, j)
+    k = -1
+    if kinds[start] != ROOT or kinds[end] != TERMINAL:
+        k = twin(state, -1, start, end, above, beneath)
+        if k >= 0:
+            add(state, k, level, value)
+        else:
+            k = free(state)
+            if k < 0:
+                state.overflow = 1
+                return
+            state.starts[k], state.ends[k], state.levels[k], state.values[k] = start, end, level, value
+            copy(state.above[k * words :], above, words)
+            copy(state.beneath[k * words :], beneath, words)
+            link(state, k)
+            touch(state, above)
+            touch(state, beneath)
+    logged = state.logged
+    if logged >= 0:
+        state.log[logged, 0], state.log[logged, 1], state.log[logged, 2] = i, j, k
+        state.logged = logged + 1
+    state.work -= 1
+    settle(state)
+
+
+@compiled
+def fingerprint(state: MixedState) -> int:
+    """A number that is equal for equal line graphs, whatever the numbers of their labels."""
+    words, present, values = state.words, state.present, state.values
+    total = 0
+    x = element(present, words, 0)
+    while x >= 0:
+        inner, beneath = 0, state.beneath[x * words :]
+        y = element(beneath, words, 0)
+        while y >= 0:
+            inner += scattered(values[y])
+            y = element(beneath, words, y + 1)
+        about = state.starts[x] | (state.ends[x] << ID_BITS) | (state.levels[x] << (2 * ID_BITS))
+        total += scattered(values[x] + scattered(inner + 3 * about))
+        x = element(present, words, x + 1)
+    return wrapped(total)
+
+
+# Search --------------------------------------------------------------------------------------------------------------
+
 
 IDS: Final = (1 << ID_BITS) - 1
 KINDS: Final = (1 << KIND_BITS) - 1

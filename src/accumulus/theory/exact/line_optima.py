@@ -26,7 +26,7 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Records
 from accumulus.search.elimination import Elimination
 from accumulus.theory.bounds import least_costs, paths_down, paths_up
-from accumulus.theory.compiled.faces_state import (
+from accumulus.theory.compiled.faces_kernel import (
     MORE,
     MOST,
     MOST_DEPTH,
@@ -39,7 +39,7 @@ from accumulus.theory.compiled.faces_state import (
     Label,
     Move,
 )
-from accumulus.theory.line_encoding import Lines, words
+from accumulus.theory.methods.edges_and_faces import Lines, words
 
 __all__ = ["LineSearch"]
 
@@ -97,7 +97,7 @@ class LineSearch:
 
     @property
     def proven(self) -> bool:
-        """Whether the best known cost is the least."""
+        """Return whether the best known cost is the least."""
         return self.lower_bound >= self.cost
 
     def run(self) -> Iterator[int]:

@@ -1,9 +1,20 @@
 """Chains and blocks, simple and complex: the notes' definitions 3.1 to 3.3, decided for any graph.
 
-`decompose` finds all of them as a tree: series (chains), parallels (blocks), edges, and cores, the parts of complex
-blocks that no composition explains. It reduces chains and parallel edges (`accumulus.theory.graphs.series_parallel`),
-then replaces what is left of each region, from the smallest to the largest (`accumulus.theory.graphs.regions`): O(edges
-· log edges) time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
+**Reduction.** Series-parallel reduction: chains and blocks replaced by substitute edges, and the tree of what was
+replaced.
+
+A vertex with one incoming and one outgoing edge is replaced by one edge (series composition, in the notes a chain);
+edges between the same two vertices are replaced by one (parallel composition, a block). What can be reduced to a single
+edge is a two-terminal series-parallel graph (Valdes, Tarjan and Lawler, The Recognition of Series Parallel
+Digraphs, 1982), in the notes a simple chain or simple block. Which edges remain does not depend on the order.
+
+Compositions of one kind that meet are merged, the smaller into the larger, so a chain has all of its links as children
+and not two of them. Time O(edges · log edges), of which the logarithm is for those mergers; memory O(edges).
+
+**Decomposition.** `decompose` finds all of them as a tree: series (chains), parallels (blocks), edges, and cores, the
+parts of complex blocks that no composition explains. It reduces chains and parallel edges (`Reduction`), then replaces
+what is left of each region, from the smallest to the largest (`accumulus.theory.graphs.dominators`): O(edges · log
+edges) time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
 
 How the definitions are read:
 
@@ -11,8 +22,7 @@ How the definitions are read:
   intermediate vertices have no edge to or from the outside, but v_i and v_j may have any others.
 * Definition 3.1 wants *all* paths from v_i to v_j in the block. `decompose` also finds parts that are as closed as
   blocks but have siblings that are not (one more path from v_i to v_j, out of which another edge leads): they are as
-  good to calculate with. `Decomposition.blocks` leaves them out. Telling them apart is a question of reachability,
-  for which no near-linear method is known when it is asked for many pairs; see there.
+  good to calculate with. `Decomposition.blocks` leaves them out.
 * A chain is a path all of whose intermediate vertices have one incoming and one outgoing edge, once every block inside
   it has been replaced by an edge. The block between the chain's own ends is not replaced: it may hold the chain.
 * Definition 3.3 wants *every* outgoing edge of v_i in a simple block. Taken in the whole graph, a block out of whose
@@ -23,22 +33,252 @@ How the definitions are read:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from enum import Enum
 from itertools import pairwise
 from typing import Final
 
-from accumulus.graph.derive import vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.graphs.regions import regions
-from accumulus.theory.graphs.series_parallel import Part, Reduction, Shape
-from accumulus.theory.graphs.traversal import reached, topological
+from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
+from accumulus.theory.graphs.dominators import regions
+from accumulus.theory.graphs.traversal import reached, series_vertices
 
 __all__ = ["Block", "Decomposition", "Part", "Shape", "block", "block_degrees", "decompose"]
 
-#: Pairs whose reachability is decided in one pass, as bits of one integer for each vertex.
-BATCH: Final = 1 << 12
+
+class Shape(Enum):
+    """How a part is put together."""
+
+    EDGE = "edge"
+    SERIES = "series"
+    PARALLEL = "parallel"
+    CORE = "core"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Part:
+    """A subgraph between two vertices that nothing else enters or leaves in between, as a tree of such parts."""
+
+    shape: Shape
+    source: int
+    sink: int
+    #: Links of a series from source to sink; strands of a parallel and members of a core by their first edges.
+    children: tuple[Part, ...] = ()
+    #: Number of the edge, −1 unless the shape is `Shape.EDGE`.
+    edge: int = -1
+    #: Number of edges in the part.
+    size: int = 1
+    #: Whether the part is series-parallel, that is, has no core in it; in the notes simple.
+    simple: bool = True
+    #: For a series, whether all links are edges; for a parallel, whether all strands are edges or such series.
+    direct: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The notes' word (definitions 3.1 to 3.3): "edge", "complex chain", "complex block", or one of "direct" and
+        "indirect" before "simple chain" or "simple block".
+        """
+        if self.shape is Shape.EDGE:
+            return "edge"
+        noun = "chain" if self.shape is Shape.SERIES else "block"
+        if not self.simple:
+            return f"complex {noun}"
+        return f"{'direct' if self.direct else 'indirect'} simple {noun}"
+
+    @property
+    def is_block(self) -> bool:
+        """Return whether there are two paths through the part that share nothing but its ends."""
+        return self.shape in (Shape.PARALLEL, Shape.CORE)
+
+    @property
+    def is_chain(self) -> bool:
+        """Return whether the part is a row of edges and blocks."""
+        return self.shape is Shape.SERIES
+
+    def walk(self) -> Iterator[Part]:
+        """The part and all parts nested in it, outer ones first, children in their order."""
+        pending = [self]
+        while pending:
+            part = pending.pop()
+            yield part
+            pending.extend(reversed(part.children))
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Numbers of all edges in the part, ascending."""
+        return tuple(sorted(part.edge for part in self.walk() if part.shape is Shape.EDGE))
+
+    def __repr__(self) -> str:
+        return f"Part({self.kind} ⟨{self.source},{self.sink}⟩, {self.size} edges)"
+
+
+class Reduction:
+    """A graph while its parts are replaced by substitute edges.
+
+    Args:
+        edges: the edges of `graph` to look at.
+        kept: vertices that must not disappear into a part.
+    """
+
+    def __init__(self, graph: DifferentiationGraph, edges: Iterable[int], kept: Iterable[int] = ()) -> None:
+        self.kept: Final = frozenset(kept)
+        self.source: Final[list[int]] = []
+        self.sink: Final[list[int]] = []
+        #: Current part by source and sink, and by sink and source.
+        self.out: Final[dict[int, dict[int, int]]] = {}
+        self.into: Final[dict[int, dict[int, int]]] = {}
+        self._shape: list[Shape] = []
+        #: Of compositions only: most parts are edges, and a deque is large.
+        self._members: dict[int, deque[int]] = {}
+        self._first: list[int] = []
+        self._outer: list[int] = []
+        self._swallowed_by: dict[int, int] = {}
+        pending: list[int] = []
+        sources: list[int] = graph.sources.tolist()
+        targets: list[int] = graph.targets.tolist()
+        for e in edges:
+            part = self._new(Shape.EDGE, sources[e], targets[e], e)
+            self._place(part)
+            pending += (self.source[part], self.sink[part])
+        self._reduce(pending)
+
+    def collapse(self, entry: int, exit_: int, seed: int) -> None:
+        """Replace what lies between two vertices around an intermediate vertex by one core, unless that is done.
+
+        Args:
+            entry, exit_: the only vertices through which paths enter and leave.
+            seed: any vertex in between.
+        """
+        if entry in self._swallowed_by or exit_ in self._swallowed_by:
+            return  # only what has become a single edge lets its ends disappear
+        if seed in self._swallowed_by:
+            part = self._outermost(self._swallowed_by[seed])
+            if self.source[part] != entry:
+                seed = self.source[part]
+            elif self.sink[part] != exit_:
+                seed = self.sink[part]
+            else:
+                return
+        inner = {seed}
+        pending = [seed]
+        while pending:
+            v = pending.pop()
+            for u in (*self.out[v], *self.into[v]):
+                if u not in inner and u not in (entry, exit_):
+                    inner.add(u)
+                    pending.append(u)
+        members = sorted({part for v in inner for part in (*self.out[v].values(), *self.into[v].values())})
+        core = self._new(Shape.CORE, entry, exit_, min(self._first[part] for part in members), members)
+        for part in members:
+            self._remove(part)
+        for v in inner:
+            self._drop(v, core)
+        self._place(core)
+        self._reduce([entry, exit_])
+
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that are left, with all that is nested in them."""
+        tops = [part for row in self.out.values() for part in row.values()]
+        made: dict[int, Part] = {}
+        pending = [(part, False) for part in tops]
+        while pending:
+            part, ready = pending.pop()
+            if self._shape[part] is Shape.EDGE:
+                made[part] = Part(Shape.EDGE, self.source[part], self.sink[part], edge=self._first[part])
+                continue
+            members: Iterable[int] = self._members[part]
+            if not ready:
+                pending.append((part, True))
+                pending.extend((member, False) for member in members)
+                continue
+            if self._shape[part] is not Shape.SERIES:
+                members = sorted(members, key=self._first.__getitem__)
+            made[part] = self._part(part, tuple(made.pop(member) for member in members))
+        return tuple(made[part] for part in sorted(tops, key=self._first.__getitem__))
+
+    def _part(self, part: int, children: tuple[Part, ...]) -> Part:
+        shape = self._shape[part]
+        simple = shape is not Shape.CORE and all(child.simple for child in children)
+        straight = (Shape.EDGE,) if shape is Shape.SERIES else (Shape.EDGE, Shape.SERIES)
+        direct = simple and all(child.direct and child.shape in straight for child in children)
+        size = sum(child.size for child in children)
+        return Part(shape, self.source[part], self.sink[part], children, size=size, simple=simple, direct=direct)
+
+    def _new(self, shape: Shape, source: int, sink: int, first: int, members: Sequence[int] = ()) -> int:
+        part = len(self._shape)
+        self._shape.append(shape)
+        self.source.append(source)
+        self.sink.append(sink)
+        self._first.append(first)
+        self._outer.append(part)
+        if members:
+            self._members[part] = deque(members)
+            for member in members:
+                self._outer[member] = part
+        return part
+
+    def _place(self, part: int) -> None:
+        """Put a part between its ends, in parallel with what is there."""
+        j, i = self.source[part], self.sink[part]
+        for v in (j, i):
+            self.out.setdefault(v, {})
+            self.into.setdefault(v, {})
+        known = self.out[j].get(i)
+        if known is not None:
+            part = self._joined(Shape.PARALLEL, known, part)
+        self.out[j][i] = self.into[i][j] = part
+
+    def _remove(self, part: int) -> None:
+        j, i = self.source[part], self.sink[part]
+        del self.out[j][i], self.into[i][j]
+
+    def _drop(self, v: int, part: int) -> None:
+        del self.out[v], self.into[v]
+        self._swallowed_by[v] = part
+
+    def _reduce(self, pending: list[int]) -> None:
+        """Series reductions, and the parallel ones that they cause, until none is left."""
+        for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.kept and v in self.out):
+            (above,) = self.into[v].values()
+            (below,) = self.out[v].values()
+            self._remove(above)
+            self._remove(below)
+            part = self._joined(Shape.SERIES, above, below)
+            self._drop(v, part)
+            self._place(part)
+
+    def _joined(self, shape: Shape, first: int, second: int) -> int:
+        """The composition of two parts, as one flat part; first is nearer to the root in a series."""
+        source, sink = self.source[first], self.sink[second]
+        lowest = min(self._first[first], self._first[second])
+        mine = self._members[first] if self._shape[first] is shape else None
+        other = self._members[second] if self._shape[second] is shape else None
+        if mine is None and other is None:
+            return self._new(shape, source, sink, lowest, (first, second))
+        if other is None or (mine is not None and len(mine) >= len(other)):
+            assert mine is not None
+            mine.extend((second,) if other is None else other)
+            result, inner = first, second
+        else:
+            other.extendleft((first,) if mine is None else reversed(mine))
+            result, inner = second, first
+        if mine is not None and other is not None:
+            del self._members[inner]
+        self._outer[inner] = result
+        self.source[result], self.sink[result], self._first[result] = source, sink, lowest
+        return result
+
+    def _outermost(self, part: int) -> int:
+        """The current part that a part has been put into."""
+        outer = self._outer
+        while outer[part] != part:
+            outer[part] = outer[outer[part]]
+            part = outer[part]
+        return part
+
+
+# Decomposition -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +295,7 @@ class Block:
 
     @property
     def simple(self) -> bool:
-        """Whether the block is series-parallel: a subexpression in parentheses stands for it."""
+        """Return whether the block is series-parallel: a subexpression in parentheses stands for it."""
         return self.part.simple
 
 
@@ -76,81 +316,21 @@ class Decomposition:
 
     @property
     def simple(self) -> bool:
-        """Whether the whole graph is one edge, simple chain or simple block: one nested expression stands for it."""
+        """Return whether the graph is one edge, simple chain or simple block: one nested expression stands for it."""
         return len(self.parts) == 1 and self.parts[0].simple
 
-    def chains(self) -> tuple[Part, ...]:
-        """Every longest chain, outer ones first; any two or more neighbouring links of one are a chain as well."""
-        return tuple(part for part in self.walk() if part.is_chain)
-
     def blocks(self) -> tuple[Part, ...]:
-        """Every block of definition 3.1, outer ones first.
-
-        A part that is the only one between its ends in its surroundings is a block if no other path leads from its
-        source to its sink. That is clear where one of the two has a single edge there; the other cases are looked up
-        together, `BATCH` at a time, in O(cases · edges / 64).
-        """
-        incomplete = self._incomplete
-        return tuple(part for part in self.walk() if part.is_block and part not in incomplete)
+        """Return every block of definition 3.1, outer ones first; in O(edges) for each part that looks like one."""
+        return tuple(part for part in self.walk() if part.is_block and self.is_complete(part))
 
     def is_complete(self, part: Part) -> bool:
-        """Whether a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
-        return part not in self._incomplete
+        """Return whether a block-like part holds all paths from its source to its sink, as definition 3.1 wants."""
+        return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
-        """Whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
+        """Return whether every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
         inside = set(part.edges)
         return inside.issuperset(self.graph.out_edges[part.source])
-
-    def between(self, source: int, sink: int) -> tuple[Part, ...]:
-        """All parts from one vertex to another, stretches of longer chains included, in the order of their edges.
-
-        Raises:
-            GraphError: for a number that is not a vertex of the graph.
-
-        >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
-        >>> decompose(graph).between(1, 3)
-        (Part(direct simple chain ⟨1,3⟩, 2 edges),)
-        """
-        vertex_numbers(self.graph, (source, sink))
-        found = list(self._by_ends.get((source, sink), ()))
-        for chain, first in self._links_from.get(source, ()):
-            ends = {chain.children[k].sink: k + 1 for k in range(first, len(chain.children))}
-            last = ends.get(sink)
-            if last is not None and 1 < last - first < len(chain.children):
-                found.append(_stretch(chain.children[first:last]))
-        return tuple(sorted(found, key=lambda part: (part.edges, part.shape.value)))
-
-    @cached_property
-    def _by_ends(self) -> dict[tuple[int, int], list[Part]]:
-        found: dict[tuple[int, int], list[Part]] = {}
-        for part in self.walk():
-            found.setdefault((part.source, part.sink), []).append(part)
-        return found
-
-    @cached_property
-    def _links_from(self) -> dict[int, list[tuple[Part, int]]]:
-        found: dict[int, list[tuple[Part, int]]] = {}
-        for chain in self.chains():
-            for position, link in enumerate(chain.children):
-                found.setdefault(link.source, []).append((chain, position))
-        return found
-
-    @cached_property
-    def _incomplete(self) -> frozenset[Part]:
-        """Block-like parts with another path from source to sink around them."""
-        found = {
-            strand
-            for part in self.walk()
-            if part.shape is Shape.PARALLEL
-            for strand in part.children
-            if strand.is_block
-        }
-        found.update(_bypassed(self.parts))
-        for part in self.walk():
-            if part.shape is Shape.CORE:
-                found.update(_bypassed(part.children))
-        return frozenset(found)
 
 
 def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decomposition:
@@ -184,18 +364,12 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
     (True, None)
     """
     vertex_numbers(graph, (source, sink))
-    sources: list[int] = graph.sources.tolist()
-    targets: list[int] = graph.targets.tolist()
-    inside = reached([source], lambda v: [targets[e] for e in graph.out_edges[v]])
-    inside &= reached([sink], lambda v: [sources[e] for e in graph.in_edges[v]])
+    inside, edges = _between(graph, source, sink)
     if source == sink or not inside:
         return None
-    edges = sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
-    for v in inside - {source, sink}:
-        if not inside.issuperset(sources[e] for e in graph.in_edges[v]):
-            return None
-        if not inside.issuperset(targets[e] for e in graph.out_edges[v]):
-            return None
+    among = set(edges)
+    if not all(among.issuperset((*graph.in_edges[v], *graph.out_edges[v])) for v in inside - {source, sink}):
+        return None
     (part,) = _reduced(graph, edges, frozenset())
     return Block(source, sink, tuple(sorted(inside)), tuple(edges), part) if part.is_block else None
 
@@ -235,6 +409,15 @@ def block_degrees(graph: DifferentiationGraph) -> tuple[list[int], list[int]]:
     return into, out
 
 
+def _between(graph: DifferentiationGraph, source: int, sink: int) -> tuple[set[int], list[int]]:
+    """Return the vertices and edges on the paths from one vertex to another."""
+    sources: list[int] = graph.sources.tolist()
+    targets: list[int] = graph.targets.tolist()
+    inside = reached([source], lambda v: [targets[e] for e in graph.out_edges[v]])
+    inside &= reached([sink], lambda v: [sources[e] for e in graph.in_edges[v]])
+    return inside, sorted(e for v in inside for e in graph.out_edges[v] if targets[e] in inside)
+
+
 def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[int]) -> tuple[Part, ...]:
     reduction = Reduction(graph, edges, kept)
     for region in regions(reduction.out, reduction.into, kept):
@@ -243,7 +426,7 @@ def _reduced(graph: DifferentiationGraph, edges: Iterable[int], kept: frozenset[
 
 
 def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
-    """How many edges a part counts as at its source and at its sink."""
+    """Return how many edges a part counts as at its source and at its sink."""
     if part.simple:
         return 1, 1
     if part.shape is Shape.SERIES:
@@ -256,44 +439,3 @@ def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
         sum(widths[member][0] for member in part.children if member.source == part.source),
         sum(widths[member][1] for member in part.children if member.sink == part.sink),
     )
-
-
-def _stretch(links: tuple[Part, ...]) -> Part:
-    """Neighbouring links of a chain as a chain of their own."""
-    return Part(
-        Shape.SERIES,
-        links[0].source,
-        links[-1].sink,
-        links,
-        size=sum(link.size for link in links),
-        simple=all(link.simple for link in links),
-        direct=all(link.shape is Shape.EDGE for link in links),
-    )
-
-
-def _bypassed(parts: Sequence[Part]) -> list[Part]:
-    """Of parts that are the edges of a graph, the block-like ones past which another path leads to their sink."""
-    out: dict[int, list[Part]] = {}
-    into: dict[int, list[Part]] = {}
-    for part in parts:
-        for v in (part.source, part.sink):
-            out.setdefault(v, [])
-            into.setdefault(v, [])
-        out[part.source].append(part)
-        into[part.sink].append(part)
-    order = topological({v: len(above) for v, above in into.items()}, lambda v: [part.sink for part in out[v]])
-    asked = [part for part in parts if part.is_block and len(out[part.source]) > 1 and len(into[part.sink]) > 1]
-    found = []
-    for start in range(0, len(asked), BATCH):
-        batch = asked[start : start + BATCH]
-        bits = dict.fromkeys(order, 0)
-        for k, part in enumerate(batch):
-            for other in out[part.source]:
-                if other is not part:
-                    bits[other.sink] |= 1 << k
-        for v in order:
-            if bits[v]:
-                for part in out[v]:
-                    bits[part.sink] |= bits[v]
-        found += [part for k, part in enumerate(batch) if bits[part.sink] >> k & 1]
-    return found

@@ -1,4 +1,4 @@
-"""The line graph of a differentiation graph, its bicliques, and the way back.
+"""The line graph of a differentiation graph, its bicliques, the way back, and its picture.
 
 A vertex stands for each edge, an edge ⟨i,j⟩ (a *face*) for each adjacent edge path: i ends where j starts. One vertex
 is added for each root, before all edges that leave it, and one for each terminal, after all edges that enter it.
@@ -14,6 +14,9 @@ are not: `LineGraph.reason` says why, naming two vertices whose successor sets o
 Everything is linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺| faces (but for sorting them). A line graph
 does not change; the one that face elimination works on, `accumulus.elimination.face.FaceElimination`, has its vertices
 numbered in the same way.
+
+Pictures are in the style of `accumulus.graph.pictures`. The vertices of a line graph are edges: they have corners,
+where the vertices of a graph are round.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from typing import NamedTuple
 
 from accumulus.elimination.face import line_graph_faces
 from accumulus.errors import GraphError
-from accumulus.graph.derive import derive
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, derive
+from accumulus.graph.pictures import digraph, typeset
 from accumulus.theory.graphs.traversal import topological
 
-__all__ = ["Biclique", "Face", "LineGraph"]
+__all__ = ["Biclique", "Face", "LineGraph", "line_graph_to_dot"]
 
 
 class Face(NamedTuple):
@@ -270,3 +273,14 @@ class LineGraph:
     def __repr__(self) -> str:
         faces = sum(map(len, self.successors))
         return f"LineGraph({self.edges} edges, {len(self.roots)} roots, {len(self.terminals)} terminals, {faces} faces)"
+
+
+# Pictures ------------------------------------------------------------------------------------------------------------
+
+
+def line_graph_to_dot(graph: LineGraph) -> str:
+    """The line graph in Graphviz's language; edges that nothing is adjacent to any more are left out."""
+    faces = (f"v{i} -> v{j};" for i, j in graph.faces)
+    names = [typeset(name) for name in graph.names]
+    used = [v for v in range(len(names)) if graph.predecessors[v] or graph.successors[v] or v >= graph.edges]
+    return digraph("", "filled", names, used, graph.roots, graph.terminals, faces)

@@ -1,4 +1,6 @@
-"""Path sets: how many paths there are, through which edges, and which, one after another.
+"""Paths: how many there are, through which edges, which, and Bauer's formula, the sum over all of them.
+
+**Path sets.** Path sets: how many paths there are, through which edges, and which, one after another.
 
 P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| their number, O_P(e) the overlapping degree of edge e, the
 number of paths in P through e (the notes, section 3). Ends may be sets of vertices or sets of edges. A path from
@@ -9,16 +11,27 @@ start and an end is a path by itself.
 Counts are found by dynamic programming in exact integers, one pass up and one down: O(edges) additions of numbers
 of at most as many bits as there are vertices. Paths are enumerated lazily, and only along edges from which an end is
 within reach, so that the wait for the next path is at most the length of two, however many there are.
+
+**Bauer's formula.** Bauer's formula: each entry of the Jacobian is the sum over all paths of the product over their
+edges.
+
+∂v_y/∂v_x = Σ_{p ∈ P_{y→x}} Π_{e ∈ p} e (Bauer 1974; the notes, section 3). It is the oracle for everything that
+accumulates: labels may come from any ring, and no product is ever turned round, so matrices of any matching shapes do.
+
+By default sums are formed at every vertex, which uses nothing but distributivity: O(roots · edges) products.
+``expanded=True`` adds up path by path, literally: independent of everything else, and exponential.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from accumulus.graph.derive import edge_numbers, vertex_numbers
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.errors import ArgumentError
+from accumulus.graph.graph import DifferentiationGraph, edge_numbers, vertex_numbers
 
-__all__ = ["PathSet", "paths", "paths_at", "paths_between_edges"]
+__all__ = ["PathSet", "bauer", "paths", "paths_at", "paths_between_edges"]
 
 
 class PathSet:
@@ -176,3 +189,67 @@ def paths_at(graph: DifferentiationGraph, vertex: int) -> PathSet:
     """
     (v,) = vertex_numbers(graph, vertex)
     return PathSet(graph, from_edges=graph.in_edges[v], to_edges=graph.out_edges[v])
+
+
+# Bauer's formula -----------------------------------------------------------------------------------------------------
+
+
+Label = TypeVar("Label")
+
+
+def bauer(
+    graph: DifferentiationGraph,
+    labels: Sequence[Label],
+    *,
+    multiply: Callable[[Label, Label], Label] = operator.mul,
+    add: Callable[[Label, Label], Label] = operator.add,
+    expanded: bool = False,
+) -> dict[tuple[int, int], Label]:
+    """Jacobian of the graph for given labels, by Bauer's formula.
+
+    Args:
+        labels: one for each edge, unit edges and constants included; of any ring.
+        multiply: product of two labels, the one nearer to the root on the left: for NumPy matrices
+            ``operator.matmul``.
+        add: sum of two labels.
+        expanded: whether to add up path by path.
+
+    Returns:
+        The entries by (position in ``graph.roots``, position in ``graph.terminals``), for the pairs that a path joins.
+
+    Raises:
+        ArgumentError: if there is not one label for each edge.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")])
+    >>> bauer(graph, [2, 3, 5, 7])
+    {(0, 0): 31}
+    >>> bauer(graph, ["2", "3", "5", "7"], multiply="{}·{}".format, add="{}+{}".format, expanded=True)
+    {(0, 0): '2·5+3·7'}
+    """
+    if len(labels) != len(graph.sources):
+        raise ArgumentError(f"{len(labels)} labels for {len(graph.sources)} edges; expected one for each edge")
+    targets: list[int] = graph.targets.tolist()
+
+    def terms(root: int, sums: dict[int, Label]) -> Iterator[tuple[int, Label]]:
+        """Yield vertices and terms of their sums: of whole paths, or of the sums of the vertices before."""
+        if expanded:
+            for path in filter(None, paths(graph, root)):
+                term = labels[path[0]]
+                for e in path[1:]:
+                    term = multiply(term, labels[e])
+                yield targets[path[-1]], term
+            return
+        for v in reversed(graph.topological_order):
+            if v == root or v in sums:
+                for e in graph.out_edges[v]:
+                    yield targets[e], labels[e] if v == root else multiply(sums[v], labels[e])
+
+    entries: dict[tuple[int, int], Label] = {}
+    for row, root in enumerate(graph.roots):
+        sums: dict[int, Label] = {}
+        for i, term in terms(root, sums):
+            sums[i] = add(sums[i], term) if i in sums else term
+        for column, terminal in enumerate(graph.terminals):
+            if terminal in sums:
+                entries[row, column] = sums[terminal]
+    return entries

@@ -1,11 +1,21 @@
 """D*: factor the derivative graphs of all root–terminal pairs at their dominators and postdominators.
 
-The derivative graph of an entry (root, terminal) holds the paths between the two. If b dominates c there, and c has
-more than one parent, [b,c] is a factor subgraph: the edges into c are replaced by one edge ⟨b,c⟩ that carries
-∂b/∂c, and what no longer leads to the terminal is removed. Likewise if c postdominates b and b has more than one
-child, with the edges out of b. The factor subgraph that is found in most derivative graphs is factored first, in
-all of them; its edge is shared between them. In the end every derivative graph is a single path. What the paths
-have in common, neighbouring factors found in most paths first, is multiplied once (Guenter, Efficient Symbolic
+**Common factors.** Products along many paths whose common factors are multiplied once, as the last step of D*.
+
+The pair of neighbouring factors that is found in most paths is multiplied first, in all of them, until each path is
+one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's Re-Pair, 1999). Paths of one entry, or
+from one root, or to one terminal, form a tree whose leaves are their other ends. So pairs are counted by leaves and
+replaced once for each tree, not once for each path: a factor k above its child i becomes their product, which hangs
+where k hangs, and k stays as long as it has other leaves below.
+
+Time O(nodes touched · log pairs), memory O(nodes). A replacement touches a node and its children.
+
+**Factor subgraphs.** The derivative graph of an entry (root, terminal) holds the paths between the two. If b dominates
+c there, and c has more than one parent, [b,c] is a factor subgraph: the edges into c are replaced by one edge ⟨b,c⟩
+that carries ∂b/∂c, and what no longer leads to the terminal is removed. Likewise if c postdominates b and b has more
+than one child, with the edges out of b. The factor subgraph that is found in most derivative graphs is factored first,
+in all of them; its edge is shared between them. In the end every derivative graph is a single path. What the paths have
+in common, neighbouring factors found in most paths first, is multiplied once (Guenter, Efficient Symbolic
 Differentiation for Graphics Applications, 2007; the notes, section 1).
 
 How it runs fast:
@@ -35,7 +45,7 @@ subgraph has in the first entry with it, along its topological order, from the s
 claimed: optimality; Guenter reports it close to hand-made code for several roots or terminals.
 
 Time O(factor subgraphs · (edges at their ends) · n·m/64), memory O(edges · n·m/8 bytes); the paths that are left are
-multiplied as the trees that they form (`accumulus.theory.methods.common_factors`).
+multiplied as the trees that they form (`Trees`).
 """
 
 from __future__ import annotations
@@ -50,22 +60,144 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.compiled.labels_state import PRIME
+from accumulus.elimination.accumulation import Accumulation, SharedSteps
+from accumulus.elimination.compiled.labels_kernel import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.options import Options
+from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.dominators import dominators, postdominators
-from accumulus.theory.methods.common_factors import Trees
-from accumulus.theory.shared_steps import SharedSteps
 
-__all__ = ["Order", "Sides", "dstar"]
+__all__ = ["Order", "Sides", "Trees", "dstar"]
+
+_ABSENT = -1
+Pair = tuple[int, int]
+
+
+class Trees:
+    """Factors as nodes of trees; the path of a leaf is the product from the root of its tree to the leaf.
+
+    Args:
+        mirrored: whether trees grow from the terminals, so that the factor of a child is the left one.
+    """
+
+    def __init__(self, *, mirrored: bool = False) -> None:
+        self.labels: list[int] = []
+        self.parents: list[int] = []
+        self._mirrored = mirrored
+        self._weights: list[int] = []
+        self._children: list[set[int]] = []
+        #: Nodes that make a pair with their parent, and leaves below all of them, by the pair.
+        self._places: dict[Pair, set[int]] = {}
+        self._counts: dict[Pair, int] = {}
+
+    def add(self, label: int) -> int:
+        """A node that hangs nowhere yet."""
+        self.labels.append(label)
+        self.parents.append(_ABSENT)
+        return len(self.labels) - 1
+
+    def hang(self, node: int, parent: int) -> None:
+        """Put a node below another one."""
+        self.parents[node] = parent
+
+    def multiply(self, leaves: list[int], product: Callable[[int, int], int]) -> None:
+        """Multiply until every leaf is a root; its label is then the product of its path.
+
+        Args:
+            leaves: nodes without children, each of which counts once.
+            product: gives the reference of a product.
+        """
+        self._count(leaves)
+        queue = [(-count, pair) for pair, count in self._counts.items()]
+        heapq.heapify(queue)
+        while queue:
+            counted, pair = heapq.heappop(queue)
+            count = self._counts.get(pair, 0)
+            if not count:
+                continue
+            if count < -counted:
+                heapq.heappush(queue, (-count, pair))
+                continue
+            made: set[Pair] = set()
+            label = product(*pair)
+            for node in self._places.pop(pair):
+                self._join(node, label, made)
+            del self._counts[pair]
+            for new in made:
+                if new in self._counts:
+                    heapq.heappush(queue, (-self._counts[new], new))
+
+    def _count(self, leaves: list[int]) -> None:
+        parents = self.parents
+        self._children = [set() for _ in parents]
+        for node, parent in enumerate(parents):
+            if parent != _ABSENT:
+                self._children[parent].add(node)
+        waiting = list(map(len, self._children))
+        self._weights = [0] * len(parents)
+        for leaf in leaves:
+            self._weights[leaf] = 1
+        ready = list(leaves)
+        for node in ready:
+            parent = parents[node]
+            if parent != _ABSENT:
+                self._enter(node)
+                self._weights[parent] += self._weights[node]
+                waiting[parent] -= 1
+                if waiting[parent] == 0:
+                    ready.append(parent)
+
+    def _join(self, node: int, label: int, made: set[Pair]) -> None:
+        """Multiply a node by its parent, whose place it takes."""
+        parents, weights, children = self.parents, self._weights, self._children
+        parent = parents[node]
+        above = parents[parent]
+        for child in children[node]:
+            self._leave(child)
+        if above != _ABSENT:
+            pair = self._pair(parent)
+            self._counts[pair] -= weights[node]
+        children[parent].discard(node)
+        weights[parent] -= weights[node]
+        if weights[parent] == 0 and above != _ABSENT:
+            self._places[pair].discard(parent)
+            children[above].discard(parent)
+            if not self._counts[pair]:
+                del self._counts[pair]
+        self.labels[node], parents[node] = label, above
+        if above != _ABSENT:
+            children[above].add(node)
+            made.add(self._enter(node))
+        for child in children[node]:
+            made.add(self._enter(child))
+
+    def _pair(self, node: int) -> Pair:
+        above, below = self.labels[self.parents[node]], self.labels[node]
+        return (below, above) if self._mirrored else (above, below)
+
+    def _enter(self, node: int) -> Pair:
+        pair = self._pair(node)
+        self._places.setdefault(pair, set()).add(node)
+        self._counts[pair] = self._counts.get(pair, 0) + self._weights[node]
+        return pair
+
+    def _leave(self, node: int) -> None:
+        pair = self._pair(node)
+        self._counts[pair] -= self._weights[node]
+        self._places[pair].discard(node)
+        if not self._counts[pair]:
+            del self._counts[pair]
+
+
+# Factor subgraphs ----------------------------------------------------------------------------------------------------
+
 
 Order = Literal["frequency", "inner"]
 Sides = Literal["both", "roots", "terminals"]
 #: Entries times edges up to which both sides are used by default: some seconds.
 _LIMIT: Final = 12_000_000
-_NONE: Final = -1
 _SEED: Final = 2007
 
 Subgraph = tuple[int, int]
@@ -174,13 +306,13 @@ class _Derivatives:
             deadline.check()
             tree = dominators(graph, root)
             for c in range(len(graph.vertices)):
-                if (b := tree.immediate(c)) != _NONE:
+                if (b := tree.immediate(c)) != _ABSENT:
                     self.dominated[b, c] = self.dominated.get((b, c), 0) | row << r * self.columns
         for t, terminal in enumerate(self.terminals):
             deadline.check()
             tree = postdominators(graph, terminal)
             for b in range(len(graph.vertices)):
-                if (c := tree.immediate(b)) != _NONE:
+                if (c := tree.immediate(b)) != _ABSENT:
                     self.postdominated[b, c] = self.postdominated.get((b, c), 0) | column << t
 
     def factor(self, order: Order) -> None:
@@ -217,11 +349,11 @@ class _Derivatives:
             self._deadline.check()
             for t, terminal in enumerate(graph.terminals):
                 tree = ((r if self.rows else 0) * self.columns + (t if self.terminals else 0)) * count
-                v, below = terminal if self.rows else root, _NONE
-                while (e := edges.get(tree + v, _NONE)) != _NONE:
+                v, below = terminal if self.rows else root, _ABSENT
+                while (e := edges.get(tree + v, _ABSENT)) != _ABSENT:
                     known = nodes.get(tree + v)
                     node = nodes[tree + v] = trees.add(self.labels[e]) if known is None else known
-                    if below == _NONE:
+                    if below == _ABSENT:
                         leaves[r, t] = node
                     else:
                         trees.hang(below, node)
@@ -232,7 +364,7 @@ class _Derivatives:
         return Accumulation(graph, self.steps, {place: trees.labels[leaf] for place, leaf in leaves.items()})
 
     def _entries_of_edges(self) -> Callable[[int, int], int]:
-        """Which of the entries that are wanted have an edge between two vertices on a path of theirs."""
+        """Return which of the entries that are wanted have an edge between two vertices on a path of theirs."""
         graph, ones = self.graph, [1] * len(self.graph.vertices)
         ranges = index_ranges(graph) if self.rows else ones
         domains = index_domains(graph) if self.terminals else ones
@@ -409,3 +541,8 @@ def _bits(entries: int) -> Iterator[int]:
     size = (entries.bit_length() + 7) // 8
     bits = np.unpackbits(np.frombuffer(entries.to_bytes(size, "little"), np.uint8), bitorder="little")
     yield from bits.nonzero()[0].tolist()
+
+
+@register("dstar", seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges)
+def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=deadline))

@@ -1,7 +1,16 @@
 """Factorization: split vertices until only chains and blocks are left, which are one expression for each entry.
 
-Simple chains and blocks are replaced by single strands first and after every split, from the inside out (the notes,
-section 4). What then remains between roots and terminals is split:
+**Strands.** Strands: what runs between two vertices of a simple graph, as a tree of labels, chains, blocks and
+references.
+
+A strand is an edge, a chain of two strands through a vertex, a block of two strands between the same ends, or a
+reference: a strand that has a name and is computed once, however often it is used. Everything else is computed
+where it stands; so a strand that stands in several places without a reference costs several times, and is drawn
+several times, like a subexpression that is written out again (the notes, section 4). All walks are iterative:
+chains may be long.
+
+**Factorization.** Simple chains and blocks are replaced by single strands first and after every split, from the inside
+out (the notes, section 4). What then remains between roots and terminals is split:
 
 * backward: vertices from which only terminals are left, from the bottom up. Each gets one copy per incoming edge,
   and each copy its own copy of all that is below, so that nothing overlaps any more;
@@ -25,19 +34,141 @@ each vertex may stand between all roots and all terminals: up to |vertices met| 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Generic, Literal, Protocol, TypeVar, get_args
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.edge import edges_of_vertices
 from accumulus.elimination.face import eliminate_faces, faces_of_edges
 from accumulus.errors import GraphError, unknown_name
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.options import Options
+from accumulus.search.registry import SearchResult, register
+from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import series_vertices
-from accumulus.theory.methods.strands import Strand, StrandShape, block, chain, draw, edge_strand, evaluate, reference
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
+
+
+class StrandShape(Enum):
+    """How a strand is put together."""
+
+    EDGE = "edge"
+    CHAIN = "chain"
+    BLOCK = "block"
+    REFERENCE = "reference"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Strand:
+    """A strand, not to be changed; equal only to itself. (Not frozen: that makes construction several times slower.)"""
+
+    shape: StrandShape
+    #: Parts of a chain from source to sink, of a block in the order of their making; what a reference stands for.
+    parts: tuple[Strand, ...] = ()
+    #: Edge of the graph, of an edge; vertex between the parts, of a chain; number from 1, of a reference.
+    number: int = 0
+    #: Labels that are written out.
+    size: int = 1
+
+
+def _edge(edge: int) -> Strand:
+    """A strand that is an edge of the graph."""
+    return Strand(StrandShape.EDGE, (), edge)
+
+
+def _chain(first: Strand, second: Strand, through: int) -> Strand:
+    """Two strands one after the other, through a vertex."""
+    return Strand(StrandShape.CHAIN, (first, second), through, first.size + second.size)
+
+
+def _block(first: Strand, second: Strand) -> Strand:
+    """Two strands side by side."""
+    return Strand(StrandShape.BLOCK, (first, second), 0, first.size + second.size)
+
+
+def _reference(strand: Strand, number: int) -> Strand:
+    """A name for a strand, so that it is computed once."""
+    return Strand(StrandShape.REFERENCE, (strand,), number)
+
+
+def _evaluate(strands: Iterable[Strand], steps: Steps) -> list[int]:
+    """Write the steps that compute the strands, innermost first; the references of their values."""
+    known: dict[int, int] = {}
+    results = []
+    for strand in strands:
+        pending: list[tuple[Strand, bool]] = [(strand, False)]
+        values: list[int] = []
+        while pending:
+            top, ready = pending.pop()
+            if top.shape is StrandShape.EDGE:
+                values.append(top.number)
+            elif top.shape is StrandShape.REFERENCE and top.number in known:
+                values.append(known[top.number])
+            elif not ready:
+                pending.append((top, True))
+                pending.extend((part, False) for part in reversed(top.parts))
+            elif top.shape is StrandShape.REFERENCE:
+                known[top.number] = values[-1]
+            else:
+                right, left = values.pop(), values.pop()
+                join = steps.product if top.shape is StrandShape.CHAIN else steps.sum
+                values.append(join(left, right))
+        results.append(values[-1])
+    return results
+
+
+def _draw(graph: DifferentiationGraph, strands: Iterable[tuple[int, int, Strand]]) -> DifferentiationGraph:
+    """The graph of which strands (source, sink, strand) are made: copies of a vertex have primes, references are edges.
+
+    Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; references are s1, s2, ….
+    """
+    times: dict[int, int] = {}
+    taken = set(map(str, graph.vertices))
+    names: dict[int, Hashable] = {}
+
+    def copy(v: int) -> Hashable:
+        times[v] = times.get(v, -1) + 1
+        if times[v] == 0:
+            return graph.vertices[v]
+        name = f"{graph.vertices[v]}{'′' * times[v]}"
+        while name in taken:
+            name += "′"
+        taken.add(name)
+        return name
+
+    strands = list(strands)
+    ends = {*graph.roots, *graph.terminals, *(v for j, i, _ in strands for v in (j, i))}
+    for v in sorted(ends):
+        names[v] = copy(v)
+    edges: list[tuple[Hashable, Hashable, Any]] = []
+    for j, i, strand in strands:
+        pending = [(names[j], names[i], strand)]
+        while pending:
+            source, sink, top = pending.pop()
+            if top.shape is StrandShape.EDGE:
+                edges.append((source, sink, _label(graph, top.number)))
+            elif top.shape is StrandShape.REFERENCE:
+                edges.append((source, sink, f"s{top.number}"))
+            elif top.shape is StrandShape.BLOCK:
+                pending.extend((source, sink, part) for part in reversed(top.parts))
+            else:
+                middle = copy(top.number)
+                pending += [(middle, sink, top.parts[1]), (source, middle, top.parts[0])]
+    roots, terminals = ([graph.vertices[v] for v in side] for side in (graph.roots, graph.terminals))
+    return DifferentiationGraph(edges, roots, terminals, name=graph.name)
+
+
+def _label(graph: DifferentiationGraph, edge: int) -> Any:
+    kind = Kind(int(graph.kinds[edge]))
+    return graph.symbols[edge] or graph.constants.get(edge, f"e{edge + 1}" if kind is Kind.VARIABLE else kind)
+
+
+# Factorization -------------------------------------------------------------------------------------------------------
+
 
 Direction = Literal["forward", "backward", "both", "middle"]
 T = TypeVar("T")
@@ -71,7 +202,7 @@ def factorize(
     if references:
         return Accumulation(graph, steps, _entries(graph, _Factorization(graph, _Results(steps), deadline), direction))
     strands = _entries(graph, _Factorization(graph, _Strands(shared=False, limit=limit), deadline), direction)
-    return Accumulation(graph, steps, dict(zip(strands, evaluate(strands.values(), steps), strict=True)))
+    return Accumulation(graph, steps, dict(zip(strands, _evaluate(strands.values(), steps), strict=True)))
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
@@ -107,7 +238,7 @@ def factorization_steps(
     level: list[int] = []
 
     def drawn() -> DifferentiationGraph:
-        return draw(graph, factorization.strands())
+        return _draw(graph, factorization.strands())
 
     yield drawn()
     named = 0
@@ -125,60 +256,34 @@ def factorization_steps(
         yield drawn()
 
 
-class _Parts(Protocol[T]):
-    """What strands are put together from."""
+class _Parts(Generic[T]):
+    """Makers of strands; the hooks do nothing for strands that are computed at once, and so only once."""
 
-    def edge(self, edge: int) -> T:
-        """An edge of the graph."""
-        ...
-
-    def chain(self, first: T, second: T, through: int) -> T:
-        """Two strands one after the other, through a vertex."""
-        ...
-
-    def block(self, first: T, second: T) -> T:
-        """Two strands side by side."""
-        ...
+    edge: Callable[[int], T]
+    chain: Callable[[T, T, int], T]
+    block: Callable[[T, T], T]
 
     def copied(self, strand: T) -> T:
-        """What is copied in place of a strand: with references, its name."""
-        ...
-
-    def placed(self, strand: T) -> None:
-        """A strand is now part of the graph."""
-        ...
-
-    def removed(self, strand: T) -> None:
-        """A strand is no longer part of the graph, or part of another strand."""
-        ...
-
-
-class _Results:
-    """Strands that are computed at once, and so only once: references of their results."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._product, self._sum = steps.product, steps.sum
-
-    def edge(self, edge: int) -> int:
-        return edge
-
-    def chain(self, first: int, second: int, through: int) -> int:
-        return self._product(first, second)
-
-    def block(self, first: int, second: int) -> int:
-        return self._sum(first, second)
-
-    def copied(self, strand: int) -> int:
+        """Return what is copied in place of a strand: with references, its name."""
         return strand
 
-    def placed(self, strand: int) -> None:
-        pass
+    def placed(self, strand: T) -> None:
+        """Take note that a strand is now part of the graph."""
 
-    def removed(self, strand: int) -> None:
-        pass
+    def removed(self, strand: T) -> None:
+        """Take note that a strand is no longer part of the graph, or part of another strand."""
 
 
-class _Strands:
+class _Results(_Parts[int]):
+    """Strands that are references of their results."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.edge = lambda edge: edge
+        self.chain = lambda first, second, through: steps.product(first, second)
+        self.block = steps.sum
+
+
+class _Strands(_Parts[Strand]):
     """Strands as trees, to be drawn, or written out without references up to a limit."""
 
     def __init__(self, *, shared: bool, limit: int) -> None:
@@ -186,13 +291,13 @@ class _Strands:
         self._limit = limit
         self._written = 0
         self.references_made = 0
-        self.edge, self.chain, self.block = edge_strand, chain, block
+        self.edge, self.chain, self.block = _edge, _chain, _block
 
     def copied(self, strand: Strand) -> Strand:
         if not self._shared or strand.shape in (StrandShape.EDGE, StrandShape.REFERENCE):
             return strand
         self.references_made += 1
-        return reference(strand, self.references_made)
+        return _reference(strand, self.references_made)
 
     def placed(self, strand: Strand) -> None:
         self._written += strand.size
@@ -339,3 +444,19 @@ def _entries(
     column = {terminal: position for position, terminal in enumerate(graph.terminals)}
     found = {(row[j], column[i]): strand for j, i, strand in factorization.strands()}
     return {place: found[place] for place in sorted(found)}
+
+
+def _register(name: str, direction: Direction) -> None:
+    def seconds(work: Workload) -> float:
+        products = {"forward": work.reverse, "backward": work.forward}.get(direction, work.forward + work.reverse)
+        return 3e-6 * products + 4e-6 * work.edges
+
+    @register(name, seconds)
+    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+        return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=deadline))
+
+
+_register("forward-factorization", "forward")
+_register("backward-factorization", "backward")
+_register("both-sides-factorization", "both")
+_register("middle-factorization", "middle")

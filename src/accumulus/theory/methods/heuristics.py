@@ -1,4 +1,4 @@
-"""The heuristics of the literature: what to eliminate next, by a score, for vertices, edges and faces.
+"""Greedy elimination of vertices, edges and faces by the scores of the literature.
 
 All go back to Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices efficiently
 (ICCS 2003, LNCS 2658, 575–584), and to the library Angel of the same authors, whose definitions are taken here:
@@ -17,38 +17,315 @@ Scores count edges, whatever their labels and the sizes of their ends. Relative 
 defined for faces there. Ties go to what is nearest to the roots, then to the lowest numbers (of faces under MOMR, to
 these at once); so every heuristic is deterministic.
 
-Choices wait in a heap (`accumulus.theory.methods.choices`), so a score that is lowered by a change further away is
-noticed late. (Markowitz degrees and relative ones only change next to what is eliminated.) Time: some microseconds for
-each product and each score, and a score takes time linear in the degrees around. None is within a constant factor of
-the optimum. Greedy edges and faces may go wrong without bound (Griewank and Naumann, Accumulating Jacobians as chained
-sparse matrix products, 2003, warn of it): a sequence of four times the products of the Markowitz order, or of more than
-`_LONGEST`, is given up, and that order is the result.
+Choices wait in a heap (`run`). When something is eliminated, the scores of what is next to it are renewed, others when
+their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees and relative
+ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and a score takes
+time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and faces may go wrong
+without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003, warn of it): a
+sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and that order is
+the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import heapq
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from accumulus.deadline import Deadline
+from accumulus.deadline import FOREVER, Deadline
+from accumulus.elimination.edge import EdgeElimination
+from accumulus.elimination.face import FaceElimination
 from accumulus.elimination.vertex import Limit, markowitz_order
+from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.greedy import markowitz
 from accumulus.search.registry import SearchResult, register
-from accumulus.theory.methods.choices import (
-    Choices,
-    EdgeChoices,
-    FaceChoices,
-    FaceDegrees,
-    SideView,
-    VertexChoices,
-    run,
-)
+from accumulus.search.vertex_orders import markowitz
 
-__all__ = ["HEURISTICS", "Heuristic"]
+__all__ = ["HEURISTICS", "EdgeChoices", "FaceChoices", "FaceDegrees", "Heuristic", "VertexChoices"]
+
+Step = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideView:
+    """A graph seen from one side: predecessors, successors, and how many roots are above each vertex; or reversed."""
+
+    P: Sequence[Collection[int]]
+    S: Sequence[Collection[int]]
+    above: Sequence[int]
+
+
+class _Choices:
+    """What there is to choose from in the elimination of a graph, and what each choice scores."""
+
+    def __init__(self, graph: DifferentiationGraph) -> None:
+        self.graph = graph
+        #: What is nearest to the roots comes first among equals.
+        self.place = {v: -position for position, v in enumerate(graph.topological_order)}
+
+    def start(self) -> Any:
+        """The state with nothing eliminated; it counts its products and sums in `steps`."""
+        raise NotImplementedError
+
+    def all(self, state: Any) -> Iterator[Step]:
+        """All choices."""
+        raise NotImplementedError
+
+    def is_choice(self, state: Any, step: Step) -> bool:
+        """Return whether a choice is still there."""
+        raise NotImplementedError
+
+    def score(self, state: Any, step: Step) -> Any:
+        """Return the score of a choice; the least is taken next."""
+        raise NotImplementedError
+
+    def take(self, state: Any, step: Step) -> list[Step]:
+        """Eliminate, and return choices that are new or may score less."""
+        raise NotImplementedError
+
+
+def run(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
+    """Take always a choice of least score, as far as scores are known, until nothing is left.
+
+    Returns:
+        False if that takes more than `limit` products.
+
+    Raises:
+        OutOfTimeError: if the deadline passes before.
+    """
+    heap: list[tuple[Any, Step]] = []
+    for step in choices.all(state):
+        deadline.check()
+        heap.append((choices.score(state, step), step))
+    heapq.heapify(heap)
+    known = {step: score for score, step in heap}
+    while heap:
+        score, step = heapq.heappop(heap)
+        if known.get(step) != score:
+            continue
+        if not choices.is_choice(state, step):
+            del known[step]
+            continue
+        now = choices.score(state, step)
+        if now > score:
+            known[step] = now
+            heapq.heappush(heap, (now, step))
+            continue
+        del known[step]
+        for other in choices.take(state, step):
+            deadline.check()
+            now = choices.score(state, other)
+            if known.get(other) != now:
+                known[other] = now
+                heapq.heappush(heap, (now, other))
+        if len(state.steps) > 2 * limit:
+            return False
+    return True
+
+
+class _Order:
+    """Vertices in the order in which they were eliminated."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+
+class VertexChoices(_Choices):
+    """Vertices; the state is their order.
+
+    Args:
+        score: of a vertex, by the graph, the reversed graph, and the vertex.
+    """
+
+    def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, SideView, int], int]) -> None:
+        super().__init__(graph)
+        P: list[set[int]] = [set() for _ in graph.vertices]
+        S: list[set[int]] = [set() for _ in graph.vertices]
+        for e in graph.live_edges.nonzero()[0].tolist():
+            j, i = int(graph.sources[e]), int(graph.targets[e])
+            S[j].add(i)
+            P[i].add(j)
+        self._P, self._S, self._score = P, S, score
+        self._up, self._down = _views(graph, P, S)
+        self._left = dict.fromkeys(graph.intermediates)
+
+    def start(self) -> _Order:
+        """Nothing eliminated."""
+        return _Order()
+
+    def all(self, state: _Order) -> Iterator[Step]:
+        """Every vertex that is left."""
+        return ((k,) for k in self._left)
+
+    def is_choice(self, state: _Order, step: Step) -> bool:
+        """Return whether it is left."""
+        return step[0] in self._left
+
+    def score(self, state: _Order, step: Step) -> tuple[int, int]:
+        """By the score given, then by place."""
+        return self._score(self._up, self._down, step[0]), self.place[step[0]]
+
+    def take(self, state: _Order, step: Step) -> list[Step]:
+        """Eliminate it; returns what is around."""
+        (k,) = step
+        P, S = self._P, self._S
+        del self._left[k]
+        state.steps.append(k)
+        for p in P[k]:
+            S[p].discard(k)
+            S[p] |= S[k]
+        for s in S[k]:
+            P[s].discard(k)
+            P[s] |= P[k]
+        return [(v,) for v in (*P[k], *S[k]) if v in self._left]
+
+
+class EdgeChoices(_Choices):
+    """Edges from either side.
+
+    Args:
+        score: of edge ⟨j,i⟩ from the front, by the graph, j and i; from the back it is that of ⟨i,j⟩ in the reversed
+            graph.
+    """
+
+    def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, int, int], int]) -> None:
+        super().__init__(graph)
+        self._score = score
+
+    def start(self) -> EdgeElimination:
+        """Nothing eliminated."""
+        state = EdgeElimination(self.graph)
+        self._front, self._back = _views(self.graph, state.predecessors, state.successors)
+        return state
+
+    def all(self, state: EdgeElimination) -> Iterator[Step]:
+        """Every edge, from each side on which it can be eliminated."""
+        return (step for j, i in state.edges() for step in _sides(state, j, i))
+
+    def is_choice(self, state: EdgeElimination, step: Step) -> bool:
+        """Return whether it is there."""
+        return step[1] in state.successors[step[0]]
+
+    def score(self, state: EdgeElimination, step: Step) -> tuple[int, int]:
+        """By the score given, then by the place of the vertex that the products are at."""
+        j, i, side = step
+        if side == "front":
+            return self._score(self._front, j, i), self.place[j]
+        return self._score(self._back, i, j), self.place[i]
+
+    def take(self, state: EdgeElimination, step: Step) -> list[Step]:
+        """Eliminate it; returns what is around."""
+        j, i, side = step
+        pairs = [(p, i) for p in state.predecessors[j]] if side == "front" else [(j, s) for s in state.successors[i]]
+        state.eliminate(j, i, side)
+        if side == "front":
+            pairs += [(j, s) for s in state.successors[j]]
+        else:
+            pairs += [(p, i) for p in state.predecessors[i]]
+        return [choice for pair in pairs for choice in _sides(state, *pair)]
+
+
+class FaceChoices(_Choices):
+    """Faces, by the change of their number."""
+
+    def start(self) -> FaceElimination:
+        """Nothing eliminated."""
+        return FaceElimination(self.graph)
+
+    def all(self, state: FaceElimination) -> Iterator[Step]:
+        """Every face."""
+        return iter(state.faces())
+
+    def is_choice(self, state: FaceElimination, step: Step) -> bool:
+        """Return whether it is there."""
+        return step[0] in state and step[1] in state and step[1] in state.successors[step[0]]
+
+    def score(self, state: FaceElimination, step: Step) -> int:
+        """Faces created less faces removed."""
+        i, j = step
+        above, below = state.inner_predecessors(i), state.inner_successors(j)
+        change = -1 if state.find(i, j) is not None else above + below - 1
+        if len(state.successors[i]) == 1:
+            change -= above
+        if len(state.predecessors[j]) == 1:
+            change -= below
+        return change
+
+    def take(self, state: FaceElimination, step: Step) -> list[Step]:
+        """Eliminate it; returns what is around."""
+        k = state.eliminate(*step)
+        found: list[Step] = []
+        for v in {k: None, step[0]: None, step[1]: None}:
+            if v in state:
+                if state.inner_predecessors(v):
+                    found += [(p, v) for p in state.predecessors[v]]
+                if state.inner_successors(v):
+                    found += [(v, s) for s in state.successors[v]]
+        return found
+
+
+class FaceDegrees(_Choices):
+    """Faces by the Markowitz degree of the vertex between them; a step is that vertex, and takes one face there."""
+
+    def start(self) -> FaceElimination:
+        """Nothing eliminated."""
+        graph, state = self.graph, FaceElimination(self.graph)
+        self._ends = {e: (int(graph.sources[e]), int(graph.targets[e])) for e in state.vertices()}
+        self._into: list[dict[int, None]] = [{} for _ in graph.vertices]
+        for e, (_, i) in self._ends.items():
+            self._into[i][e] = None
+        return state
+
+    def all(self, state: FaceElimination) -> Iterator[Step]:
+        """Every vertex at which there is a face."""
+        return ((k,) for k in self.graph.intermediates if self.is_choice(state, (k,)))
+
+    def is_choice(self, state: FaceElimination, step: Step) -> bool:
+        """Return whether a face is left there."""
+        return any(state.inner_successors(i) for i in self._labels(state, step[0]))
+
+    def score(self, state: FaceElimination, step: Step) -> tuple[int, int]:
+        """Return how many faces there are."""
+        return sum(state.inner_successors(i) for i in self._labels(state, step[0])), self.place[step[0]]
+
+    def take(self, state: FaceElimination, step: Step) -> list[Step]:
+        """Eliminate the first face there; returns the vertices around that have faces."""
+        i = min(i for i in self._labels(state, step[0]) if state.inner_successors(i))
+        j = min(state.successors[i])
+        start, end = self._ends[i][0], self._ends[j][1]
+        k = state.eliminate(i, j)
+        if k in state:
+            self._ends[k] = start, end
+            self._into[end][k] = None
+        return [(v,) for v in (step[0], start, end) if self.is_choice(state, (v,))]
+
+    def _labels(self, state: FaceElimination, v: int) -> list[int]:
+        """Vertices of the line graph whose labels end at v."""
+        into = self._into[v]
+        for gone in [i for i in into if i not in state or self._ends[i][1] != v]:
+            del into[gone]
+        return list(into)
+
+
+def _sides(state: EdgeElimination, j: int, i: int) -> list[Step]:
+    front: list[Step] = [(j, i, "front")] if state.intermediate[j] else []
+    return [*front, (j, i, "back")] if state.intermediate[i] else front
+
+
+def _views(
+    graph: DifferentiationGraph, P: Sequence[Collection[int]], S: Sequence[Collection[int]]
+) -> tuple[SideView, SideView]:
+    """The graph from the roots, and from the terminals."""
+    roots = [bits.bit_count() for bits in index_ranges(graph)]
+    terminals = [bits.bit_count() for bits in index_domains(graph)]
+    return SideView(P, S, roots), SideView(S, P, terminals)
+
+
+# Scores --------------------------------------------------------------------------------------------------------------
+
 
 #: Times the products of the Markowitz order, and besides, after which edges and faces are given up; and in any case.
 _MOST: Final = (4, 1_000)
@@ -56,7 +333,7 @@ _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 
 def _missing(some: Collection[int], others: Collection[int]) -> int:
-    """How many of some are not among the others."""
+    """Return how many of some are not among the others."""
     if isinstance(some, set):
         return len(some.difference(others))
     return sum(v not in others for v in some)
@@ -165,7 +442,7 @@ def _register(row: Heuristic) -> None:
 
 def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:
     """The greedy edges or faces; None if they make more products than the limit."""
-    choices: Choices
+    choices: _Choices
     if row.level == "edge":
         assert row.score is not None
         choices = EdgeChoices(graph, row.score)

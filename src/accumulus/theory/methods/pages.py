@@ -31,18 +31,291 @@ literally, a page is accumulated in one piece wherever that is cheaper, or where
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.accumulation import Accumulation, SharedSteps, Steps
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.theory.methods.local_jacobians import accumulate_edges
-from accumulus.theory.methods.page import Page, Pair
-from accumulus.theory.shared_steps import SharedSteps
+from accumulus.options import Options
+from accumulus.search.registry import SearchResult, register
+from accumulus.search.sweeps import Workload
+from accumulus.theory.graphs.traversal import reached, series_vertices, topological
+from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
 
 __all__ = ["TracedPage", "pages", "trace_pages"]
+
+Pair = tuple[int, int]
+
+
+class Page:
+    """Edges with labels; all of them lie on paths from its roots to its terminals."""
+
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        steps: Steps,
+        roots: Iterable[int] | None = None,
+        terminals: Iterable[int] | None = None,
+        deadline: Deadline = FOREVER,
+    ) -> None:
+        self.graph, self._deadline = graph, deadline
+        self.steps = steps
+        #: Where paths begin and end; those without edges on this page do not count.
+        self.roots = list(graph.roots if roots is None else roots)
+        self.terminals = list(graph.terminals if terminals is None else terminals)
+        self._fixed = {*self.roots, *self.terminals}
+        self.successors: dict[int, dict[int, int]] = {}
+        self.predecessors: dict[int, dict[int, None]] = {}
+
+    def add(self, j: int, i: int, label: int) -> None:
+        """Add an edge, or to the label of one."""
+        row = self.successors.setdefault(j, {})
+        row[i] = self.steps.sum(row[i], label) if i in row else label
+        self.predecessors.setdefault(i, {})[j] = None
+        self.successors.setdefault(i, {})
+        self.predecessors.setdefault(j, {})
+
+    def edges(self) -> Iterator[tuple[Pair, int]]:
+        """All edges with their labels."""
+        for j, row in self.successors.items():
+            for i, label in row.items():
+                yield (j, i), label
+
+    def copy(self) -> Page:
+        """A page with the same edges."""
+        return self._restricted(dict(self.edges()))
+
+    @property
+    def size(self) -> int:
+        """Number of edges."""
+        return sum(map(len, self.successors.values()))
+
+    @property
+    def inner(self) -> list[int]:
+        """Vertices that are neither root nor terminal, ascending."""
+        return sorted(v for v in self.successors if v not in self._fixed)
+
+    @property
+    def own_roots(self) -> list[int]:
+        """Roots that have edges on this page."""
+        return [root for root in self.roots if self.successors.get(root)]
+
+    @property
+    def own_terminals(self) -> list[int]:
+        """Terminals that have edges on this page."""
+        return [terminal for terminal in self.terminals if self.predecessors.get(terminal)]
+
+    @property
+    def pairs(self) -> int:
+        """Number of roots times number of terminals."""
+        return len(self.own_roots) * len(self.own_terminals)
+
+    def reduce(self) -> bool:
+        """Step 1: replace simple chains and blocks by edges; whether there were any."""
+        found = False
+        into, out = self.predecessors, self.successors
+        for v in series_vertices(into, out, self._order(), lambda v: v not in self._fixed and v in out):
+            self._eliminate(v)
+            found = True
+        return found
+
+    def ends(self) -> tuple[int, int] | None:
+        """Step 2: v_i and v_j, or None if there are none."""
+        level = self.levels()
+        inner = self.inner
+        start = _unequalled(inner, level, self._sets(upwards=False), first=True)
+        if start is None:
+            return None
+        reach = reached([start], self.successors.__getitem__)
+        end = _unequalled([v for v in inner if v in reach], level, self._sets(upwards=True), first=False, of=inner)
+        return None if end is None else (start, end)
+
+    def part(self, start: int, end: int) -> tuple[list[Page], str]:
+        """Steps 3 and 4: the pages that this one is parted into, and why; none if step 5 is due."""
+        above = reached([start], self.predecessors.__getitem__)
+        below = reached([end], self.successors.__getitem__)
+        roots, terminals = self.own_roots, self.own_terminals
+        reaching, met = [r for r in roots if r in above], [t for t in terminals if t in below]
+        if len(reaching) < len(roots) or len(met) < len(terminals):
+            others = [t for t in terminals if t not in below]
+            return self._nonempty(
+                self._between(reaching, met),
+                self._between([r for r in roots if r not in above], terminals),
+                self._between(reaching, others),
+            ), "index sets"
+        level = self.levels()
+        if level[start] == level[end] or self._joined_by_one_edge(start, end):
+            return self._separate(start, end, level)
+        return [], ""
+
+    def factorize(self, start: int, end: int) -> None:
+        """Step 5: eliminate what lies between the levels of v_i and v_j on the paths between them."""
+        upper, lower = self._level_sets(start, end)
+        inside = self._strictly_between(upper, lower)
+        nested = self._restricted(
+            {
+                (j, i): label
+                for (j, i), label in self.edges()
+                if (j in inside or j in upper) and (i in inside or i in lower)
+            },
+            upper,
+            lower,
+        )
+        found = nested.ends()
+        if found is not None and not nested.part(*found)[0]:
+            inside = nested._strictly_between(*nested._level_sets(*found))
+        level = self.levels()
+        left = dict.fromkeys(sorted(inside, key=lambda v: (level[v], v)))
+        while left:
+            v = min(left, key=lambda v: len(self.predecessors[v]) * len(self.successors[v]))
+            del left[v]
+            self._eliminate(v)
+        self.reduce()
+        if start in self.successors and end in self.successors and self._joined_by_one_edge(start, end):
+            if len(self.predecessors[end]) == 1:
+                self._eliminate(end)
+            elif len(self.successors[start]) == 1:
+                self._eliminate(start)
+
+    def levels(self) -> dict[int, int]:
+        """Longest way from a root; terminals on the last level."""
+        level = dict.fromkeys(self.successors, 0)
+        for v in self._order():
+            for i in self.successors[v]:
+                level[i] = max(level[i], level[v] + 1)
+        last = max(level.values(), default=0)
+        level.update((t, last) for t in self.own_terminals)
+        return level
+
+    def _separate(self, start: int, end: int, level: dict[int, int]) -> tuple[list[Page], str]:
+        """Step 4: separate root–terminal pairs."""
+        roots, terminals = self.own_roots, self.own_terminals
+        last = max(level.values())
+        out = {(j, i): level[i] for j in roots for i in self.successors[j]}
+        into = {(j, i): last - level[j] for i in terminals for j in self.predecessors[i]}
+        crossed = max(*out.values(), *into.values())
+        if crossed > 1:
+            if max(out.values()) == crossed:
+                chosen = {edge for edge, length in out.items() if length == crossed}
+                rest = self._kept(lambda edge: edge not in chosen)
+                through = self._kept(lambda edge: edge[0] not in roots or edge in chosen)
+            else:
+                chosen = {edge for edge, length in into.items() if length == crossed}
+                rest = self._kept(lambda edge: edge not in chosen)
+                through = self._kept(lambda edge: edge[1] not in terminals or edge in chosen)
+            return self._nonempty(through, rest), "cross-level"
+        above, below = level[start], last - level[end]
+        by_roots = above > below or (above == below and len(roots) <= len(terminals))
+        if len(terminals) == 1 or (by_roots and len(roots) > 1):
+            half = roots[: (len(roots) + 1) // 2]
+            parts = self._between(half, terminals), self._between(roots[len(half) :], terminals)
+            return self._nonempty(*parts), "roots"
+        half = terminals[: (len(terminals) + 1) // 2]
+        parts = self._between(roots, half), self._between(roots, terminals[len(half) :])
+        return self._nonempty(*parts), "terminals"
+
+    def _eliminate(self, v: int) -> None:
+        self._deadline.check()
+        into, out = self.predecessors.pop(v), self.successors.pop(v)
+        for i in out:
+            del self.predecessors[i][v]
+        for j in into:
+            above = self.successors[j].pop(v)
+            for i, below in out.items():
+                self.add(j, i, self.steps.product(above, below))
+
+    def _joined_by_one_edge(self, start: int, end: int) -> bool:
+        """Return whether there is one path between the two, and it is an edge."""
+        if end not in self.successors[start]:
+            return False
+        others = [i for i in self.successors[start] if i != end]
+        return end not in reached(others, self.successors.__getitem__)
+
+    def _level_sets(self, start: int, end: int) -> tuple[list[int], list[int]]:
+        """The vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
+        level = self.levels()
+        above, below = reached([end], self.predecessors.__getitem__), reached([start], self.successors.__getitem__)
+        upper = [v for v in self.inner if level[v] == level[start] and v in above]
+        lower = [v for v in self.inner if level[v] == level[end] and v in below]
+        return upper, lower
+
+    def _strictly_between(self, upper: list[int], lower: list[int]) -> set[int]:
+        reach = reached(upper, self.successors.__getitem__) & reached(lower, self.predecessors.__getitem__)
+        return reach - {*upper, *lower}
+
+    def _order(self) -> list[int]:
+        """Vertices of the page, each before what it depends on."""
+        return topological({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
+
+    def _sets(self, *, upwards: bool) -> dict[int, int]:
+        """t-degree of each vertex, or its r-degree."""
+        ends = self.own_terminals if upwards else self.own_roots
+        bits = dict.fromkeys(self.successors, 0)
+        for k, end in enumerate(ends):
+            bits[end] = 1 << k
+        order = self._order()
+        for v in reversed(order) if upwards else order:
+            for i in self.successors[v]:
+                if upwards:
+                    bits[v] |= bits[i]
+                else:
+                    bits[i] |= bits[v]
+        return {v: found.bit_count() for v, found in bits.items()}
+
+    def _between(self, roots: list[int], terminals: list[int]) -> Page:
+        ends = {*roots, *terminals}
+        return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
+
+    def _kept(self, wanted: Callable[[Pair], bool]) -> Page:
+        """The page of the paths all of whose edges are wanted."""
+        page = self._restricted({edge: label for edge, label in self.edges() if wanted(edge)})
+        live = reached(page.own_roots, page.successors.__getitem__) & reached(
+            page.own_terminals, page.predecessors.__getitem__
+        )
+        return self._restricted({(j, i): label for (j, i), label in page.edges() if j in live and i in live})
+
+    def _restricted(
+        self, edges: dict[Pair, int], roots: list[int] | None = None, terminals: list[int] | None = None
+    ) -> Page:
+        page = Page(
+            self.graph,
+            self.steps,
+            self.roots if roots is None else roots,
+            self.terminals if terminals is None else terminals,
+            self._deadline,
+        )
+        for (j, i), label in edges.items():
+            page.add(j, i, label)
+        return page
+
+    def _nonempty(self, *pages: Page) -> list[Page]:
+        return [page for page in pages if page.size]
+
+
+def _unequalled(
+    candidates: list[int], level: dict[int, int], degree: dict[int, int], *, first: bool, of: list[int] | None = None
+) -> int | None:
+    """The candidate of largest degree that no other vertex (`of` which, by default the candidates) of its level
+    equals, on the first or the last level that has one."""
+    highest: dict[int, list[int]] = {}
+    for v in candidates if of is None else of:
+        rivals = highest.setdefault(level[v], [])
+        if rivals and degree[v] > degree[rivals[0]]:
+            rivals.clear()
+        if not rivals or degree[v] == degree[rivals[0]]:
+            rivals.append(v)
+    allowed = set(candidates)
+    found = [rivals[0] for rivals in highest.values() if len(rivals) == 1 and rivals[0] in allowed]
+    if not found:
+        return None
+    return max(found, key=lambda v: (degree[v], -level[v] if first else level[v]))
+
+
+# The strategy --------------------------------------------------------------------------------------------------------
+
 
 _LIMIT: Final = 20_000
 
@@ -70,11 +343,7 @@ def pages(
     6
     """
     strategy = _Strategy(graph, literal, limit, unit_products, deadline)
-    found = strategy.accumulate(strategy.first_page(), None)
-    row = {root: position for position, root in enumerate(graph.roots)}
-    column = {terminal: position for position, terminal in enumerate(graph.terminals)}
-    entries = {(row[j], column[i]): label for (j, i), label in found.items()}
-    return Accumulation(graph, strategy.steps, dict(sorted(entries.items())))
+    return Accumulation.between(graph, strategy.steps, strategy.accumulate(strategy.first_page(), None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,3 +451,14 @@ class _Strategy:
         if label < len(self.graph.sources):
             return self.graph.symbols[label] or f"e{label + 1}"
         return self._names.setdefault(label, f"s{len(self._names) + 1}")
+
+
+def _seconds(work: Workload) -> float:
+    whole = bracketing_seconds(work)
+    return whole if work.pairs * work.edges > _LIMIT else 14 * whole + 3e-4 * work.pairs
+
+
+@register("pages", _seconds)
+def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    found = pages(graph, unit_products=options.objective.every_product, deadline=deadline)
+    return SearchResult(graph, "pages", _accumulation=found)

@@ -60,7 +60,7 @@ class ReducedGraph:
 
     @property
     def edges(self) -> int:
-        """How many edges the graph has."""
+        """Return how many edges the graph has."""
         return len(self.inner) + sum(map(int.bit_count, self.roots + self.terminals))
 
     @property
@@ -156,7 +156,7 @@ def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
 
 
 def _is_reduced(graph: ReducedGraph) -> bool:
-    """Whether a graph that has no cycle is one of the class."""
+    """Return whether a graph that has no cycle is one of the class."""
     k, inner = graph.intermediates, graph.inner
     if any(v >= k for edge in inner for v in edge) or any(s >> k for s in (*graph.roots, *graph.terminals)):
         return False
@@ -185,7 +185,7 @@ def _with_inner(k: int, inner_edges: int, outer: int) -> Iterator[ReducedGraph]:
 
 
 def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no automorphism of the inner edges gives lesser roots and terminals."""
+    """Return whether no automorphism of the inner edges gives lesser roots and terminals."""
     for way in ways:
         roots = tuple(sorted(_image(s, way) for s in graph.roots))
         if roots > graph.roots:

@@ -14,8 +14,7 @@ import typer
 from rich.console import Console, Group
 
 from accumulus.graph.files import READABLE, load_graph
-from accumulus.show.output import write, write_json
-from accumulus.show.tables import amount, counted, duration, table, text
+from accumulus.show.tables import amount, counted, duration, table, text, write, write_json
 
 if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary
@@ -84,7 +83,7 @@ def decide(
     as_json: AsJson = False,
 ) -> None:
     """Decide the same for one graph. All of its labels count as variables."""
-    from accumulus.theory.research.circular import decide as decide_graph
+    from accumulus.theory.research.survey import decide as decide_graph
 
     if graph.suffix.lower() not in READABLE:
         raise typer.BadParameter(

@@ -1,0 +1,646 @@
+"""Seeded generators of test graphs: public as ``accumulus.graphs``, and used alike by tests, documentation, benchmarks.
+
+Same arguments, same graph, on every machine and in every version; a graph's name is the call that makes it. Vertices
+are numbered, inputs first unless a generator says otherwise; an edge runs from the vertex that depends to the one it
+depends on. Every vertex is on a path from an output to an input. A million edges take a few seconds.
+
+`generators()` lists them, `generate(name, …)` calls one by its name; `with_labels` and `with_sizes` draw labels and
+sizes for a graph.
+
+>>> print(*generators())
+lion bat gadgets random_dag layered banded series_parallel chain star stencil butterfly matrix_chain dense_layers
+
+**Random numbers** are the same on every machine and in every version: SplitMix64, a block at a time. NumPy promises its
+streams for one version only, Python some of its functions, and a graph that is named in a paper or a bug report by its
+seed has to stay that graph. SplitMix64 adds an odd constant and mixes the sum (Steele, Lea and Flood, Fast splittable
+pseudorandom number generators, 2014); number k of a stream depends on the seed and k alone, so blocks are a few
+operations on arrays.
+
+**Gadgets** are small graphs on which vertex, edge and face elimination differ. They are known as the lion and the bat,
+and are here as among the examples of the public ADMission planner (STCE, RWTH Aachen); the three ways to eliminate are
+compared by Naumann (Optimal accumulation of Jacobian matrices by elimination methods on the dual computational graph,
+2004). Optima, every product 1:
+
+| graph | vertices | edges | faces |
+| --- | --- | --- | --- |
+| lion | 12 | 11 | 11 |
+| bat | 24 | 23 | 22 with vectors, at most 22 without |
+
+With `vectors` the pairs 0a and 0b, 1a and 1b, 3a and 3b, 6a and 6b are one vertex of two entries each, which cannot be
+torn apart.
+
+What regular graphs cost at least is known of some of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, unknown_name
+from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.native.state import Integers
+
+__all__ = [
+    "Generator",
+    "banded",
+    "bat",
+    "butterfly",
+    "chain",
+    "dense_layers",
+    "gadgets",
+    "generate",
+    "generators",
+    "get",
+    "layered",
+    "lion",
+    "matrix_chain",
+    "random_dag",
+    "series_parallel",
+    "star",
+    "stencil",
+    "with_labels",
+    "with_sizes",
+]
+
+
+# Random numbers ------------------------------------------------------------------------------------------------------
+
+
+_STEP: Final = 0x9E3779B97F4A7C15
+_MIX: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+
+
+class Draws:
+    """A stream of random numbers.
+
+    Args:
+        seed: any whole number; streams of different seeds have nothing in common.
+
+    >>> Draws(0).below(10, 5).tolist()
+    [7, 2, 3, 8, 9]
+    """
+
+    def __init__(self, seed: int) -> None:
+        digest = hashlib.blake2b(str(whole("seed", seed, least=None)).encode(), digest_size=8).digest()
+        self._at = int.from_bytes(digest, "little")
+
+    def bits(self, count: int) -> NDArray[np.uint64]:
+        """So many times 64 random bits."""
+        steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_STEP) + np.uint64(self._at)
+        self._at = (self._at + count * _STEP) % (1 << 64)
+        for shift, factor in _MIX:
+            steps = (steps ^ (steps >> np.uint64(shift))) * np.uint64(factor)
+        return steps
+
+    def below(self, bounds: int | Integers, count: int | None = None) -> Integers:
+        """Whole numbers from 0 to bound − 1; for one bound `count` of them, for an array one for each.
+
+        A number is likelier than another by a part of bound · 2⁻⁶⁴ at most.
+        """
+        many = len(bounds) if isinstance(bounds, np.ndarray) else count or 0
+        result: Integers = (self.bits(many) % np.asarray(bounds, np.uint64)).astype(np.int64)
+        return result
+
+    def chances(self, probability: float, count: int) -> NDArray[np.bool_]:
+        """So many events, each of the given probability."""
+        return (self.bits(count) >> np.uint64(11)) < np.uint64(round(probability * (1 << 53)))
+
+    def permutation(self, count: int) -> Integers:
+        """The numbers 0 … count − 1 in random order."""
+        return np.argsort(self.bits(count), kind="stable")
+
+    def distinct(self, bound: int, count: int, rows: int) -> Integers:
+        """In each of so many rows `count` different numbers below `bound` (Floyd's algorithm; Bentley 1987)."""
+        one_of = np.empty((rows, count), np.int64)
+        for k, last in enumerate(range(bound - count, bound)):
+            drawn = self.below(last + 1, rows)
+            taken = (one_of[:, :k] == drawn[:, None]).any(axis=1)
+            one_of[:, k] = np.where(taken, last, drawn)
+        return one_of
+
+
+def whole(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
+    """The value as an int within bounds, or `ArgumentError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ArgumentError(f"{name} is {value!r}; expected a whole number")
+    if (least is not None and value < least) or (most is not None and value > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ArgumentError(f"{name} is {value}; expected a whole number {bounds}")
+    return int(value)
+
+
+def fraction(name: str, value: Any) -> float:
+    """The value as a probability, or `ArgumentError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
+        raise ArgumentError(f"{name} is {value!r}; expected a number from 0 to 1")
+    return float(value)
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    """The value if it is one of the known words, or `ArgumentError`."""
+    if value not in known:
+        raise ArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}")
+    return str(value)
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A registered generator; call it with its function's arguments."""
+
+    name: str
+    description: str
+    function: Callable[..., DifferentiationGraph]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Names of the arguments, and their defaults."""
+        return {name: given.default for name, given in inspect.signature(self.function).parameters.items()}
+
+    def __call__(self, **arguments: Any) -> DifferentiationGraph:
+        """The graph for these arguments; `ArgumentError` for one that the function does not have."""
+        unknown = sorted(arguments.keys() - self.parameters)
+        if unknown:
+            raise ArgumentError(f"{self.name} takes no argument {unknown[0]!r}; expected {', '.join(self.parameters)}")
+        return self.function(**arguments)
+
+
+_GENERATORS: Final[dict[str, Generator]] = {}
+
+
+def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, DifferentiationGraph]:
+    """Decorator that adds a function to the table under its name; the first line of its docstring describes it."""
+    signature = inspect.signature(function)
+    name = function.__name__
+
+    @functools.wraps(function)
+    def made(*arguments: P.args, **options: P.kwargs) -> DifferentiationGraph:
+        graph = function(*arguments, **options)
+        given = signature.bind(*arguments, **options).arguments
+        graph.name = f"{name}({', '.join(f'{key}={value}' for key, value in given.items())})"
+        return graph
+
+    _GENERATORS[name] = Generator(name, (inspect.getdoc(function) or name).splitlines()[0], made)
+    return made
+
+
+def get(name: str) -> Generator:
+    """The generator of that name, or `UnknownNameError`."""
+    if not isinstance(name, str) or name not in _GENERATORS:
+        raise unknown_name("generator", name, _GENERATORS)
+    return _GENERATORS[name]
+
+
+def generate(name: str, **arguments: Any) -> DifferentiationGraph:
+    """A graph by the name of its generator.
+
+    Raises:
+        UnknownNameError: for an unknown name; the message lists those that there are.
+        ArgumentError: for an argument that the generator does not have, or a value that it refuses.
+
+    >>> generate("star", inputs=3, outputs=2)
+    DifferentiationGraph('star(inputs=3, outputs=2)', 2 roots, 1 intermediates, 3 terminals, 5 edges)
+    """
+    return get(name)(**arguments)
+
+
+def generators() -> dict[str, str]:
+    """The registered generators: name → what it makes."""
+    return {made.name: made.description for made in _GENERATORS.values()}
+
+
+def assembled(
+    sources: NDArray[np.int64] | Sequence[int],
+    targets: NDArray[np.int64] | Sequence[int],
+    count: int,
+    sizes: Sequence[int] | NDArray[np.int64] | None = None,
+) -> DifferentiationGraph:
+    """Graph of `count` numbered vertices, each with an edge.
+
+    Those that no edge enters are its roots, those that none leaves its terminals.
+    """
+    entered = np.bincount(targets, minlength=count) > 0
+    left = np.bincount(sources, minlength=count) > 0
+    assert (entered | left).all(), "a vertex without edges is neither an output nor an input"
+    return DifferentiationGraph.from_arrays(
+        sources,
+        targets,
+        vertices=range(count),
+        roots=np.flatnonzero(~entered).tolist(),
+        terminals=np.flatnonzero(~left).tolist(),
+        sizes=sizes,
+    )
+
+
+# Gadgets -------------------------------------------------------------------------------------------------------------
+
+
+SHAPES: Final = ("apart", "chain", "tree")
+
+
+@dataclass(frozen=True, slots=True)
+class _Gadget:
+    """Edges from dependent to dependency by vertex, and how many entries each vertex has, inputs first."""
+
+    edges: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+
+    def split(self) -> _Gadget:
+        """Return the same with a vertex for each entry."""
+        first = np.cumsum([0, *self.sizes]).tolist()
+        entries = [range(first[v], first[v + 1]) for v in range(len(self.sizes))]
+        edges = tuple((j, i) for source, target in self.edges for j in entries[source] for i in entries[target])
+        return _Gadget(edges, (1,) * first[-1])
+
+
+_LION: Final = _Gadget(((1, 0), (2, 1), (5, 1), (3, 2), (4, 2), (5, 2)), (2, 1, 1, 2, 1, 1))
+_BAT: Final = _Gadget(
+    ((2, 0), (3, 1), (4, 2), (4, 3), (5, 2), (7, 3), (5, 4), (6, 4), (7, 4)), (2, 2, 1, 1, 1, 1, 2, 1)
+)
+_GADGETS: Final = {"lion": _LION, "bat": _BAT}
+
+
+@generator
+def lion(vectors: bool = False) -> DifferentiationGraph:
+    """A small graph on which eliminating edges is better than any order of vertices: 11 products, not 12."""
+    return gadgets("lion", 1, "apart", vectors)
+
+
+@generator
+def bat(vectors: bool = False) -> DifferentiationGraph:
+    """A small graph on which edges are better than vertices, and faces better than edges: 24, 23, at most 22."""
+    return gadgets("bat", 1, "apart", vectors)
+
+
+@generator
+def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: bool = False) -> DifferentiationGraph:
+    """Many lions or bats: apart, in a chain, or in a binary tree.
+
+    Optimum apart: that of one times `count`.
+
+    Args:
+        kind: "lion" or "bat".
+        shape: "apart"; "chain", in which the first input of each is the last output of the one before; "tree", in
+            which the first input of each is an output of its parent, the last for one child, the first for the other.
+        vectors: whether entries that belong together are one vertex.
+    """
+    if kind not in _GADGETS:
+        raise unknown_name("kind of gadget", kind, _GADGETS)
+    count, shape = whole("count", count), one_of("shape", shape, SHAPES)
+    gadget = _GADGETS[kind] if vectors else _GADGETS[kind].split()
+    width = len(gadget.sizes)
+    vertices = np.arange(count * width).reshape(count, width)
+    if shape != "apart" and count > 1:
+        left = {source for source, _ in gadget.edges}
+        entered = {target for _, target in gadget.edges}
+        # an input may only be joined to an output of as many entries
+        first = next(v for v in range(width) if v not in left)
+        outputs = [v for v in range(width) if v not in entered and gadget.sizes[v] == gadget.sizes[first]]
+        child = np.arange(1, count)
+        parent, output = (child - 1, -1) if shape == "chain" else ((child - 1) // 2, -(child % 2))
+        vertices[1:, first] = vertices[parent, np.array(outputs)[output]]
+    ends = np.array(gadget.edges)
+    # vertices that were joined have left gaps in the numbers
+    _, (sources, targets) = np.unique(vertices[:, ends.T].transpose(1, 0, 2).reshape(2, -1), return_inverse=True)
+    sizes = np.tile(gadget.sizes, count)[np.unique(vertices)]
+    return assembled(sources, targets, len(sizes), sizes)
+
+
+# Random graphs -------------------------------------------------------------------------------------------------------
+
+
+@generator
+def random_dag(
+    intermediates: int = 24, edges: int = 60, inputs: int = 4, outputs: int = 4, seed: int = 0
+) -> DifferentiationGraph:
+    """Random edges between any two vertices, each as likely as the others, all on paths from outputs to inputs.
+
+    First every vertex gets one edge that leaves it and one that enters it, as far as it needs them; then edges are
+    added until there are as many as wanted.
+
+    Args:
+        edges: more than intermediates, and no more than there are pairs; where the first edges are more than that,
+            these are all.
+    """
+    inner = whole("intermediates", intermediates, least=0)
+    below = whole("inputs", inputs) + inner
+    count = below + whole("outputs", outputs)
+    # vertex v may depend on the first reach[v]; all pairs are numbered one after the other
+    reach = np.minimum(np.arange(count), below)
+    reach[:inputs] = 0
+    before = np.concatenate([[0], np.cumsum(reach)])
+    pairs = int(before[-1])
+    wanted = whole("edges", edges, least=inner + 1, most=pairs)
+    draws = Draws(seed)
+
+    dependents = np.arange(inputs, count)
+    chosen = before[dependents] + draws.below(reach[dependents])
+    entered = np.zeros(below, bool)
+    entered[chosen - before[dependents]] = True
+    lonely = np.flatnonzero(~entered)
+    lowest = np.maximum(lonely + 1, inputs)
+    chosen = np.concatenate([chosen, before[lowest + draws.below(count - lowest)] + lonely])
+    if 2 * wanted > pairs:
+        chosen = _first(np.concatenate([chosen, draws.permutation(pairs)]), max(wanted, len(chosen)))
+    while len(chosen) < wanted:
+        more = draws.below(pairs, wanted - len(chosen) + 64)
+        chosen = _first(np.concatenate([chosen, more]), wanted)
+    chosen.sort()
+    sources = np.searchsorted(before, chosen, "right") - 1
+    return assembled(sources, chosen - before[sources], count)
+
+
+@generator
+def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> DifferentiationGraph:
+    """Layers of equal width, each vertex depending on random ones of the layer below, all of which are used.
+
+    Args:
+        layers: of intermediates, between one of inputs and one of outputs.
+        degree: how many vertices each depends on.
+    """
+    layers, width = whole("layers", layers, least=0), whole("width", width)
+    degree = whole("degree", degree, most=width)
+    draws = Draws(seed)
+    times = layers + 1
+    own = np.concatenate([draws.permutation(width) for _ in range(times)])
+    others = draws.distinct(width - 1, degree - 1, times * width)
+    others += others >= own[:, None]
+    columns = np.sort(np.concatenate([own[:, None], others], axis=1), axis=1)
+    vertices = width + np.arange(times * width)
+    layer_below = width * (vertices // width - 1)
+    return assembled(np.repeat(vertices, degree), (columns + layer_below[:, None]).ravel(), (times + 1) * width)
+
+
+@generator
+def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, seed: int = 0) -> DifferentiationGraph:
+    """Each vertex depends on the one before it, and on others before that within the bandwidth, by chance.
+
+    Args:
+        bandwidth: each vertex depends on the one before it, and by chance on those up to so many places before.
+        density: probability of each of these further edges.
+    """
+    last = whole("intermediates", intermediates, least=0) + 1
+    bandwidth, density = whole("bandwidth", bandwidth), fraction("density", density)
+    draws = Draws(seed)
+    vertices = np.arange(last + 1)
+    sources, targets = [vertices[1:]], [vertices[:-1]]
+    for distance in range(2, min(bandwidth, last) + 1):
+        kept = vertices[distance:][draws.chances(density, last + 1 - distance)]
+        sources.append(kept)
+        targets.append(kept - distance)
+    return assembled(np.concatenate(sources), np.concatenate(targets), last + 1)
+
+
+@generator
+def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> DifferentiationGraph:
+    """A series-parallel graph of one output and one input, grown at random, and edges that spoil it, if wanted.
+
+    Optimum without noise: one product for each intermediate. Grown from one edge by putting a vertex on an edge, or
+    beside it, half of the times each.
+
+    Args:
+        edges: without the noise.
+        noise: further edges between any two vertices that are not joined yet.
+    """
+    edges = whole("edges", edges)
+    draws = Draws(seed)
+    places: list[int] = draws.bits(edges).tolist()
+    beside: list[bool] = draws.chances(0.5, edges).tolist()
+    sources, targets, count = [0], [1], 2
+    following = [1, 0]  # all vertices from the output to the input, each before those that it depends on
+    for place, strand in zip(places, beside, strict=True):
+        if len(sources) == edges:
+            break
+        k = place % len(sources)
+        j, i = sources[k], targets[k]
+        if strand and len(sources) + 2 <= edges:
+            sources.append(j)
+            targets.append(count)
+        else:
+            targets[k] = count
+        sources.append(count)
+        targets.append(i)
+        following.append(following[j])
+        following[j] = count
+        count += 1
+    wanted = edges + whole("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
+    number = [0] * count
+    v = 0
+    for k in range(count - 1, -1, -1):
+        number[v] = k
+        v = following[v]
+    renumbered = np.array(number)
+    return _with_more(renumbered[sources] * count + renumbered[targets], count, wanted, draws)
+
+
+def _with_more(codes: Integers, count: int, wanted: int, draws: Draws) -> DifferentiationGraph:
+    """More edges, each from a vertex to one of a smaller number, until there are as many as wanted."""
+    if 4 * wanted > count * (count - 1) // 2:
+        above, below = np.tril_indices(count, -1)
+        every = above * count + below
+        codes = _first(np.concatenate([codes, every[draws.permutation(len(every))]]), wanted)
+    while len(codes) < wanted:
+        ends = draws.below(count, 2 * (wanted - len(codes) + 64)).reshape(2, -1)
+        ends = ends[:, ends[0] != ends[1]]
+        codes = _first(np.concatenate([codes, ends.max(axis=0) * count + ends.min(axis=0)]), wanted)
+    return assembled(codes // count, codes % count, count)
+
+
+def _first(codes: Integers, count: int) -> Integers:
+    """The first so many different ones, in their order."""
+    _, places = np.unique(codes, return_index=True)
+    return codes[np.sort(places)[:count]]
+
+
+# Regular graphs ------------------------------------------------------------------------------------------------------
+
+
+@generator
+def chain(intermediates: int = 100) -> DifferentiationGraph:
+    """One path from the output to the input: deep, and every order costs the same.
+
+    Optimum: one product for each intermediate.
+    """
+    last = whole("intermediates", intermediates, least=0) + 1
+    vertices = np.arange(last + 1)
+    return assembled(vertices[1:], vertices[:-1], last + 1)
+
+
+@generator
+def star(inputs: int = 10, outputs: int = 10) -> DifferentiationGraph:
+    """One intermediate between all inputs and all outputs: few edges, a full Jacobian.
+
+    Optimum: inputs · outputs.
+    """
+    hub = whole("inputs", inputs)
+    leaves = hub + 1 + np.arange(whole("outputs", outputs))
+    sources = np.concatenate([np.full(hub, hub), leaves])
+    targets = np.concatenate([np.arange(hub), np.full(outputs, hub)])
+    return assembled(sources, targets, hub + 1 + outputs)
+
+
+@generator
+def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = False) -> DifferentiationGraph:
+    """Explicit time steps on a grid: each point depends on itself and its neighbours one step before.
+
+    Args:
+        points: along each axis: a number, or several for a grid of several dimensions.
+        steps: of time; the values before the first are the inputs, those after the last the outputs.
+        periodic: whether the last point of an axis is a neighbour of its first; else it has one neighbour fewer.
+    """
+    shape = tuple(whole("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
+    if not shape:
+        raise ArgumentError(f"points is {points!r}; expected a number for each axis of the grid, of at least one")
+    steps = whole("steps", steps)
+    grid = np.arange(np.prod(shape)).reshape(shape)
+    columns = [np.stack([grid.ravel(), grid.ravel()])]
+    for axis, length in enumerate(shape):
+        here = np.moveaxis(grid, axis, 0)
+        near = np.roll(here, -1, axis=0) if periodic else here[1:]
+        here = here[: len(near)]
+        if length > 1:
+            columns.append(np.stack([here.ravel(), near.ravel()]))
+            columns.append(np.stack([near.ravel(), here.ravel()]))
+    # on a periodic axis of two points both neighbours are one
+    ends = np.unique(np.concatenate(columns, axis=1), axis=1)
+    return _repeated(ends[0], ends[1], grid.size, steps)
+
+
+@generator
+def butterfly(stages: int = 4) -> DifferentiationGraph:
+    """The fast Fourier transform's graph: 2ᵏ points, each stage joins pairs twice as far apart as the one before."""
+    stages = whole("stages", stages, most=24)
+    points = np.arange(1 << stages)
+    sources, targets = [], []
+    for stage in range(stages):
+        for partner in (points, points ^ (1 << stage)):
+            sources.append(points + (stage + 1) * len(points))
+            targets.append(partner + stage * len(points))
+    return assembled(np.concatenate(sources), np.concatenate(targets), (stages + 1) * len(points))
+
+
+@generator
+def matrix_chain(sizes: int | Sequence[int] = 9, largest: int = 50, seed: int = 0) -> DifferentiationGraph:
+    """A product of dense matrices: a path of vector-valued vertices.
+
+    Optimum, for vertices, edges and faces alike: that of the matrix chain product, by dynamic programming (Godbole
+    1973).
+
+    Args:
+        sizes: of the vectors, from the output to the input; or how many, each then random from 1 to `largest`.
+    """
+    lengths = _lengths("sizes", sizes, largest, seed)
+    vertices = np.arange(len(lengths))
+    return assembled(vertices[1:], vertices[:-1], len(lengths), sizes=lengths[::-1])
+
+
+@generator
+def dense_layers(widths: int | Sequence[int] = 6, largest: int = 8, seed: int = 0) -> DifferentiationGraph:
+    """Layers of scalars, each vertex depending on all of the layer below: a chain of dense local Jacobians.
+
+    Args:
+        widths: of the layers, from the output to the input; or how many, each then random from 1 to `largest`.
+    """
+    lengths = _lengths("widths", widths, largest, seed)[::-1]
+    first = list(accumulate(lengths, initial=0))
+    sources, targets = [], []
+    for k in range(1, len(lengths)):
+        above = first[k] + np.arange(lengths[k])
+        below = first[k - 1] + np.arange(lengths[k - 1])
+        sources.append(np.repeat(above, len(below)))
+        targets.append(np.tile(below, len(above)))
+    return assembled(np.concatenate(sources), np.concatenate(targets), first[-1])
+
+
+def _lengths(name: str, given: int | Sequence[int], largest: int, seed: int) -> list[int]:
+    if isinstance(given, (int, np.integer)):
+        count = whole(name, given, least=2)
+        drawn: list[int] = (1 + Draws(seed).below(whole("largest", largest), count)).tolist()
+        return drawn
+    lengths = [whole(f"{name}[{k}]", length) for k, length in enumerate(given)]
+    if len(lengths) < 2:
+        raise ArgumentError(f"{name} is {given!r}; expected at least two, of the output and of the input")
+    return lengths
+
+
+def _repeated(sources: Integers, targets: Integers, width: int, times: int) -> DifferentiationGraph:
+    """Return the same edges from each layer of so many vertices to the one below it."""
+    offsets = width * np.repeat(np.arange(times), len(sources))
+    return assembled(np.tile(sources, times) + offsets + width, np.tile(targets, times) + offsets, (times + 1) * width)
+
+
+# Labels and sizes ----------------------------------------------------------------------------------------------------
+
+
+_VALUES: Final = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}
+
+
+def with_labels(
+    graph: DifferentiationGraph, one: float = 0.2, minus_one: float = 0.1, constant: float = 0.1, seed: int = 0
+) -> DifferentiationGraph:
+    """The graph with labels drawn anew: 1, −1, constants of unknown value, and variables for the rest.
+
+    1 and −1 are drawn only between vertices of one size.
+
+    Args:
+        one, minus_one, constant: probability of each; together at most 1.
+
+    Raises:
+        ArgumentError: if they are not.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
+    >>> [Kind(kind).name for kind in with_labels(graph, one=1.0, minus_one=0.0, constant=0.0).kinds]
+    ['ONE', 'ONE']
+    """
+    shares = [fraction("one", one), fraction("minus_one", minus_one), fraction("constant", constant)]
+    if sum(shares) > 1 + 1e-12:
+        raise ArgumentError(f"the shares of labels are {', '.join(map(str, shares))}; expected at most 1 together")
+    draws = Draws(seed)
+    count = len(graph.sources)
+    kinds = np.full(count, Kind.VARIABLE, np.uint8)
+    same_size = graph.sizes[graph.sources] == graph.sizes[graph.targets]
+    left = 1.0
+    for kind, share in zip((Kind.ONE, Kind.MINUS_ONE, Kind.CONSTANT), shares, strict=True):
+        # of the labels that are still free, so many as make the share of all
+        free = draws.chances(min(1.0, share / left) if left > 0 else 0.0, count) & (kinds == Kind.VARIABLE)
+        # units are numbers, which join vertices of one size
+        kinds[free & (same_size if kind < Kind.CONSTANT else True)] = kind
+        left -= share
+    constants = {e: _VALUES[Kind(int(kinds[e]))] for e in np.flatnonzero(kinds < Kind.CONSTANT).tolist()}
+    return _changed(graph, kinds, constants, graph.sizes)
+
+
+def with_sizes(graph: DifferentiationGraph, largest: int = 10, seed: int = 0) -> DifferentiationGraph:
+    """The graph with vector-valued vertices of 1 to `largest` entries, and all labels variable."""
+    sizes = 1 + Draws(seed).below(whole("largest", largest), len(graph.vertices))
+    return _changed(graph, np.full(len(graph.sources), Kind.VARIABLE, np.uint8), {}, sizes)
+
+
+def _changed(
+    graph: DifferentiationGraph, kinds: NDArray[np.uint8], constants: dict[int, float], sizes: NDArray[np.int64]
+) -> DifferentiationGraph:
+    return DifferentiationGraph.from_arrays(
+        graph.sources,
+        graph.targets,
+        kinds,
+        vertices=graph.vertices,
+        roots=graph.roots,
+        terminals=graph.terminals,
+        constants=constants,
+        sizes=sizes,
+        name=graph.name,
+    )

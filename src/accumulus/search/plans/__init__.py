@@ -1,1 +1,0 @@
-"""The plan: what it says of itself, plans in files that users save, and plans in the cache."""

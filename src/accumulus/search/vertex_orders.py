@@ -1,0 +1,586 @@
+"""Orders of vertex elimination: greedy, annealed, annealed in windows of large graphs, and chosen by their programs.
+
+**Greedy orders.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. Markowitz always
+eliminates the vertex that is cheapest now under the objective (Griewank and Reese 1991, after Markowitz 1957 for sparse
+factorization). None of them is optimal, or within a constant factor.
+
+Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So orders of
+many more products than the better sweep are given up, whatever their cost. The counts of forward and reverse
+elimination are known without running them (`accumulus.search.sweeps`).
+
+**Programs.** The choice among vertex orders where programs are what counts: the order whose tape is the cheapest.
+
+Fewer products do not always mean fewer operations: labels coincide and share parts with the function. So the tape of
+each order is emitted and counted, as far as there is time, except for orders of far more steps than the best. Where the
+tape is rewritten afterwards, and the effort is thorough, a short run of the rewriter scores each order instead: it
+removes many of the operations that a poor order adds, so that the order of the shortest tape need not win.
+
+**Windows.** Local search on orders of large graphs: one window of the order after the other is annealed by itself.
+
+The cost of eliminating a set of vertices after another set does not depend on later vertices, and their cost does not
+depend on the order within the set. So the vertices of a window, those between two positions of the order, form a small
+graph with their neighbours, after the elimination of all vertices before. The kernel carries the large graph from
+window to window, `OrderAnnealing` orders each, and the gain of a window is a gain of the whole order.
+
+A window is worth its time if its vertices are neighbours. So the order is rewritten first as one of equal cost, depth
+first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
+rest; then the order is rewritten again, so that other windows are cut, until such rounds gain too little.
+
+Deterministic, as long as neither the time limit nor Ctrl-C ends it. Time: that of one elimination for each pass over
+the graph, and some ten milliseconds a window. Memory: as for an elimination, and 16 bytes for each neighbour that a
+vertex has when it is eliminated, while the order is rewritten.
+
+**The method `vertex`** starts from the best greedy order and anneals its products until that stalls. Under objectives
+that are counted on the tape, several orders are annealed briefly, from other seeds, and `cheapest_program` chooses
+among them and the greedy ones: orders of equally few products make programs of different lengths. Always hands back the
+best order so far: when the time is over, on Ctrl-C, and where there is nothing to search. In graphs of more than
+`LARGEST` intermediates, windows of the best greedy order are annealed (`Windows`), unless the effort is fast.
+
+Not proven optimal. On all graphs of up to seven intermediates that the tests draw it is; on the public graphs of
+about 100 vertices nearly every seed reaches the best values known at the default effort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.annealing import Annealing, Schedule, rounds, seed_of
+from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
+from accumulus.elimination.emit import emit
+from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexElimination, markowitz_order, price
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import kernel, prepare
+from accumulus.native.state import Integers
+from accumulus.objective import Objective
+from accumulus.options import Effort, Options
+from accumulus.rewriting.optimise import preview
+from accumulus.search.compiled.order_kernel import SHIFT, TABLE_LENGTH, TABLE_STEP, OrderState
+from accumulus.search.elimination import BitRows, Elimination, count_live
+from accumulus.search.registry import SearchResult, register
+from accumulus.search.sweeps import Greedy, cheapest_sweep, forward_order, reverse_order, sweep_counts
+from accumulus.tape.operations import BY_NAME
+
+__all__ = [
+    "DEAREST",
+    "LARGEST",
+    "Candidate",
+    "OrderAnnealing",
+    "Windows",
+    "cheapest_program",
+    "greedy_orders",
+    "vertex",
+]
+
+#: Products up to which all greedy orders are compared, however few the best of them makes.
+CHEAP: Final = 10_000
+#: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first
+#: limit is `FEW` products for each edge, and each further limit `MANY` times the last.
+FEW: Final = 4
+MANY: Final = 8
+
+
+def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
+    """The three orders, simplest first, without those that were given up or not finished before the deadline.
+
+    An order is given up once it makes `MANY` times the products of the better sweep; where sweeps cannot be counted, a
+    limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than an
+    order before. Under objectives that are counted on the tape, costs are multiplications.
+    """
+    counted, exact = sweep_counts(graph)
+    orders = {"forward": forward_order(graph), "reverse": reverse_order(graph)}
+    some_choice = orders["forward"] != orders["reverse"]
+    with deadline.paused():
+        prepare("elimination.vertex", "elimination.labels")  # side by side, where they have to be compiled
+    least = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
+    most = max(CHEAP, MANY * least)
+    found: dict[str, Greedy] = {}
+
+    def limit() -> Limit:
+        """The limit of the next order."""
+        known = [greedy.priced for greedy in found.values()]
+        if not known:
+            return Limit(products=most)
+        if objective.on_tape:
+            return Limit(products=min(most, max(CHEAP, 2 * min(priced.products for priced in known))))
+        return Limit(min(priced.cost[0] for priced in known), most)
+
+    def priced_sweep(name: str) -> Priced | None:
+        if not exact:
+            return price(graph, orders[name], objective, limit(), deadline)
+        known, within = counted[name], limit()
+        return known if known.cost[0] <= within.cost and known.products <= within.products else None
+
+    try:
+        while not found:
+            for name in sorted(orders, key=lambda name: counted[name].products if counted else 0):
+                priced = priced_sweep(name)
+                if priced is not None:
+                    found[name] = Greedy(name, orders[name], priced)
+            # of one vertex there is one order
+            markowitz = markowitz_order(graph, objective, limit(), deadline) if some_choice else None
+            if markowitz is not None:
+                found["markowitz"] = Greedy("markowitz", markowitz[1], markowitz[0])
+            most *= MANY
+    except OutOfTimeError:
+        if not found:
+            found["sweep"] = cheapest_sweep(graph)
+    return [found[name] for name in ("forward", "reverse", "markowitz", "sweep") if name in found]
+
+
+@register("forward", seconds=lambda work: 2e-6 * work.forward)
+def forward(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Eliminate vertices from the terminals to the roots."""
+    return SearchResult(graph, "forward", forward_order(graph))
+
+
+@register("reverse", seconds=lambda work: 2e-6 * work.reverse)
+def reverse(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Eliminate vertices from the roots to the terminals."""
+    return SearchResult(graph, "reverse", reverse_order(graph))
+
+
+@register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
+def markowitz(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Eliminate the cheapest vertex of those left, under the objective."""
+    found = markowitz_order(graph, options.objective, UNLIMITED, deadline)
+    assert found is not None
+    return SearchResult(graph, "markowitz", found[1])
+
+
+# Programs ------------------------------------------------------------------------------------------------------------
+
+
+#: Candidates of more steps than this, as a multiple of the fewest of any, are not counted. More are where the rewriter
+#: scores them, which evens out larger differences; and where labels have conditions, of which steps say little: the sum
+#: of two branches is one select.
+_MORE_STEPS: Final = 1.3
+_MANY_MORE_STEPS: Final = 2.5
+_SELECT: Final = BY_NAME["select"].code
+#: Where labels have conditions, programs of so many times the operations of the shortest are swept by the rewriter
+#: before one is chosen: products of choices come to less where these are the same.
+_CLOSE: Final = 1.1
+#: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
+_SCORED: Final = 50_000
+#: Seconds of work to emit a program: at least, and for each step.
+_EMIT: Final = (5e-4, 2e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An order that may be the best.
+
+    Attributes:
+        cost: under the objective of eliminations, and under the one that breaks ties.
+        additions: of labels; None if they are not known, and counted when they are needed.
+    """
+
+    found: SearchResult
+    cost: Cost
+    additions: int | None = None
+
+    @property
+    def steps(self) -> int:
+        """Products that cost, and additions."""
+        if self.additions is None:
+            return self.cost[0] + self.found.accumulation.steps.is_product.count(0)
+        return self.cost[0] + self.additions
+
+
+def cheapest_program(candidates: Sequence[Candidate], options: Options, deadline: Deadline) -> SearchResult:
+    """The candidate of the cheapest program among those counted before the deadline; the simplest among equals."""
+    steps = [candidate.steps for candidate in candidates]
+    fewest = min(steps)
+    rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
+    tape = candidates[0].found.graph.tape
+    conditional = tape is not None and _SELECT in tape.codes
+    limit = (_MANY_MORE_STEPS if rewritten or conditional else _MORE_STEPS) * fewest
+    worth = {
+        # equal counts are taken for equal orders
+        (count, candidate.cost): candidate.found
+        for count, candidate in zip(reversed(steps), reversed(candidates), strict=True)
+        if count <= limit
+    }
+    # fewest steps first: there may be work left for one only
+    likeliest = [worth[key] for key in sorted(worth)]
+    if len(likeliest) == 1:
+        return likeliest[0]
+
+    def program_cost(found: SearchResult) -> int:
+        return found.cost(options.objective)
+
+    def rewritten_cost(found: SearchResult) -> int:
+        return preview(emit(found.accumulation), options.seed, deadline)
+
+    def swept_cost(found: SearchResult) -> int:
+        return preview(emit(found.accumulation), options.seed, deadline, 0)
+
+    counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, deadline)
+    least = min(cost for cost, _ in counted)
+    if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
+        close = [found for cost, found in counted if cost <= _CLOSE * least]
+        if len(close) > 1:
+            counted = _counted(close, swept_cost, deadline)
+    return min(counted, key=lambda pair: pair[0])[1]
+
+
+def _counted(
+    candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
+) -> list[tuple[int, SearchResult]]:
+    """The costs of the candidates that are counted before the deadline, at least one."""
+    counted = []
+    for candidate in candidates:
+        before = deadline.left
+        counted.append((cost_of(candidate), candidate))
+        deadline.spend(_EMIT[0] + _EMIT[1] * len(candidate.accumulation.steps))
+        # the next takes about as long, and a count that the deadline cuts short is of no use
+        if deadline.passed or 2 * (before - deadline.left) > deadline.left:
+            break
+    return counted
+
+
+# Annealing -----------------------------------------------------------------------------------------------------------
+
+
+#: Intermediates, at most: beyond, bitset rows take too much memory and time.
+LARGEST: Final = 4_000
+#: Costs, at most, for two totals to fit one integer with room for worse orders.
+DEAREST: Final = 1 << 27
+#: Vertices behind its own place among which one is placed, at most.
+WINDOW: Final = 128
+#: Weight of the total that breaks ties. It gives plateaus of the first total a slope.
+TIE: Final = 0.125
+#: Seconds of a slice, after which whoever drives this looks at the clock.
+SLICE: Final = 4e-3
+#: Seconds of a step on a machine of today: at least, and more for each word of a row.
+STEP: Final = (25e-9, 6e-9)
+
+
+class OrderAnnealing(Annealing):
+    """Annealing of the orders of one graph. A visit takes out a vertex and puts it back, twice.
+
+    Args:
+        state: the graph, nothing eliminated; at least two intermediates.
+        objective: "operations" anneals multiplications.
+        start: an order to begin with; vertices that are not on any path are passed over, here and in runs.
+    """
+
+    HOT, COLD = 2.0, 0.05
+    _state: OrderState
+
+    def __init__(self, state: Elimination, objective: Objective, start: Sequence[int]) -> None:
+        bits = BitRows.of(state)
+        rows, sizes = bits.rows, bits.sizes
+        self._vertices, self._number = state.intermediates, bits.number
+        count = self.count = len(self._vertices)
+        words = rows.shape[2]
+        first, tie = 1 << SHIFT, 1
+        products, multiplications = objective.ranked(first, tie)
+        self._state = OrderState(
+            base=rows,
+            mask=np.zeros(words, np.int64),
+            sizes=sizes,
+            vertices=count,
+            words=words,
+            scalar=bool(objective.on_tape or (sizes == 1).all()),  # operations count the entries of vectors as one
+            products=products,
+            multiplications=multiplications,
+            rows=np.empty_like(rows),
+            scratch=np.empty_like(rows),
+            order=np.zeros(count, np.int64),
+            best_order=np.zeros(count, np.int64),
+            costs=np.zeros(count + 1, np.int64),
+            own=np.zeros(count + 1, np.int64),
+            changed=np.zeros(count + 1, np.int64),
+            stack=np.zeros(count + 1, np.int64),
+            waiting=np.zeros(count + 1, np.int64),
+            spare=np.zeros(count + 1, np.int64),
+            sums=np.zeros(count + 1),
+            table=np.exp(-np.arange(TABLE_LENGTH) / TABLE_STEP),
+            random=np.ones(1, np.int64),
+            window=WINDOW,
+            best=np.iinfo(np.int64).max,
+        )
+        self._run = kernel("search.order")
+        self._sweep_steps = 2 * count * min(WINDOW, count // 2 + 1)
+        self._words: int = words
+        self._begin(start)
+
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on a machine of today."""
+        return seconds / (self._sweep_steps * (STEP[0] + STEP[1] * self._words))
+
+    @property
+    def best_cost(self) -> int:
+        """Cost of the best order so far, under the objective."""
+        return _costs(self._state.best)[0]
+
+    @property
+    def best(self) -> tuple[Cost, tuple[int, ...]]:
+        """The best order of all runs so far, and its cost."""
+        return _costs(self._state.best), self._named(self._state.best_order)
+
+    def _begin(self, start: Sequence[int]) -> float:
+        state = self._state
+        state.order[:] = [self._number[v] for v in start if v in self._number]
+        state.at, state.visits, state.sweeps = -1, 0, 0
+        self._run(state.address)
+        scale = max(1.0, _costs(state.total)[0] / self.count / 4)
+        state.primary, state.secondary = 1 / scale, TIE / scale
+        return 1.0  # the weights of the totals hold the unit
+
+    def _visit(self, visits: int) -> int:
+        state = self._state
+        state.visits = min(visits, max(1, int(self.count * self.sweeps_in(SLICE))))
+        self._run(state.address)
+        return state.visits
+
+    def _named(self, order: NDArray[np.int64]) -> tuple[int, ...]:
+        return tuple(self._vertices[k] for k in order.tolist())
+
+
+def _costs(total: int) -> Cost:
+    first = (total + (1 << (SHIFT - 1))) >> SHIFT
+    return first, total - (first << SHIFT)
+
+
+# Windows -------------------------------------------------------------------------------------------------------------
+
+
+#: Vertices of a window, in the first round, the second, and so on; small ones gain most in the time they take.
+WINDOWS: Final = (64, 128, 48)
+#: Vertices of a window with their neighbours, at most, and their edges.
+MOST_VERTICES: Final = 1_024
+MOST_EDGES: Final = 50_000
+#: Sweeps of annealing in a window.
+SWEEPS: Final = 15
+#: Parts of the windows that are searched in the passes of a round, the dearest first.
+PASSES: Final = (1 / 16, 1 / 4, 1.0)
+#: Part of the cost below which a round gains too little, and so many such rounds in a row end the search.
+_GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
+_STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
+
+
+class Windows:
+    """Search in windows of the order of one graph.
+
+    Args:
+        order: of all intermediates, to begin with.
+        deadline: when it passes, a search raises `OutOfTimeError`; the best order so far is there all the same.
+
+    Attributes:
+        cost: of the best order so far, under the objective and under the one that breaks ties.
+    """
+
+    def __init__(
+        self,
+        graph: DifferentiationGraph,
+        objective: Objective,
+        order: Sequence[int],
+        cost: Cost,
+        deadline: Deadline = FOREVER,
+    ) -> None:
+        self._graph, self._deadline = graph, deadline
+        # annealing leaves sizes out of operations, greedy orders do not
+        self._objective = objective.of_eliminations
+        state = self._whole()
+        matters = np.zeros(len(graph.vertices), bool)
+        matters[state.intermediates] = True
+        given = np.array(order, np.int64)
+        self._order, self._dead = given[matters[given]], state.dead
+        self._sizes: list[int] = graph.sizes.tolist()
+        self.cost = cost
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The best order so far."""
+        return (*self._order.tolist(), *self._dead.tolist())
+
+    def run(self, effort: Effort, seed: int, iterations: int | None = None) -> Iterator[int]:
+        """Search until rounds gain too little; yields the best cost after each window.
+
+        Args:
+            iterations: vertices visited, at most.
+        """
+        left = math.inf if iterations is None else iterations
+        for round_ in rounds(_STALLS[effort], lambda: self.cost[0], _GAIN[effort]):
+            size = WINDOWS[round_ % len(WINDOWS)]
+            rng = np.random.Generator(np.random.PCG64([seed, round_]))
+            costs = self._arrange(rng if round_ else None)
+            yield self.cost[0]
+            first = int(rng.integers(size)) if round_ else 0
+            bounds = np.array([0, *range(first or size, len(self._order), size), len(self._order)])
+            cost_of = np.add.reduceat(costs, bounds[:-1])
+            dear = np.argsort(-cost_of, kind="stable")
+            # a window of one product for each vertex cannot gain, and larger costs do not fit the kernel
+            dear = dear[((cost_of > np.diff(bounds)) & (cost_of < DEAREST))[dear]]
+            done = 0
+            for part in PASSES:
+                until = math.ceil(part * len(dear))
+                chosen, done = np.sort(dear[done:until]).tolist(), until
+                for visits, cost in self._sweep(bounds.tolist(), chosen, (seed, round_)):
+                    yield cost
+                    left -= visits
+                    if left <= 0:
+                        return
+
+    def _whole(self) -> VertexElimination:
+        """The graph, nothing eliminated."""
+        return VertexElimination(self._graph, self._objective, deadline=self._deadline)
+
+    def _arrange(self, rng: np.random.Generator | None) -> Integers:
+        """Rewrite the order as one of equal cost; returns what each vertex costs."""
+        state = self._whole()
+        ends = self._order[::-1].copy()
+        if rng is not None:
+            rng.shuffle(ends)
+        order, cost = state.arranged(self._order, ends)
+        del state
+        costs = np.zeros(len(order), np.int64)
+        again = self._whole()
+        again.follow(order, costs=costs)
+        assert again.cost == cost, "an order that was to cost the same does not"
+        self._order = order
+        return costs
+
+    def _sweep(self, bounds: Sequence[int], chosen: Sequence[int], seed: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        """Search in the chosen windows, one after the other; yields vertices visited and the best cost."""
+        state = self._whole()
+        at = 0
+        for number in chosen:
+            start, end = bounds[number], bounds[number + 1]
+            state.follow(self._order[at:start])
+            visits = self._anneal(state, start, end, (*seed, number))
+            state.follow(self._order[start:end])
+            at = end
+            yield visits, self.cost[0]
+
+    def _anneal(self, state: VertexElimination, start: int, end: int, seed: tuple[int, ...]) -> int:
+        """Order the vertices of a window anew, if that is better; returns how many were visited."""
+        window = self._order[start:end]
+        edges = state.edges_at(window, MOST_EDGES)
+        if edges is None or end - start < 2:
+            return 0
+        number = {v: k for k, v in enumerate(window.tolist())}
+        local = [(number.setdefault(j, len(number)), number.setdefault(i, len(number)), level) for j, i, level in edges]
+        if len(number) > MOST_VERTICES:
+            return 0
+        sizes = [self._sizes[v] for v in number]
+        inside = Elimination.of_edges(local, sizes, range(end - start), self._objective)
+        annealing = OrderAnnealing(inside, self._objective, range(end - start))
+        before, _ = annealing.best
+        visits = SWEEPS * (end - start)
+        for _ in annealing.run(range(end - start), visits, seed, deadline=self._deadline):
+            self._deadline.check()
+        after, order = annealing.best
+        if after < before:
+            self._order[start:end] = window[list(order)]
+            self.cost = self.cost[0] - before[0] + after[0], self.cost[1] - before[1] + after[1]
+        return visits
+
+
+# The method `vertex` -------------------------------------------------------------------------------------------------
+
+
+#: Runs of annealing by effort.
+_ANNEALING: Final = {
+    "fast": Schedule(20, growth=1.0, stalls=0),
+    "balanced": Schedule(25, growth=1.3, stalls=2),
+    "thorough": Schedule(100, growth=1.5, stalls=5),
+}
+#: Under objectives that are counted on the tape: number of orders that are annealed, and their schedule; longer ones
+#: gain nothing.
+_ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
+_BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
+#: Seconds of one run on a machine of today, so that the first result takes a fraction of a second on graphs of some
+#: hundreds of vertices, too. They are turned into a number of sweeps, so that results do not depend on the clock.
+_RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
+
+
+@register("vertex")
+def vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Search for the best vertex elimination order."""
+    # with a time limit of 0 the best greedy plan is found without a limit
+    until = deadline if options.searches else FOREVER
+    candidates = [
+        Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
+        for greedy in greedy_orders(graph, options.objective, until)
+    ]
+    interrupted = False
+    if _searchable(graph, candidates, options) and not until.passed:
+        try:
+            with deadline.paused():
+                prepare("search.order")
+            with closing(_search(graph, options, deadline, candidates)) as search:
+                for cost in search:
+                    options.tell(deadline, "plan", cost)
+                    if deadline.passed:
+                        break
+        except OutOfTimeError:
+            pass
+        except KeyboardInterrupt:
+            interrupted = True
+    if options.objective.on_tape:
+        found = cheapest_program(candidates, options, until)
+        if callable(options.progress) and not interrupted:
+            try:
+                options.tell(deadline, "plan", found.cost(options.objective))
+            except KeyboardInterrupt:
+                interrupted = True
+    else:
+        found = _cheapest(candidates).found
+    return replace(found, interrupted=True) if interrupted else found
+
+
+def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], options: Options) -> bool:
+    if not options.searches:
+        return False
+    least, _ = _cheapest(candidates).cost
+    live = count_live(graph)
+    if live > LARGEST:
+        return options.effort != "fast" and least > 0
+    return live >= 2 and 0 < least < DEAREST
+
+
+def _search(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, candidates: list[Candidate]
+) -> Generator[int]:
+    """Yield the best cost from time to time; on exit, by an exception too, add the best order to the candidates."""
+    start = _cheapest(candidates)
+    assert start.found.order is not None
+    if count_live(graph) > LARGEST:
+        windows = Windows(graph, options.objective, start.found.order, start.cost, deadline)
+        try:
+            yield from windows.run(options.effort, options.seed, options.iterations)
+        finally:
+            if windows.cost < start.cost:
+                candidates.append(Candidate(SearchResult(graph, "vertex", windows.order), windows.cost))
+        return
+    on_tape = options.objective.on_tape
+    # progress tells the objective's cost, which is counted once: annealing lowers products, not that
+    told = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
+    orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
+    iterations = None if options.iterations is None else -(-options.iterations // orders)
+    state = Elimination(graph, options.objective)
+    for number in range(orders):
+        annealing = OrderAnnealing(state, options.objective, start.found.order)
+        sweeps = annealing.sweeps_in(min(deadline.seconds, _RUN[options.effort]))
+        seed = seed_of(options.seed, number) if number else options.seed
+        try:
+            for best in annealing.until_stalled(schedule, seed, sweeps, iterations, deadline=deadline):
+                yield best if told is None else told
+        finally:
+            cost, order = annealing.best
+            if cost < start.cost:
+                candidates.append(Candidate(SearchResult(graph, "vertex", (*order, *state.dead)), cost))
+
+
+def _cheapest(candidates: list[Candidate]) -> Candidate:
+    """The cheapest candidate; the simplest among equals."""
+    return min(candidates, key=lambda candidate: candidate.cost)

@@ -1,0 +1,415 @@
+"""Annealed sequences of edges and faces, beginning with the best vertex order.
+
+The kernel (`accumulus.theory.compiled.mixed_kernel`) begins with a vertex order, or with the items of an earlier run.
+What it finds is handed back as an edge elimination, or as the faces that it took.
+
+Every vertex order is an edge sequence, every edge sequence a face sequence. So both begin with the best order of the
+method `vertex`, `face` runs `edge`, too, and neither is ever worse than that.
+
+Sequences that mix vertices, edges and faces are annealed (`MixedAnnealing`), every second run from the order, the
+others from the best so far, until that stalls. Under "operations", where the emitted tape is counted,
+they are annealed by their multiplications, and only the best is counted.
+
+Single edges and faces pay on small graphs, and on few others: then it takes minutes to find out. So at the default
+effort, sequences of more than `most` products are not touched, and nothing is where a bound says that it is the best.
+Always hands back the best so far: when the time is over, and on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Collection, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.annealing import Annealing, Schedule, thresholds
+from accumulus.deadline import Deadline, OutOfTimeError
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
+from accumulus.elimination.face import FaceElimination
+from accumulus.elimination.vertex import Cost
+from accumulus.graph.graph import DifferentiationGraph
+from accumulus.native.machine import kernel, prepare
+from accumulus.native.state import Integers
+from accumulus.objective import Objective
+from accumulus.options import Options
+from accumulus.search.elimination import Elimination
+from accumulus.search.registry import SearchResult, register
+from accumulus.search.vertex_orders import DEAREST, vertex
+from accumulus.theory.bounds import lower_bound
+from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
+from accumulus.theory.compiled.mixed_kernel import (
+    BACK,
+    FACE,
+    FRONT,
+    ID_BITS,
+    KIND_BITS,
+    NOTHING,
+    SHIFT,
+    STEP,
+    TABLE,
+    VERTEX,
+    MixedState,
+)
+
+__all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
+
+
+class Lines:
+    """The edges at the intermediates of an independent part, as labels 0, 1, ….
+
+    Args:
+        state: the graph, nothing eliminated.
+        part: intermediates.
+
+    Attributes:
+        edges: (source, target) of each label, by vertices of the graph.
+        vertices: those vertices, in the order of their numbers here.
+        numbers: of the vertices.
+        starts, ends, levels: of each label: the numbers of its ends, and its level (`accumulus.search.elimination`).
+        above, below: predecessors and successors of each label, as bits.
+        sizes, kinds: of each vertex; `INNER`, `ROOT` or `TERMINAL`.
+    """
+
+    def __init__(self, state: Elimination, part: Collection[int]) -> None:
+        inner = set(part)
+        self.edges: Final = [(j, i) for j, row in enumerate(state.successors) for i in row if j in inner or i in inner]
+        self.vertices: Final = list(dict.fromkeys(v for edge in self.edges for v in edge))
+        self.numbers: Final = {v: k for k, v in enumerate(self.vertices)}
+        place = {edge: k for k, edge in enumerate(self.edges)}
+        self.starts, self.ends = ([self.numbers[edge[end]] for edge in self.edges] for end in (0, 1))
+        self.levels = [state.successors[j][i] for j, i in self.edges]
+        self.above = [sum(1 << place[p, j] for p in state.predecessors[j]) if j in inner else 0 for j, _ in self.edges]
+        self.below = [sum(1 << place[i, s] for s in state.successors[i]) if i in inner else 0 for _, i in self.edges]
+        self.sizes = np.array([state.sizes[v] for v in self.vertices], np.int64)
+        self.kinds = np.array(
+            [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in self.vertices], np.int64
+        )
+
+    def faces(self, elimination: FaceElimination, steps: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+        """Eliminate faces that a kernel has found in a face elimination of the graph in which the part is untouched.
+
+        Args:
+            steps: two labels and their product, which is −1 where it is never used again.
+
+        Returns:
+            the faces, as `accumulus.elimination.face.eliminate_faces` takes them.
+        """
+        graph, resolve = elimination.graph, elimination.resolve
+        ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)
+        vertex = {(j, i): resolve(e) for e, (j, i, live) in enumerate(ends) if live}
+        number = {k: vertex[edge] for k, edge in enumerate(self.edges)}
+        taken = []
+        for i, j, k in steps:
+            face = resolve(number[i]), resolve(number[j])
+            number[k] = elimination.eliminate(*face)
+            taken.append(face)
+        return taken
+
+
+def words(bits: int, count: int) -> NDArray[np.int64]:
+    """Bits in so many words of 64."""
+    return np.frombuffer(bits.to_bytes(8 * count, "little"), np.dtype(np.int64).newbyteorder("<"))
+
+
+# Annealing -----------------------------------------------------------------------------------------------------------
+
+
+#: Edges, at most: beyond, kept states take too much memory and time.
+MOST_EDGES: Final = 600
+#: Items that are no vertices: for each vertex, and besides.
+_REFINEMENTS: Final = (0.25, 8)
+#: Labels beyond the edges of the graph that there is room for: for each edge, and besides.
+_ROOM: Final = (0.25, 32)
+#: Weight of the total that breaks ties.
+_TIE: Final = 0.05
+#: Products in a slice, a fraction of a millisecond; seconds for each product of a sequence that a move takes.
+_SLICE: Final = 1_000
+_PRODUCT: Final = 1e-7
+_SEED: Final = 2004
+_IDS: Final = (1 << ID_BITS) - 1
+_SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
+
+
+class MixedAnnealing(Annealing):
+    """Annealing of the edge or face eliminations of one graph. A visit tries a move; runs start from items.
+
+    Temperatures are in units of what a product costs on average, at least 1.
+
+    Args:
+        state: the graph, nothing eliminated; at least one intermediate and at most `MOST_EDGES` edges at these.
+        order: of the intermediates, to begin with.
+
+    Attributes:
+        count: items of a sequence.
+    """
+
+    HOT, COLD = 0.2, 0.05
+    _state: MixedState
+
+    def __init__(self, state: Elimination, order: Sequence[int]) -> None:
+        lines = self._lines = Lines(state, state.intermediates)
+        ordered = [lines.numbers[v] for v in order if v in lines.numbers and lines.kinds[lines.numbers[v]] == INNER]
+        assert len(lines.edges) <= MOST_EDGES
+        refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
+        length = self.count = len(ordered) + refinements
+        count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
+        graph, parts = _encoded(lines, count)
+        steps = -(-length // STEP)
+        snapshots = np.zeros((2 * steps, graph.size), np.int64)
+        snapshots[0] = graph
+        self._state = MixedState(
+            graph=graph,
+            **parts,
+            snapshots=snapshots,
+            costs=np.zeros(2 * steps, np.int64),
+            prints=np.zeros(2 * steps, np.int64),
+            kept=np.arange(steps),
+            tried=np.arange(steps, 2 * steps),
+            items=np.zeros(length, np.int64),
+            trial=np.zeros(length, np.int64),
+            best_items=np.zeros(length, np.int64),
+            touched=np.zeros(count, np.int64),
+            sizes=lines.sizes,
+            kinds=lines.kinds,
+            logarithms=thresholds(TABLE),
+            log=np.zeros((0, 3), np.int64),
+            random=np.ones(1, np.int64),
+            words=count,
+            length=length,
+            size=graph.size,
+            fma=state.objective.every_product,
+            best=np.iinfo(np.int64).max,
+            tie=_TIE,
+        )
+        self._run = kernel("theory.mixed")
+        self._products = 0
+        # refinements lie evenly between the vertices
+        start = [NOTHING] * length
+        for t, v in enumerate(ordered):
+            start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
+        self._begin(start)
+
+    @property
+    def faces(self) -> bool:
+        """Return whether single faces are searched, and not only edges."""
+        return bool(self._state.faces)
+
+    @faces.setter
+    def faces(self, wanted: bool) -> None:
+        self._state.faces = wanted
+
+    @property
+    def best_cost(self) -> int:
+        """Cost of the best sequence so far."""
+        return self._state.best >> SHIFT
+
+    @property
+    def best(self) -> tuple[Cost, tuple[int, ...]]:
+        """Cost of the best sequence so far, and its items."""
+        total = self._state.best
+        return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
+
+    def _begin(self, start: Sequence[int]) -> float:
+        state = self._state
+        state.items[:] = start
+        state.started = state.moves = state.work = 0
+        self._run(state.address)
+        self._products = -state.work
+        return max(1.0, (state.total >> SHIFT) / max(1, self._products))
+
+    def _visit(self, visits: int) -> int:
+        state = self._state
+        state.moves, state.work = visits, _SLICE
+        self._run(state.address)
+        return visits - state.moves
+
+    def sweeps_in(self, seconds: float) -> float:
+        """Sweeps that fit into that time on a machine of today."""
+        return seconds / (_PRODUCT * self.count * (self._products + 10))
+
+    def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
+        """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
+        by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
+        return self._by_faces(graph) if by_faces else self._by_edges(graph)
+
+    def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
+        elimination = EdgeElimination(graph)
+        for item in self.best[1]:
+            kind, v, p, s = _parts(item)
+            if kind == VERTEX:
+                steps = edges_of_vertex(elimination, self._lines.vertices[v])
+            elif kind in _SIDES:
+                ends = (v, s) if kind == FRONT else (p, v)
+                j, i = (self._lines.vertices[end] for end in ends)
+                steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
+            else:
+                steps = []
+            for step in steps:
+                elimination.eliminate(*step)
+        return elimination.finish()
+
+    def _by_faces(self, graph: DifferentiationGraph) -> Accumulation:
+        state = self._state
+        self._begin(self.best[1])
+        state.log, state.logged = np.zeros((self._products, 3), np.int64), 0
+        self._begin(self.best[1])
+        taken = state.log[: state.logged].tolist()
+        state.logged = -1
+        elimination = FaceElimination(graph)
+        self._lines.faces(elimination, taken)
+        return elimination.finish()
+
+
+def _parts(item: int) -> tuple[int, int, int, int]:
+    """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
+    item, kind = item >> KIND_BITS, item & (1 << KIND_BITS) - 1
+    return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
+
+
+def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:
+    """The line graph in one array, with rows of so many words, and the parts of it, by their names."""
+    labels, vertices, edges = 64 * count, len(lines.vertices), len(lines.edges)
+    shapes: dict[str, tuple[int, ...]] = {
+        "present": (count,),
+        **dict.fromkeys(("above", "beneath"), (labels, count)),
+        **dict.fromkeys(("starts", "ends", "levels", "values"), (labels,)),
+        **dict.fromkeys(("out", "into"), (vertices, count)),
+    }
+    graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
+    pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
+    parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+    rng = random.Random(_SEED)
+    parts["present"][:] = words((1 << edges) - 1, count)
+    for k in range(edges):
+        parts["above"][k], parts["beneath"][k] = words(lines.above[k], count), words(lines.below[k], count)
+        parts["out"][lines.starts[k]] |= words(1 << k, count)
+        parts["into"][lines.ends[k]] |= words(1 << k, count)
+        parts["values"].view(np.uint64)[k] = rng.getrandbits(64) | 1
+    for name in ("starts", "ends", "levels"):
+        parts[name][:edges] = getattr(lines, name)
+    return graph, parts
+
+
+# Methods -------------------------------------------------------------------------------------------------------------
+
+
+Level = Literal["edge", "face"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How much is done.
+
+    Attributes:
+        most: products of a sequence that is touched, at most.
+        annealing: visits are moves.
+    """
+
+    most: float
+    annealing: Schedule
+
+
+_EFFORTS: Final = {
+    "fast": _Effort(16, Schedule(200, growth=1.0, stalls=0)),
+    "balanced": _Effort(32, Schedule(1_000, growth=1.0, stalls=2)),
+    "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, stalls=10)),
+}
+#: Part of the time that edges may take, where faces follow.
+_EDGES: Final = 0.25
+
+
+@register("edge")
+def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Search for an edge sequence that is better than the best vertex order."""
+    return _search(graph, options, deadline, ("edge",))
+
+
+@register("face")
+def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    """Search for an edge sequence, then for a face sequence that is better still."""
+    return _search(graph, options, deadline, ("edge", "face"))
+
+
+def _search(
+    graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]
+) -> SearchResult:
+    start = best = vertex(graph, options, deadline)
+    if best.interrupted or not options.searches or deadline.passed:
+        return best
+    products = best.accumulation.steps.is_product.count(1)
+    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, deadline):
+        return best
+    search = _search_from(start, options, deadline)
+    if search is None:
+        return best
+    for level in levels:
+        until = deadline.part(_EDGES) if level == "edge" and "face" in levels else deadline
+        interrupted = False
+        try:
+            with closing(search.steps(level, until)) as costs:
+                for cost in costs:
+                    options.tell(deadline, "plan", min(cost, best.cost(options.objective)))
+                    if until.passed:
+                        break
+        except KeyboardInterrupt:
+            interrupted = True
+        found = search.found(level)
+        if found.cost(options.objective) < best.cost(options.objective):
+            best = found
+        if interrupted:
+            return replace(best, interrupted=True)
+        if deadline.passed or _is_least(best, options.objective, deadline):
+            break
+    return best
+
+
+def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> bool:
+    """Return whether no plan makes fewer products that count, as far as there is time to know."""
+    # nothing is known of operations, but without fewer products there are hardly fewer of them
+    counted = objective.of_eliminations
+    try:
+        bound = lower_bound(found.graph, counted, deadline=deadline)
+    except OutOfTimeError:
+        return False
+    return bound is not None and found.cost(counted) <= bound
+
+
+def _search_from(start: SearchResult, options: Options, deadline: Deadline) -> _Annealed | None:
+    """The search from an order; None for what is too large for it."""
+    if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
+        return None
+    with deadline.paused():
+        prepare("theory.mixed")
+    return _Annealed(start, options)
+
+
+class _Annealed:
+    """Annealing of edges, then of faces, with what edges found in hand."""
+
+    def __init__(self, start: SearchResult, options: Options) -> None:
+        assert start.order is not None
+        self._graph, self._options = start.graph, options
+        self._known = start.cost(options.objective) if options.objective.on_tape else None
+        self._annealing = MixedAnnealing(Elimination(start.graph, options.objective), start.order)
+        #: The order's own items: the best sequence can be hard to leave.
+        self._order = self._annealing.best[1]
+
+    def steps(self, level: Level, deadline: Deadline) -> Generator[int]:
+        """Anneal; yields the best cost from time to time."""
+        annealing, options = self._annealing, self._options
+        annealing.faces = level == "face"
+        schedule = _EFFORTS[options.effort].annealing
+        sweeps, known = annealing.sweeps_in(deadline.seconds), self._order
+        for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, known, deadline):
+            yield cost if self._known is None else self._known
+
+    def found(self, level: Level) -> SearchResult:
+        """The best so far."""
+        return SearchResult(self._graph, level, _accumulation=self._annealing.accumulation(self._graph))

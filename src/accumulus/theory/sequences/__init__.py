@@ -1,1 +1,0 @@
-"""Annealed sequences of vertices, edges and faces."""
