@@ -56,8 +56,8 @@ def run(lines: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 #: An operation that NumPy, C99 and JAX have, with a derivative.
 EVERYWHERE = """--- src/accumulus/tape/operations.py
-         arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12)
-+    row("nextafter", "np.nextafter({0}, {1})", "@nextafter", ("1", None), zero_signs="seen")
+         arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12, c="ierfcx", time=450)
++    elementary("nextafter", "np.nextafter({0}, {1})", ("1", None), zero_signs="seen")
 """
 USED_EVERYWHERE = """
 import shutil, subprocess, sys, ctypes

@@ -10,7 +10,7 @@ import numpy as np
 
 from accumulus.tape.blocks import MATMUL, SUM, BlockTape, Column, references_in
 from accumulus.tape.columns import are_equal, owners_in
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 
 __all__ = ["Intervals"]
 
@@ -19,16 +19,6 @@ __all__ = ["Intervals"]
 Interval = tuple[float, float] | None
 MOST: Final = 1e308
 ANY: Final = (-MOST, MOST)
-#: Names of operations that are between the same numbers for all finite arguments.
-_BOUNDED: Final = {
-    **dict.fromkeys(("sin", "cos", "tanh", "erf", "sign"), (-1.0, 1.0)),
-    **dict.fromkeys(("less", "less_equal", "equal", "not_equal"), (0.0, 1.0)),
-    **dict.fromkeys(("logical_and", "logical_or", "logical_not"), (0.0, 1.0)),
-    "erfc": (0.0, 2.0),
-    "atan": (-1.6, 1.6),
-    "floor": ANY,
-    "ceil": ANY,
-}  # fmt: skip
 
 
 class Intervals:
@@ -169,6 +159,8 @@ _RULES: Final[dict[int, Callable[..., Interval]]] = {
         "minimum": _strict(lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
         "maximum": _strict(lambda a, b: (max(a[0], b[0]), max(a[1], b[1]))),
         "select": _select,
-        **{name: _bounded(interval) for name, interval in _BOUNDED.items()},
+        "floor": _bounded(ANY),
+        "ceil": _bounded(ANY),
+        **{row.name: _bounded(row.bounds) for row in OPERATIONS if row.bounds[1] < math.inf},
     }.items()
 } | {BY_NAME["exp"].code: lambda a: None if a is None else _exp(a)}

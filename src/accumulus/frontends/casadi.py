@@ -20,23 +20,19 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.numpy.formulas import as_real, as_truth, by_formula
 from accumulus.frontends.recorder import Inputs, Recorder, References
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["RECORDER", "places_of", "shape_of_matrix"]
 
-#: CasADi's operations → rows of the tape's table.
+#: CasADi's operations → rows of the tape's table; some have C's names. Its erfinv has nine digits only.
 _ROWS: Final = {
-    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
-    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf")},
-    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("exp", "log", "log1p", "expm1", "sqrt", "hypot")},
-    **{getattr(ca, f"OP_{name.upper()}"): name for name in ("floor", "ceil", "fmod", "sign")},
-    **{ca.OP_FABS: "abs", ca.OP_FMIN: "minimum", ca.OP_FMAX: "maximum", ca.OP_NEG: "negative"},
-    **{ca.OP_ADD: "add", ca.OP_SUB: "subtract", ca.OP_MUL: "multiply", ca.OP_DIV: "divide"},
-    **{ca.OP_LT: "less", ca.OP_LE: "less_equal", ca.OP_EQ: "equal", ca.OP_NE: "not_equal"},
+    getattr(ca, operation): row.name
+    for row in OPERATIONS
+    if row.arity and not row.special
+    for operation in (f"OP_{row.short.upper()}", f"OP_F{row.short.upper()}")
+    if hasattr(ca, operation)
 }
-
-
 #: CasADi's operations → formulas.
 _FORMULAS: Final[dict[int, Callable[..., Any]]] = {
     ca.OP_POW: lambda x, y: x**y,

@@ -11,34 +11,6 @@ __all__ = ["LONGEST", "to_latex"]
 
 #: Operations of the longest tape that is written.
 LONGEST: Final = 60
-#: Operations with signs of their own; ``{{`` and ``}}`` are braces of LaTeX.
-SIGNS: Final = {
-    "add": "{0} + {1}",
-    "subtract": "{0} - {1}",
-    "multiply": r"{0} \cdot {1}",
-    "divide": r"\frac{{{0}}}{{{1}}}",
-    "negative": "-{0}",
-    "power": "{{{0}}}^{{{1}}}",
-    "sqrt": r"\sqrt{{{0}}}",
-    "abs": r"\left|{0}\right|",
-    "less": "{0} < {1}",
-    "less_equal": r"{0} \le {1}",
-    "equal": "{0} = {1}",
-    "not_equal": r"{0} \ne {1}",
-    "logical_and": r"{0} \land {1}",
-    "logical_or": r"{0} \lor {1}",
-    "logical_not": r"\lnot {0}",
-    "select": r"\begin{{cases}} {1} & {0} \\ {2} & \text{{otherwise}} \end{{cases}}",
-}
-#: Functions that LaTeX has commands for.
-COMMANDS: Final = {name: name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp")} | {
-    "log": "ln",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "minimum": "min",
-    "maximum": "max",
-}
 
 
 def to_latex(tape: Tape) -> str | None:
@@ -57,19 +29,15 @@ def to_latex(tape: Tape) -> str | None:
     if not 0 < tape.operations + len(tape.outputs) <= LONGEST:
         return None
     lines = [
-        f"t_{{{k}}} &= {_operation(tape.operation(k).name, [_name(tape, a) for a in tape.arguments(k)])}"
+        f"t_{{{k}}} &= {_operation(tape.operation(k).latex, [_name(tape, a) for a in tape.arguments(k)])}"
         for k in range(tape.inputs, len(tape))
     ]
     lines += [f"y_{{{k}}} &= {_name(tape, reference)}" for k, reference in enumerate(tape.outputs)]
     return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
 
 
-def _operation(name: str, arguments: list[str]) -> str:
-    if name in SIGNS:
-        return SIGNS[name].format(*arguments)
-    escaped = name.replace("_", r"\_")
-    function = f"\\{COMMANDS[name]}" if name in COMMANDS else f"\\operatorname{{{escaped}}}"
-    return f"{function}\\left({', '.join(arguments)}\\right)"
+def _operation(latex: str, arguments: list[str]) -> str:
+    return latex.format(*arguments) if "{0}" in latex else f"{latex}\\left({', '.join(arguments)}\\right)"
 
 
 def _name(tape: Tape, reference: int) -> str:

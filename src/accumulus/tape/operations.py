@@ -20,6 +20,7 @@ y - 1, which costs up to |log x|/2 units in the last place where y is small. doc
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -51,37 +52,59 @@ CONSTANTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One row of the table.
 
     `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope, and
-    those of `accumulus.tape.helpers`.
+    those of `accumulus.tape.helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
+    `c` is a template of C, with the numbers ``{zero}`` and ``{one}``, or the name of a function; empty if C99 has none.
+    `glibc` is the version, as C's preprocessor compares it, that first has the function for vectors.
+    `latex` is a template, or the name of a function.
+    `sympy` is an expression over ``x``, ``y``, ``z`` and SymPy's names, or the name of a function; empty if there is none.
+    `short` is the name of JAX's primitive and, in capitals, that of CasADi's operation.
+    `time` says how long the operation keeps a processor busy at one point of a batch, in vectors of doubles, and
+    `search` what it weighs in a search for a shorter program; an addition has 1 of both. `latency` are cycles until the
+    result can be used. `accumulus.tape.weights` says what they are for.
     `zero_signs` says what becomes of the result where a zero argument changes its sign: "kept" if it may change its own
     sign, "lost" if it never changes, "seen" if it may become another finite number.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
-    operation is not smooth. `sawtooth` marks what has jumps, and a slope between them, `special` long functions that few
-    programs have. `largest_order` is the highest order, the first argument, that back ends compute.
+    operation is not smooth. `bounds` are numbers between which all values are. `sawtooth` marks what has jumps, and a
+    slope between them, `special` long functions that few programs have. `largest_order` is the highest order, the first
+    argument, that back ends compute. `identity` is what a fold of no entries gives, and `of_truths` names the row that
+    is meant where all arguments are truth values, as NumPy has it: true + true is true.
     """
 
     code: int
     name: str
     numpy: str
+    jax: str
     llvm: str
+    c: str
+    glibc: str = ""
+    latex: str
+    sympy: str = ""
+    short: str
+    time: int
+    latency: int
+    search: int
     partials: tuple[str | None, ...]
     domain: tuple[tuple[float, float], ...]
-    kinks: tuple[tuple[float, ...], ...] = ()
-    arguments: tuple[Kind, ...] = ("real",)
+    arguments: tuple[Kind, ...]
     result: Kind = "real"
+    kinks: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[float, float] = (-INFINITY, INFINITY)
     commutative: bool = False
     parity: Parity = None
     sawtooth: bool = False
     zero_signs: ZeroSigns = "kept"
     special: bool = False
     largest_order: float = INFINITY
+    identity: float | None = None
+    of_truths: str | None = None
 
     @property
     def arity(self) -> int:
@@ -92,6 +115,14 @@ class Operation:
     def jumps(self) -> bool:
         """Whether a number that is rounded otherwise may change the result by a whole step: floor, fmod, comparisons."""
         return self.sawtooth or (self.arguments[:1] == ("real",) and set(self.partials) == {None})
+
+    @property
+    def ufunc(self) -> str:
+        """The name of the universal function, NumPy's or SciPy's."""
+        match = re.fullmatch(r"(np|special)\.(\w+)\(.*\)", self.numpy)
+        if match is None or match[1] == "special":
+            return self.name if match is None else match[2]
+        return str(getattr(np, match[2]).__name__)
 
     @property
     def by_numpy(self) -> Callable[..., Any]:
@@ -108,55 +139,45 @@ def _rows() -> list[Operation]:
     rows: list[Operation] = []
 
     def row(
-        name: str,
-        numpy: str,
-        llvm: str,
-        partials: tuple[str | None, ...],
-        *domain: tuple[float, float],
-        kinks: tuple[tuple[float, ...], ...] = (),
-        arguments: tuple[Kind, ...] | None = None,
-        result: Kind = "real",
-        commutative: bool = False,
-        parity: Parity = None,
-        sawtooth: bool = False,
-        zero_signs: ZeroSigns = "kept",
-        special: bool = False,
-        largest_order: float = INFINITY,
+        name: str, numpy: str, llvm: str, partials: tuple[str | None, ...], *domain: tuple[float, float], **columns: Any
     ) -> None:
-        kinds = arguments if arguments is not None else REALS[: len(partials)]
-        ranges = domain if domain else (REAL,) * len(partials)
-        properties = (kinks, kinds, result, commutative, parity, sawtooth, zero_signs, special, largest_order)
-        rows.append(Operation(len(rows), name, numpy, llvm, partials, ranges, *properties))
+        called, arity = llvm.startswith("@"), len(partials)
+        escaped = name.replace("_", r"\_")
+        usual: dict[str, Any] = {
+            "jax": numpy.replace("np.", "jnp.") if "special." not in numpy else "",
+            # what is no call is spelled alike in both languages
+            "c": llvm.removeprefix("llvm.") if llvm.startswith("llvm.") else "" if called else numpy,
+            "latex": rf"\operatorname{{{escaped}}}",
+            "short": name,
+            "time": 30 if called else 1 if arity else 0,
+            "latency": 80 if called else 4 if arity else 0,
+            "search": 5 if called else 1 if arity else 0,
+            "domain": domain or (REAL,) * arity,
+            "arguments": REALS[:arity],
+        }
+        given = {"code": len(rows), "name": name, "numpy": numpy, "llvm": llvm, "partials": partials}
+        rows.append(Operation(**(usual | given | columns)))
+
+    def elementary(
+        name: str, numpy: str, partials: tuple[str | None, ...], *domain: tuple[float, float], **columns: Any
+    ) -> None:
+        """The row of a function that C99 and SymPy have, of the same name if no other is given."""
+        usual = {"c": name, "sympy": name}
+        row(name, numpy, f"@{columns.get('c', name)}", partials, *domain, **(usual | columns))
 
     def special(
-        name: str,
-        scipys: str,
-        partials: tuple[str | None, ...],
-        *domain: tuple[float, float],
-        of_order: bool = False,
-        parity: Parity = None,
-        zero_signs: ZeroSigns = "kept",
-        largest_order: float = INFINITY,
+        name: str, scipys: str, partials: tuple[str | None, ...], *domain: tuple[float, float], **columns: Any
     ) -> None:
-        kinds: tuple[Kind, ...] | None = ("order", "real") if of_order else None
-        row(
-            name,
-            f"special.{scipys}",
-            f"@{name}",
-            partials,
-            *domain,
-            arguments=kinds,
-            parity=parity,
-            zero_signs=zero_signs,
-            special=True,
-            largest_order=largest_order,
-        )
+        """The row of a function of SciPy's; the first of two arguments is a whole constant order."""
+        usual = {"c": name, "special": True, "arguments": ("order", "real")[-len(partials) :]}
+        row(name, f"special.{scipys}", f"@{name}", partials, *domain, **(usual | columns))
 
     REALS: tuple[Kind, ...] = ("real", "real", "real")
     REAL = (-INFINITY, INFINITY)
     POSITIVE = (0.0, INFINITY)
     ORDERS = (0.0, 9.0)
     UNIT = (-1.0, 1.0)
+    TRUTHS = ((0.0, 1.0), (0.0, 1.0))
     WIDE = (-1e150, 1e150)
     COSECANT = "(pi / sin(pi * (x - floor(x + 0.5))))"
     TIES = ((0.0, 0.0), (1.0, 1.0), (-2.0, -2.0))
@@ -164,111 +185,137 @@ def _rows() -> list[Operation]:
     # fmt: off
     row("input", "", "", (), arguments=())
 
-    row("add", "{0} + {1}", "fadd", ("1", "1"), commutative=True)
-    row("subtract", "{0} - {1}", "fsub", ("1", "-1"))
-    row("multiply", "{0} * {1}", "fmul", ("y", "x"), commutative=True)
-    row("divide", "{0} / {1}", "fdiv", ("1 / y", "-(v * (1 / y))"))
-    row("negative", "-{0}", "fneg", ("-1",))
-    row("power", "np.power({0}, {1})", "@pow",
+    row("add", "{0} + {1}", "fadd", ("1", "1"), latex="{0} + {1}", sympy="x + y", commutative=True, identity=0.0, of_truths="logical_or")
+    row("subtract", "{0} - {1}", "fsub", ("1", "-1"), short="sub", latex="{0} - {1}", sympy="x - y")
+    row("multiply", "{0} * {1}", "fmul", ("y", "x"), short="mul", latex=r"{0} \cdot {1}", sympy="x * y",
+        commutative=True, identity=1.0, of_truths="logical_and")
+    row("divide", "{0} / {1}", "fdiv", ("1 / y", "-(v * (1 / y))"), short="div", latex=r"\frac{{{0}}}{{{1}}}", sympy="x / y",
+        time=15, latency=16, search=3)
+    row("negative", "-{0}", "fneg", ("-1",), short="neg", latex="-{0}", sympy="-x", search=0)
+    elementary("power", "np.power({0}, {1})",
         ("y * power(x, y - 1)", "v * log(select(x == 0, 1, x))"), POSITIVE, (-300.0, 300.0),
-        kinks=((0.0, 0.5), (0.0, 1.0), (0.0, 2.0), (0.0, 3.0), (2.0, 0.0)))
+        kinks=((0.0, 0.5), (0.0, 1.0), (0.0, 2.0), (0.0, 3.0), (2.0, 0.0)),
+        c="pow", glibc="2, 22", latex="{{{0}}}^{{{1}}}", sympy="x**y", time=105)
 
-    row("sqrt", "np.sqrt({0})", "llvm.sqrt", ("0.5 / v",), POSITIVE, kinks=((0.0,),))
-    row("cbrt", "np.cbrt({0})", "@cbrt", ("1 / (3 * (v * v))",), kinks=((0.0,),), parity="odd")
-    row("hypot", "np.hypot({0}, {1})", "@hypot",
-        ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),), zero_signs="lost")
+    row("sqrt", "np.sqrt({0})", "llvm.sqrt", ("0.5 / v",), POSITIVE, kinks=((0.0,),), latex=r"\sqrt{{{0}}}", sympy="sqrt",
+        time=30, latency=25, search=3)
+    elementary("cbrt", "np.cbrt({0})", ("1 / (3 * (v * v))",), kinks=((0.0,),), parity="odd",
+        glibc="2, 35", sympy="sign(x) * Abs(x) ** Rational(1, 3)", time=25)
+    elementary("hypot", "np.hypot({0}, {1})",
+        ("select(v == 0, 0.5, x * (1 / v))", "select(v == 0, 0.5, y * (1 / v))"), WIDE, WIDE, kinks=((0.0, 0.0),),
+        zero_signs="lost", glibc="2, 35", sympy="sqrt(x**2 + y**2)", time=25)
 
-    row("exp", "np.exp({0})", "@exp", ("v",), zero_signs="lost")
-    row("expm1", "np.expm1({0})", "@expm1", ("exp(x)",))
-    row("exp2", "np.exp2({0})", "@exp2", ("ln2 * v",), zero_signs="lost")
-    row("log", "np.log({0})", "@log", ("1 / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
-    row("log1p", "np.log1p({0})", "@log1p", ("1 / (1 + x)",), (-1.0, INFINITY), kinks=((-1.0,),))
-    row("log2", "np.log2({0})", "@log2", ("log2e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
-    row("log10", "np.log10({0})", "@log10", ("log10e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost")
+    elementary("exp", "np.exp({0})", ("v",), zero_signs="lost", glibc="2, 22", latex=r"\exp", time=25)
+    elementary("expm1", "np.expm1({0})", ("exp(x)",), glibc="2, 35", sympy="exp(x) - 1", time=35)
+    elementary("exp2", "np.exp2({0})", ("ln2 * v",), zero_signs="lost", glibc="2, 35", sympy="2**x", time=25)
+    elementary("log", "np.log({0})", ("1 / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost", glibc="2, 22", latex=r"\ln", time=30)
+    elementary("log1p", "np.log1p({0})", ("1 / (1 + x)",), (-1.0, INFINITY), kinks=((-1.0,),),
+        glibc="2, 35", sympy="log(x + 1)", time=30)
+    elementary("log2", "np.log2({0})", ("log2e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost",
+        glibc="2, 35", sympy="log(x, 2)", time=30)
+    elementary("log10", "np.log10({0})", ("log10e / x",), POSITIVE, kinks=((0.0,),), zero_signs="lost",
+        glibc="2, 35", sympy="log(x, 10)", time=25)
 
-    row("sin", "np.sin({0})", "@sin", ("cos(x)",), (-1e5, 1e5), parity="odd")
-    row("cos", "np.cos({0})", "@cos", ("-sin(x)",), (-1e5, 1e5), parity="even", zero_signs="lost")
-    row("tan", "np.tan({0})", "@tan", ("1 + v * v",), (-1e5, 1e5), parity="odd")
-    row("asin", "np.arcsin({0})", "@asin", ("1 / sqrt(1 - x * x)",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
-    row("acos", "np.arccos({0})", "@acos", ("-(1 / sqrt(1 - x * x))",), UNIT, kinks=((-1.0,), (1.0,)), zero_signs="lost")
-    row("atan", "np.arctan({0})", "@atan", ("1 / (1 + x * x)",), parity="odd")
-    row("atan2", "np.arctan2({0}, {1})", "@atan2",
-        ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE, zero_signs="seen")
+    elementary("sin", "np.sin({0})", ("cos(x)",), (-1e5, 1e5), parity="odd", bounds=UNIT, glibc="2, 22", latex=r"\sin", time=35)
+    elementary("cos", "np.cos({0})", ("-sin(x)",), (-1e5, 1e5), parity="even", zero_signs="lost", bounds=UNIT,
+        glibc="2, 22", latex=r"\cos", time=35)
+    elementary("tan", "np.tan({0})", ("1 + v * v",), (-1e5, 1e5), parity="odd", glibc="2, 35", latex=r"\tan", time=35)
+    elementary("asin", "np.arcsin({0})", ("1 / sqrt(1 - x * x)",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd",
+        glibc="2, 35", latex=r"\arcsin", time=30)
+    elementary("acos", "np.arccos({0})", ("-(1 / sqrt(1 - x * x))",), UNIT, kinks=((-1.0,), (1.0,)), zero_signs="lost",
+        glibc="2, 35", latex=r"\arccos", time=35)
+    elementary("atan", "np.arctan({0})", ("1 / (1 + x * x)",), parity="odd", bounds=(-1.6, 1.6),
+        glibc="2, 35", latex=r"\arctan", time=40)
+    elementary("atan2", "np.arctan2({0}, {1})",
+        ("y * (1 / (x * x + y * y))", "-(x * (1 / (x * x + y * y)))"), WIDE, WIDE, zero_signs="seen", glibc="2, 35", time=50)
 
-    row("sinh", "np.sinh({0})", "@sinh", ("cosh(x)",), parity="odd")
-    row("cosh", "np.cosh({0})", "@cosh", ("sinh(x)",), parity="even", zero_signs="lost")
-    row("tanh", "np.tanh({0})", "@tanh", ("1 - v * v",), parity="odd")
-    row("asinh", "np.arcsinh({0})", "@asinh", ("1 / hypot(1, x)",), WIDE, parity="odd")
-    row("acosh", "np.arccosh({0})", "@acosh", ("1 / (sqrt(x - 1) * sqrt(x + 1))",), (1.0, 1e150), kinks=((1.0,),), zero_signs="lost")
-    row("atanh", "np.arctanh({0})", "@atanh", ("1 / (1 - x * x)",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd")
-    row("erf", "special.erf({0})", "@erf", ("two_over_sqrt_pi * exp(-(x * x))",), parity="odd")
-    row("erfc", "special.erfc({0})", "@erfc", ("-(two_over_sqrt_pi * exp(-(x * x)))",), zero_signs="lost")
+    elementary("sinh", "np.sinh({0})", ("cosh(x)",), parity="odd", glibc="2, 35", latex=r"\sinh", time=65)
+    elementary("cosh", "np.cosh({0})", ("sinh(x)",), parity="even", zero_signs="lost", glibc="2, 35", latex=r"\cosh", time=30)
+    elementary("tanh", "np.tanh({0})", ("1 - v * v",), parity="odd", bounds=UNIT, glibc="2, 35", latex=r"\tanh", time=30)
+    elementary("asinh", "np.arcsinh({0})", ("1 / hypot(1, x)",), WIDE, parity="odd", glibc="2, 35", time=80)
+    elementary("acosh", "np.arccosh({0})", ("1 / (sqrt(x - 1) * sqrt(x + 1))",), (1.0, 1e150), kinks=((1.0,),), zero_signs="lost",
+        glibc="2, 35", time=80)
+    elementary("atanh", "np.arctanh({0})", ("1 / (1 - x * x)",), UNIT, kinks=((-1.0,), (1.0,)), parity="odd", glibc="2, 35", time=45)
+    elementary("erf", "special.erf({0})", ("two_over_sqrt_pi * exp(-(x * x))",), parity="odd", bounds=UNIT,
+        jax="special.erf({0})", glibc="2, 35", time=65)
+    elementary("erfc", "special.erfc({0})", ("-(two_over_sqrt_pi * exp(-(x * x)))",), zero_signs="lost", bounds=(0.0, 2.0),
+        jax="special.erfc({0})", glibc="2, 35", time=65)
 
-    row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),), zero_signs="lost")
-    row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),), parity="odd")
-    row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)))
-    row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)))
+    row("abs", "np.abs({0})", "llvm.fabs", ("select(x >= 0, 1, -1)",), kinks=((0.0,),), zero_signs="lost",
+        latex=r"\left|{0}\right|", sympy="Abs")
+    row("sign", "np.sign({0})", "sign", (None,), kinks=((0.0,),), parity="odd", bounds=UNIT, sympy="sign",
+        c="{0} > {zero} ? {one} : ({0} < {zero} ? -{one} : {0} + {zero})")
+    row("floor", "np.floor({0})", "llvm.floor", (None,), kinks=((0.0,), (1.0,)), sympy="floor")
+    row("ceil", "np.ceil({0})", "llvm.ceil", (None,), kinks=((0.0,), (1.0,)), sympy="ceiling")
     # x - v is n·y; the nearest whole number mends what rounding does to it, and to the quotient
-    row("fmod", "np.fmod({0}, {1})", "@fmod", ("1", "-floor((x - v) / y + 0.5)"),
-        kinks=((6.0, 2.0), (-6.0, 2.0), (1.0, -1.0)), sawtooth=True)
+    elementary("fmod", "np.fmod({0}, {1})", ("1", "-floor((x - v) / y + 0.5)"),
+        kinks=((6.0, 2.0), (-6.0, 2.0), (1.0, -1.0)), sawtooth=True, sympy="x - y * sign(x / y) * floor(Abs(x / y))", time=25)
+    # C has functions that ignore NaN under these names: the target writes a choice
     row("minimum", "np.minimum({0}, {1})", "llvm.minimum",
         ("select(x < y, 1, select(x == y, 0.5, 0))", "select(y < x, 1, select(x == y, 0.5, 0))"),
-        kinks=TIES, commutative=True)
+        kinks=TIES, commutative=True, of_truths="logical_and", short="min", latex=r"\min", sympy="Min")
     row("maximum", "np.maximum({0}, {1})", "llvm.maximum",
         ("select(y < x, 1, select(x == y, 0.5, 0))", "select(x < y, 1, select(x == y, 0.5, 0))"),
-        kinks=TIES, commutative=True)
+        kinks=TIES, commutative=True, of_truths="logical_or", short="max", latex=r"\max", sympy="Max")
 
-    for name, symbol, predicate, commutative in (
-        ("less", "<", "olt", False),
-        ("less_equal", "<=", "ole", False),
-        ("equal", "==", "oeq", True),
-        ("not_equal", "!=", "une", True),
+    for name, symbol, predicate, short, latex in (
+        ("less", "<", "olt", "lt", "<"),
+        ("less_equal", "<=", "ole", "le", r"\le"),
+        ("equal", "==", "oeq", "eq", "="),
+        ("not_equal", "!=", "une", "ne", r"\ne"),
     ):
         row(name, f"{{0}} {symbol} {{1}}", f"fcmp {predicate}", (None, None),
-            kinks=TIES, result="boolean", commutative=commutative, zero_signs="lost")
-    for name, symbol in (("logical_and", "and"), ("logical_or", "or")):
-        row(name, f"np.{name}({{0}}, {{1}})", symbol, (None, None), (0.0, 1.0), (0.0, 1.0),
-            arguments=("boolean", "boolean"), result="boolean", commutative=True, zero_signs="lost")
-    row("logical_not", "np.logical_not({0})", "not", (None,), (0.0, 1.0),
-        arguments=("boolean",), result="boolean", zero_signs="lost")
+            kinks=TIES, result="boolean", commutative="<" not in symbol, zero_signs="lost", bounds=TRUTHS[0],
+            short=short, latex=f"{{0}} {latex} {{1}}", sympy=short.capitalize())
+    for symbol, c, latex, identity in (("and", "&", r"\land", 1.0), ("or", "|", r"\lor", 0.0)):
+        row(f"logical_{symbol}", f"np.logical_{symbol}({{0}}, {{1}})", symbol, (None, None), *TRUTHS,
+            arguments=("boolean", "boolean"), result="boolean", commutative=True, zero_signs="lost", bounds=TRUTHS[0],
+            identity=identity, c=f"{{0}} {c} {{1}}", latex=f"{{0}} {latex} {{1}}", sympy=symbol.capitalize())
+    row("logical_not", "np.logical_not({0})", "not", (None,), TRUTHS[0], arguments=("boolean",), result="boolean",
+        zero_signs="lost", bounds=TRUTHS[0], c="!{0}", latex=r"\lnot {0}", sympy="Not")
     # the first argument with the derivative of the second: how implicit functions are written down
-    row("attach", "{0}", "attach", (None, "1"))
+    row("attach", "{0}", "attach", (None, "1"), time=0, latency=0, search=0)
     row("select", "np.where({0}, {1}, {2})", "select", (None, "select(x, 1, 0)", "select(x, 0, 1)"),
-        (0.0, 1.0), REAL, REAL, arguments=("boolean", "real", "real"))
+        TRUTHS[0], REAL, REAL, arguments=("boolean", "real", "real"), c="{0} ? {1} : {2}",
+        latex=r"\begin{{cases}} {1} & {0} \\ {2} & \text{{otherwise}} \end{{cases}}", sympy="Piecewise((y, x), (z, True))")
 
-    special("erfinv", "erfinv({0})", ("half_sqrt_pi * exp(v * v)",), UNIT, parity="odd")
-    special("erfcinv", "erfcinv({0})", ("-(half_sqrt_pi * exp(v * v))",), (0.0, 2.0), zero_signs="lost")
-    special("erfcx", "erfcx({0})", ("-2 * i1erfcx(x)",), (-26.0, 1e9), zero_signs="lost")
-    special("log_ndtr", "log_ndtr({0})", ("sqrt_two_over_pi / erfcx(-(sqrt_half * x))",), (-1e9, 37.0), zero_signs="lost")
-    special("gamma", "gamma({0})", ("v * digamma(x)",), (0.0, 171.0))
-    special("gammaln", "gammaln({0})", ("digamma(x)",), (0.0, 1e100), zero_signs="lost")
+    special("erfinv", "erfinv({0})", ("half_sqrt_pi * exp(v * v)",), UNIT, parity="odd", jax="special.erfinv({0})", time=380)
+    special("erfcinv", "erfcinv({0})", ("-(half_sqrt_pi * exp(v * v))",), (0.0, 2.0), zero_signs="lost", time=400)
+    special("erfcx", "erfcx({0})", ("-2 * i1erfcx(x)",), (-26.0, 1e9), zero_signs="lost", jax="special.erfcx({0})", time=150)
+    special("log_ndtr", "log_ndtr({0})", ("sqrt_two_over_pi / erfcx(-(sqrt_half * x))",), (-1e9, 37.0), zero_signs="lost",
+        jax="special.log_ndtr({0})", time=350)
+    special("gamma", "gamma({0})", ("v * digamma(x)",), (0.0, 171.0), jax="special.gamma({0})", time=460)
+    special("gammaln", "gammaln({0})", ("digamma(x)",), (0.0, 1e100), zero_signs="lost", jax="special.gammaln({0})", time=360)
     # for negative x the derivative of ψ(1 - x) - π cot πx
     special("digamma", "psi({0})",
         (f"select(x < 0, {COSECANT} * {COSECANT}, 0) + select(x < 0, -1, 1) * zeta(2, select(x < 0, 1 - x, x))",),
-        (0.0, 1e100))
-    special("zeta", "zeta({0}, {1})", (None, "-(x * zeta(x + 1, y))"), (2.0, 9.0), (0.0, 1e9), of_order=True)
-    special("j0", "j0({0})", ("-j1(x)",), (-1e3, 1e3), parity="even", zero_signs="lost")
-    special("j1", "j1({0})", ("j0(x) - over_x('j1(x)/x', v)",), (-1e3, 1e3), parity="odd")
-    special("y0", "y0({0})", ("-y1(x)",), (0.0, 1e3), zero_signs="lost")
-    special("y1", "y1({0})", ("y0(x) - v / x",), (0.0, 1e3), zero_signs="lost")
-    special("jn", "jv({0}, {1})", (None, "0.5 * (jn(x - 1, y) - jn(x + 1, y))"), ORDERS, (-1e3, 1e3), of_order=True)
-    special("yn", "yv({0}, {1})", (None, "0.5 * (yn(x - 1, y) - yn(x + 1, y))"), ORDERS, (0.0, 1e3), of_order=True)
+        (0.0, 1e100), jax="special.digamma({0})", time=370)
+    special("zeta", "zeta({0}, {1})", (None, "-(x * zeta(x + 1, y))"), (2.0, 9.0), (0.0, 1e9), jax="special.zeta({0}, {1})", time=1600)
+    special("j0", "j0({0})", ("-j1(x)",), (-1e3, 1e3), parity="even", zero_signs="lost", time=2600)
+    special("j1", "j1({0})", ("j0(x) - over_x('j1(x)/x', v)",), (-1e3, 1e3), parity="odd", time=5000)
+    special("y0", "y0({0})", ("-y1(x)",), (0.0, 1e3), zero_signs="lost", time=7000)
+    special("y1", "y1({0})", ("y0(x) - v / x",), (0.0, 1e3), zero_signs="lost", time=5500)
+    special("jn", "jv({0}, {1})", (None, "0.5 * (jn(x - 1, y) - jn(x + 1, y))"), ORDERS, (-1e3, 1e3), time=23000)
+    special("yn", "yv({0}, {1})", (None, "0.5 * (yn(x - 1, y) - yn(x + 1, y))"), ORDERS, (0.0, 1e3), time=13000)
     special("iv", "iv({0}, {1})", (None, "0.5 * (iv(abs(x - 1), y) + iv(x + 1, y))"), ORDERS, (-700.0, 700.0),
-        of_order=True, largest_order=24)
+        largest_order=24, time=16000)
     special("ive", "ive({0}, {1})", (None, "0.5 * (ive(abs(x - 1), y) + ive(x + 1, y)) - sign(y) * v"), ORDERS, (-1e4, 1e4),
-        of_order=True, largest_order=24)
-    special("i0", "i0({0})", ("i1(x)",), (-700.0, 700.0), parity="even", zero_signs="lost")
-    special("i1", "i1({0})", ("i0(x) - over_x('i1(x)/x', v)",), (-700.0, 700.0), parity="odd")
-    special("i0e", "i0e({0})", ("i1e(x) - sign(x) * v",), (-1e4, 1e4), parity="even", zero_signs="lost")
-    special("i1e", "i1e({0})", ("i0e(x) - over_x('i1(x)/x', v, exp(-abs(x))) - sign(x) * v",), (-1e4, 1e4), parity="odd")
-    special("k0", "k0({0})", ("-k1(x)",), (0.0, 700.0), zero_signs="lost")
-    special("k1", "k1({0})", ("-(k0(x) + v / x)",), (0.0, 700.0), zero_signs="lost")
-    special("k0e", "k0e({0})", ("v - k1e(x)",), (0.0, 1e4), zero_signs="lost")
-    special("k1e", "k1e({0})", ("v - k0e(x) - v / x",), (0.0, 1e4), zero_signs="lost")
+        largest_order=24, time=15000)
+    special("i0", "i0({0})", ("i1(x)",), (-700.0, 700.0), parity="even", zero_signs="lost", jax="special.i0({0})", time=230)
+    special("i1", "i1({0})", ("i0(x) - over_x('i1(x)/x', v)",), (-700.0, 700.0), parity="odd", jax="special.i1({0})", time=230)
+    special("i0e", "i0e({0})", ("i1e(x) - sign(x) * v",), (-1e4, 1e4), parity="even", zero_signs="lost",
+        jax="special.i0e({0})", time=170)
+    special("i1e", "i1e({0})", ("i0e(x) - over_x('i1(x)/x', v, exp(-abs(x))) - sign(x) * v",), (-1e4, 1e4), parity="odd",
+        jax="special.i1e({0})", time=170)
+    special("k0", "k0({0})", ("-k1(x)",), (0.0, 700.0), zero_signs="lost", time=230)
+    special("k1", "k1({0})", ("-(k0(x) + v / x)",), (0.0, 700.0), zero_signs="lost", time=250)
+    special("k0e", "k0e({0})", ("v - k1e(x)",), (0.0, 1e4), zero_signs="lost", time=240)
+    special("k1e", "k1e({0})", ("v - k0e(x) - v / x",), (0.0, 1e4), zero_signs="lost", time=250)
     # exp(x²) iⁿerfc x, repeated integrals of erfc (DLMF 7.18): positive, so that no derivative of erfcx cancels for x > 0
-    row("i1erfcx", "_ierfcx(1.0, {0})", "@i1erfcx", ("-4 * ierfcx(2, x)",), (-25.0, 1e9), zero_signs="lost", special=True)
+    row("i1erfcx", "_ierfcx(1.0, {0})", "@i1erfcx", ("-4 * ierfcx(2, x)",), (-25.0, 1e9), zero_signs="lost",
+        special=True, c="i1erfcx", time=150)
     row("ierfcx", "_ierfcx({0}, {1})", "@ierfcx", (None, "-(2 * (x + 1)) * ierfcx(x + 1, y)"), ORDERS, (-25.0, 1e9),
-        arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12)
+        arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12, c="ierfcx", time=450)
     # fmt: on
     return rows
 

@@ -8,10 +8,8 @@ are turns of a loop over the array of its results; others are computed instance 
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -31,20 +29,6 @@ __all__ = ["BodyWriter", "Loops", "loop_lines", "module"]
 
 #: Pieces of arrays, at most, that are joined; of more, entries are found in a table.
 MOST_PIECES: Final = 16
-#: Of SciPy's special functions in the table, those that JAX has, and one that it calls otherwise.
-_HAS = frozenset(
-    ("erf", "erfc", "erfcx", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "log_ndtr", "psi", "zeta")
-)
-_OTHERWISE = ("special.psi(", "special.digamma(")
-
-
-@cache
-def _template(code: int) -> str | None:
-    """How an operation is spelled for JAX; None if it does not have it."""
-    text = OPERATIONS[code].numpy
-    if not _HAS.issuperset(re.findall(r"special\.(\w+)", text)):
-        return None
-    return text.replace("np.", "jnp.").replace(*_OTHERWISE)
 
 
 class BodyWriter:
@@ -76,7 +60,7 @@ class BodyWriter:
 
     def template(self, code: int) -> str | None:
         """How an operation is spelled; None if the library does not have it."""
-        return _template(code)
+        return OPERATIONS[code].jax or None
 
     def lines(self) -> list[str]:
         """One for each operation that an output needs.

@@ -8,59 +8,27 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.jax.equations import Call, is_constant, records
+from accumulus.frontends.jax.equations import PRIMITIVES, Call, is_constant, records
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
+from accumulus.tape.operations import OPERATIONS
 
 __all__ = ["converted", "frozen"]
 
-#: Primitives that are a universal function of NumPy.
+#: Primitives that are a universal function of NumPy, besides those that the table of operations has.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
-    "abs": np.absolute,
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "add": np.add,
     "add_any": np.add,
     "and": np.bitwise_and,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "ceil": np.ceil,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "eq": np.equal,
     "eq_to": np.equal,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "floor": np.floor,
     "ge": np.greater_equal,
     "gt": np.greater,
     "is_finite": np.isfinite,
-    "le": np.less_equal,
     "le_to": np.less_equal,
-    "log": np.log,
-    "log1p": np.log1p,
-    "lt": np.less,
     "lt_to": np.less,
-    "max": np.maximum,
-    "min": np.minimum,
-    "mul": np.multiply,
-    "ne": np.not_equal,
-    "neg": np.negative,
     "nextafter": np.nextafter,
     "not": np.invert,
     "or": np.bitwise_or,
     "rem": np.fmod,
-    "sign": np.sign,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "sqrt": np.sqrt,
     "square": np.square,
-    "sub": np.subtract,
-    "tan": np.tan,
-    "tanh": np.tanh,
     "xor": np.bitwise_xor,
 }
 
@@ -198,3 +166,9 @@ def _stop_gradient(call: Call, x: Any) -> Any:
 def frozen(tape: Any, x: Any) -> Any:
     """A value whose derivatives of all orders are zero."""
     return x if is_constant(x) or x.boolean else apply(tape, ELEMENTWISE["attach"], [x, 1.0])
+
+
+for _operation in OPERATIONS:
+    _ufunc = getattr(np, _operation.ufunc, None)
+    if isinstance(_ufunc, np.ufunc) and _operation.short not in PRIMITIVES:
+        _enter(_operation.short, _ufunc)

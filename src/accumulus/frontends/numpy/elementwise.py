@@ -9,7 +9,6 @@ zero.
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -68,33 +67,20 @@ class Elementwise:
 
 # Rows of the tape's table ----------------------------------------------------------------------------------------
 
-#: What the tape's table does not say: (identity of folds, row for truth values).
-_FOLDS: Final[dict[str, tuple[float | None, str | None]]] = {
-    "add": (0.0, "logical_or"),
-    "multiply": (1.0, "logical_and"),
-    "maximum": (None, "logical_or"),
-    "minimum": (None, "logical_and"),
-    "logical_and": (1.0, None),
-    "logical_or": (0.0, None),
-}
-
 
 def _of_the_table() -> dict[str, Elementwise]:
     rows = {}
     for row in OPERATIONS:
         if not row.arity or row.name == "select" or "order" in row.arguments or row.numpy.startswith("_"):
             continue
-        match = re.fullmatch(r"(?:np|special)\.(\w+)\(.*\)", row.numpy)
-        name = {"abs": "absolute"}.get(row.name, match[1] if match else row.name)
-        identity, of_booleans = _FOLDS.get(name, (None, None))
-        rows[name] = Elementwise(
-            name,
+        rows[row.ufunc] = Elementwise(
+            row.ufunc,
             _applied(row.name),
             row.domain,
             takes_boolean=row.arguments[0] == "boolean",
             gives_boolean=row.result == "boolean",
-            of_booleans=of_booleans,
-            identity=identity,
+            of_booleans=row.of_truths,
+            identity=row.identity,
         )
     return rows
 
@@ -248,7 +234,7 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
         alias = end if end == "invert" else f"bitwise_{end}"
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
     # SciPy has universal functions of its own for some that NumPy has, under the same name
-    scipys = [match[1] for row in OPERATIONS if (match := re.fullmatch(r"special\.(\w+)\(.*\)", row.numpy))]
+    scipys = [row.ufunc for row in OPERATIONS if row.numpy.startswith("special.")]
     shared = {name: rows.pop(name) for name in scipys if name in rows}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
     return rows, shared

@@ -7,6 +7,7 @@ number.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -17,18 +18,15 @@ import numpy as np
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.numpy.borrowed import borrows
 from accumulus.frontends.numpy.table import CALLED
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["MATH"]
 
-#: Functions of numbers with NumPy's.
+#: Functions of numbers with NumPy's: those of C's that the table of operations has, and others.
 MATH: Final[dict[str, Callable[..., Any]]] = {
-    **{name: getattr(np, name) for name in ("cbrt", "copysign", "cos", "cosh", "degrees", "exp", "exp2")},
-    **{name: getattr(np, name) for name in ("expm1", "fabs", "fmod", "isfinite", "isinf", "isnan", "log10")},
-    **{name: getattr(np, name) for name in ("log1p", "log2", "radians", "sin", "sinh", "sqrt", "tan", "tanh")},
-    **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    "atan2": np.arctan2,
-    "pow": np.power,
+    **{row.c: getattr(np, row.ufunc) for row in OPERATIONS if hasattr(math, row.c) and hasattr(np, row.ufunc)},
+    **{name: getattr(np, name) for name in ("copysign", "degrees", "fabs", "isfinite", "isinf", "isnan", "radians")},
     "floor": lambda x: np.floor(x) + 0.0,  # whole numbers have one zero
     "ceil": lambda x: np.ceil(x) + 0.0,
     "trunc": lambda x: np.trunc(x) + 0.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,7 @@ from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.live import needed
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
 __all__ = ["expressions", "free_symbols", "verify"]
@@ -63,11 +65,12 @@ def expressions(
         if not alive[reference]:
             values.append(None)
             continue
-        name = tape.operation(reference).name
-        if name not in _WRITTEN:
-            raise ArgumentError(f"{name} has no SymPy expression; expected an operation of {', '.join(_WRITTEN)}")
-        arguments = tape.arguments(reference)
-        value = _WRITTEN[name](*map(value_of, arguments))
+        written = _written(tape.codes[reference])
+        if written is None:
+            known = ", ".join(row.name for row in OPERATIONS if _written(row.code) is not None)
+            name = tape.operation(reference).name
+            raise ArgumentError(f"{name} has no SymPy expression; expected an operation of {known}")
+        value = written(*map(value_of, tape.arguments(reference)))
         # SymPy multiplies a sum out by a number, so sums that are factors have a name, and trees stay as deep as sums
         if (used[reference] > 1 or (value.is_Add and reference not in tape.outputs)) and value.args:
             symbol = next(names)
@@ -141,31 +144,11 @@ def _number(value: float, numbers: Mapping[float, Any]) -> Any:
     return numbers[value] if value in numbers else sp.Float(value)
 
 
-def _cut_off(x: Any, y: Any) -> Any:
-    """What is left of a division towards zero."""
-    return x - y * sp.sign(x / y) * sp.floor(sp.Abs(x / y))
-
-
-_WRITTEN: Final[dict[str, Callable[..., Any]]] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "divide": lambda x, y: x / y,
-    "negative": lambda x: -x,
-    "power": lambda x, y: x**y,
-    "sqrt": sp.sqrt,
-    "cbrt": lambda x: sp.sign(x) * sp.Abs(x) ** sp.Rational(1, 3),
-    "hypot": lambda x, y: sp.sqrt(x**2 + y**2),
-    "exp2": lambda x: 2**x,
-    "expm1": lambda x: sp.exp(x) - 1,
-    "log1p": lambda x: sp.log(x + 1),
-    "log2": lambda x: sp.log(x, 2),
-    "log10": lambda x: sp.log(x, 10),
-    **{name: getattr(sp, name) for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2")},
-    **{name: getattr(sp, name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc")},
-    **{"abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling, "fmod": _cut_off},
-    **{"minimum": sp.Min, "maximum": sp.Max},
-    **{"less": sp.Lt, "less_equal": sp.Le, "equal": sp.Eq, "not_equal": sp.Ne},
-    **{"logical_and": sp.And, "logical_or": sp.Or, "logical_not": sp.Not},
-    "select": lambda condition, x, y: sp.Piecewise((x, condition), (y, True)),
-}
+@cache
+def _written(code: int) -> Callable[..., Any] | None:
+    """An operation as a function of expressions, as the table says it; None if SymPy does not have it."""
+    row = OPERATIONS[code]
+    if row.sympy.isidentifier():
+        return getattr(sp, row.sympy, None)
+    parameters = ", ".join("xyz"[: row.arity])
+    return eval(f"lambda {parameters}: {row.sympy}", dict(vars(sp))) if row.sympy else None

@@ -14,17 +14,20 @@ import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
 
+from accumulus.tape.operations import OPERATIONS
+
 __all__ = ["FORMULAS", "ROWS"]
 
-#: Class → row of the tape's table, on the same arguments.
+#: Class → row of the tape's table, on the same arguments; SymPy has some under C's names, too.
 ROWS: Final[dict[Any, str]] = {
-    **{
-        getattr(sp, name): name for name in ("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "exp", "log", "sign")
-    },
-    **{getattr(sp, name): name for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "floor")},
-    **{getattr(cfunctions, name): name for name in ("expm1", "log1p", "exp2", "log2", "log10", "hypot")},
-    **{cfunctions.Cbrt: "cbrt", cfunctions.Sqrt: "sqrt", sp.Abs: "abs", sp.ceiling: "ceil"},
-    **{sp.StrictLessThan: "less", sp.LessThan: "less_equal", sp.Equality: "equal", sp.Unequality: "not_equal"},
+    kind: row.name
+    for row in OPERATIONS
+    for kind in (
+        getattr(sp, row.sympy, None),
+        getattr(cfunctions, row.name, None),
+        getattr(cfunctions, row.name.capitalize(), None),
+    )
+    if isinstance(kind, type) and kind not in (sp.Min, sp.Max, sp.And, sp.Or, sp.Not)
 }
 
 

@@ -19,39 +19,12 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
+from accumulus.targets.llvm.special_functions import OF_ORDER
 from accumulus.targets.runs import WITHOUT_PRODUCT, fuse_products
 from accumulus.targets.schedule import Group
 
-__all__ = ["OF_ORDER", "Expressions", "Fused", "array_names", "check_name", "fusible", "literal"]
+__all__ = ["Expressions", "Fused", "array_names", "check_name", "fusible", "literal"]
 
-#: Functions of the C library whose first argument is a whole number.
-OF_ORDER: Final = frozenset(("jn", "yn"))
-#: By how the table of operations spells them for LLVM; what begins with @ is a function of the C library.
-_TEMPLATES: Final = {
-    "fadd": "{0} + {1}",
-    "fsub": "{0} - {1}",
-    "fmul": "{0} * {1}",
-    "fdiv": "{0} / {1}",
-    "fneg": "-{0}",
-    "fcmp olt": "{0} < {1}",
-    "fcmp ole": "{0} <= {1}",
-    "fcmp oeq": "{0} == {1}",
-    "fcmp une": "{0} != {1}",
-    "and": "{0} & {1}",
-    "or": "{0} | {1}",
-    "not": "!{0}",
-    "attach": "{0}",
-    "select": "{0} ? {1} : {2}",
-}
-#: Functions of C99's math.h of the kinds that the table has.
-_C99: Final = frozenset(
-    (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf"),
-        *("erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "log"),
-        *("log10", "log1p", "log2", "logb", "nearbyint", "nextafter", "pow", "remainder", "rint", "round", "sin"),
-        *("sinh", "sqrt", "tan", "tanh", "trunc"),
-    )
-)
 # fmt: off
 _KEYWORDS: Final = frozenset((
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
@@ -167,23 +140,18 @@ class Expressions:
             return self._sum_with_product(reference, fused)
         row = OPERATIONS[tape.codes[reference]]
         arguments = [self.value(argument) for argument in tape.arguments(reference)]
-        template = _TEMPLATES.get(row.llvm)
-        if template is not None:
-            return template.format(*arguments)
-        if row.llvm == "sign":
-            zero, one = literal(0.0, self._dtype), literal(1.0, self._dtype)
-            return f"{arguments[0]} > {zero} ? {one} : ({arguments[0]} < {zero} ? -{one} : {arguments[0]} + {zero})"
         if row.llvm in ("llvm.minimum", "llvm.maximum"):
             return self._extremum(reference, "<" if row.llvm == "llvm.minimum" else ">")
-        function = row.llvm.removeprefix("@").removeprefix("llvm.")
-        if function not in _C99 and not row.special:
+        if "{0}" in row.c:
+            return row.c.format(*arguments, zero=literal(0.0, self._dtype), one=literal(1.0, self._dtype))
+        if not row.c:
             raise CompileError(
-                f"C99 has no function {function}, by which the operation {row.name} is computed; expected one of "
-                "math.h, or of targets/llvm/special_functions.py"
+                f"C99 has no function {row.llvm.removeprefix('@')}, by which the operation {row.name} is computed; "
+                "expected one of math.h, or of targets/llvm/special_functions.py"
             )
-        if function in OF_ORDER:
+        if row.c in OF_ORDER:
             arguments[0] = f"(int){arguments[0]}"
-        return f"{self._function(function)}({', '.join(arguments)})"
+        return f"{self._function(row.c)}({', '.join(arguments)})"
 
     def _sum_with_product(self, reference: int, fused: Fused) -> str:
         tape = self._tape

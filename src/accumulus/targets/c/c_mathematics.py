@@ -8,22 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from accumulus.tape.operations import OPERATIONS
 from accumulus.targets.c.c_elementary import ELEMENTARY, definitions
 from accumulus.targets.c.c_writer import CWriter
-from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
+from accumulus.targets.llvm.special_functions import OF_POSIX, SPECIAL_FUNCTIONS
 
 __all__ = ["Mathematics", "definition"]
 
-#: Vector functions of glibc from 2.22 and from 2.35 on, by their number of arguments.
-_EARLY: Final = {"sin": 1, "cos": 1, "exp": 1, "log": 1, "pow": 2}
-# fmt: off
-_LATE: Final = {
-    "tan": 1, "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "tanh": 1, "asinh": 1, "acosh": 1, "atanh": 1,
-    "cbrt": 1, "erf": 1, "erfc": 1, "exp2": 1, "expm1": 1, "log2": 1, "log10": 1, "log1p": 1, "atan2": 2, "hypot": 2,
+#: Functions that glibc has for vectors, by the version of it that first has them.
+_FOR_VECTORS: Final = {
+    version: {row.c: row.arity for row in OPERATIONS if row.glibc == version}
+    for version in sorted({row.glibc for row in OPERATIONS} - {""})
 }
-# fmt: on
-#: Functions that POSIX has, and C99 has not.
-_OF_POSIX: Final = frozenset(("j0", "j1", "y0", "y1", "jn", "yn"))
 
 
 def definition(head: str, name: str, multiply_add: str) -> str:
@@ -61,10 +57,10 @@ class Mathematics:
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
-        if function in _EARLY or function in _LATE:
+        if any(function in known for known in _FOR_VECTORS.values()):
             self._called[function] = None
             return f"{self._name}_{function}"
-        if function in _OF_POSIX:
+        if function in OF_POSIX:
             self._called[function] = None
             return f"({self.real}){function}" if self._suffix else function
         return f"{function}{self._suffix}"
@@ -83,7 +79,7 @@ class Mathematics:
         """What comes before the program."""
         macro = self._macro
         posix = ["#ifndef _XOPEN_SOURCE", "#define _XOPEN_SOURCE 600  /* Bessel functions */", "#endif"]
-        posix = posix if any(function in _OF_POSIX for function in self._called) else []
+        posix = posix if any(function in OF_POSIX for function in self._called) else []
         return [
             *posix,
             "#include <math.h>",
@@ -138,7 +134,7 @@ class Mathematics:
 
     def _vectors(self, functions: Collection[str]) -> list[str]:
         """The functions of the C library that loops over points call, under names of the program."""
-        called = [function for function in (*_EARLY, *_LATE) if function in functions]
+        called = [function for known in _FOR_VECTORS.values() for function in known if function in functions]
         if not called:
             return []
         macro, name, real, suffix = self._macro, self._name, self.real, self._suffix
@@ -147,7 +143,7 @@ class Mathematics:
             "#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)",
             f'#define {macro}_VECTOR(f) __asm__(#f) __attribute__((simd("notinbranch"), const, nothrow))',
         ]
-        for known, version in ((_EARLY, "2, 22"), (_LATE, "2, 35")):
+        for version, known in _FOR_VECTORS.items():
             chosen = [function for function in called if function in known]
             if not chosen:
                 continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from accumulus.targets.llvm.host import host, vector_symbol
-from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
+from accumulus.targets.llvm.special_functions import OF_ORDER, SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS, VectorFunction, definition, patch
 from accumulus.targets.llvm.vectors import POISON, Vectors
 
@@ -19,8 +19,6 @@ _COPYING: Final = (
     "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
 )
-#: Functions of the C library whose first argument is a whole number, their order.
-_OF_ORDER: Final = frozenset(("jn", "yn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class Functions:
         real = self._vectors.real
         name = function if self.dtype == "float64" else f"{function}f"
         kinds = [real] * arity
-        if function in _OF_ORDER:
+        if function in OF_ORDER:
             kinds[0] = "i32"
         self.imported[name] = f"declare {real} @{name}({', '.join(kinds)}) nounwind"
         return name
@@ -153,7 +151,7 @@ class Functions:
             for lane in range(self.lanes):
                 entries = [v.let(f"extractelement {v.type} %a{k}, i32 {lane}") for k in range(arity)]
                 given = [f"{v.real} {entry}" for entry in entries]
-                if function in _OF_ORDER:
+                if function in OF_ORDER:
                     given[0] = f"i32 {v.let(f'fptosi {v.real} {entries[0]} to i32')}"
                 value = v.let(f"call {v.real} @{scalar}({', '.join(given)})")
                 result = v.let(f"insertelement {v.type} {result}, {v.real} {value}, i32 {lane}")

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final
 
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.targets.llvm import special_coefficients as fits
 from accumulus.targets.llvm.mathematics import Writer
 from accumulus.targets.llvm.terms import Term, fused, polynomial, where
 from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS, VectorFunction
 
-__all__ = ["SPECIAL_FUNCTIONS"]
+__all__ = ["OF_ORDER", "OF_POSIX", "SPECIAL_FUNCTIONS"]
 
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF: Final = math.sqrt(0.5)
@@ -347,3 +347,6 @@ SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
         ("k1e", k1e, 1, "exp log"),
     )
 }
+#: Special functions of the table that POSIX has, and those of them that take a whole number first.
+OF_POSIX: Final = frozenset(row.name for row in OPERATIONS if row.special) - SPECIAL_FUNCTIONS.keys()
+OF_ORDER: Final = frozenset(name for name in OF_POSIX if "order" in BY_NAME[name].arguments)
