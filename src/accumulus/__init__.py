@@ -9,45 +9,46 @@
 """
 
 from importlib import import_module as _import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
-from accumulus.api.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
-from accumulus.api.implicit_functions import ImplicitFunction, implicit
-from accumulus.api.jacobians import (
-    compile,  # noqa: A004  # what it does
-    gradient,
-    jacobian,
-    value_and_gradient,
-    value_and_jacobian,
-)
-from accumulus.api.operators import linear_operator
-from accumulus.api.products import hvp, jvp, taylor, vjp
-from accumulus.api.recordings import Trace, trace
-from accumulus.checking.check import check
-from accumulus.checking.check_report import CheckReport
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.frontends.containers import register
-from accumulus.graph.files import load_graph, save_graph
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.methods import methods
-from accumulus.programs.derivative import Derivative
-from accumulus.programs.sparse import SparseBatch
-from accumulus.progress import Progress
-from accumulus.resubstitution.optimise import optimise
-from accumulus.search.find import plan
-from accumulus.search.plan import Plan
-from accumulus.search.plan_files import load_plan, save_plan
-from accumulus.tape.tape import Tape
+from accumulus.methods import methods  # here, or the module of that name would stand in its place
 
 if _TYPE_CHECKING:
+    __version__: str
+
     from accumulus import casadi, jax, sympy
+    from accumulus.api.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
+    from accumulus.api.implicit_functions import ImplicitFunction, implicit
+    from accumulus.api.jacobians import (
+        compile,  # noqa: A004  # what it does
+        gradient,
+        jacobian,
+        value_and_gradient,
+        value_and_jacobian,
+    )
+    from accumulus.api.operators import linear_operator
+    from accumulus.api.products import hvp, jvp, taylor, vjp
+    from accumulus.api.recordings import Trace, trace
+    from accumulus.checking.check import check
+    from accumulus.checking.check_report import CheckReport
+    from accumulus.elimination.accumulation import Accumulation
+    from accumulus.frontends.containers import register
     from accumulus.frontends.numpy.assembling import assemble
     from accumulus.frontends.numpy.mapping import map  # noqa: A004  # as jax.lax has it
     from accumulus.frontends.numpy.scanning import scan
     from accumulus.graph import generators as graphs
+    from accumulus.graph.files import load_graph, save_graph
+    from accumulus.graph.graph import DifferentiationGraph, Kind
+    from accumulus.programs.derivative import Derivative
+    from accumulus.programs.sparse import SparseBatch
+    from accumulus.progress import Progress
+    from accumulus.resubstitution.optimise import optimise
+    from accumulus.search.find import plan
+    from accumulus.search.plan import Plan
+    from accumulus.search.plan_files import load_plan, save_plan
     from accumulus.shipping.derivatives import load, save
+    from accumulus.tape.tape import Tape
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
     from accumulus.theory.graphs.line import LineGraph
@@ -104,23 +105,55 @@ __all__ = [
     "vjp",
 ]
 
-__version__ = _version("accumulus")
-
-# Imported when they are first asked for.
-_LATER = {
+# Modules of all that is public; each is imported when it is first asked for.
+_MODULES = {
+    "Accumulation": "accumulus.elimination.accumulation",
+    "CheckReport": "accumulus.checking.check_report",
+    "Derivative": "accumulus.programs.derivative",
+    "DifferentiationGraph": "accumulus.graph.graph",
     "ExpressionSet": "accumulus.theory.algebra.sets",
+    "ImplicitFunction": "accumulus.api.implicit_functions",
+    "Kind": "accumulus.graph.graph",
     "LineGraph": "accumulus.theory.graphs.line",
+    "Plan": "accumulus.search.plan",
+    "Progress": "accumulus.progress",
+    "SparseBatch": "accumulus.programs.sparse",
+    "Tape": "accumulus.tape.tape",
+    "Trace": "accumulus.api.recordings",
     "algebra": "accumulus.theory.algebra",
     "assemble": "accumulus.frontends.numpy.assembling",
     "casadi": "accumulus.casadi",
+    "check": "accumulus.checking.check",
+    "compile": "accumulus.api.jacobians",
     "expressions": "accumulus.theory.algebra.sets",
+    "gradient": "accumulus.api.jacobians",
     "graphs": "accumulus.graph.generators",
+    "hessian": "accumulus.api.hessians",
+    "hessian_of_lagrangian": "accumulus.api.hessians",
+    "hvp": "accumulus.api.products",
+    "implicit": "accumulus.api.implicit_functions",
+    "jacobian": "accumulus.api.jacobians",
     "jax": "accumulus.jax",
+    "jvp": "accumulus.api.products",
+    "linear_operator": "accumulus.api.operators",
     "load": "accumulus.shipping.derivatives",
+    "load_graph": "accumulus.graph.files",
+    "load_plan": "accumulus.search.plan_files",
     "map": "accumulus.frontends.numpy.mapping",
+    "optimise": "accumulus.resubstitution.optimise",
+    "plan": "accumulus.search.find",
+    "register": "accumulus.frontends.containers",
     "save": "accumulus.shipping.derivatives",
+    "save_graph": "accumulus.graph.files",
+    "save_plan": "accumulus.search.plan_files",
     "scan": "accumulus.frontends.numpy.scanning",
     "sympy": "accumulus.sympy",
+    "taylor": "accumulus.api.products",
+    "trace": "accumulus.api.recordings",
+    "value_and_gradient": "accumulus.api.jacobians",
+    "value_and_jacobian": "accumulus.api.jacobians",
+    "value_gradient_hessian": "accumulus.api.hessians",
+    "vjp": "accumulus.api.products",
 }
 
 
@@ -139,12 +172,16 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name == "__version__":
+        from importlib.metadata import version  # which takes longer than all else here
+
+        return version("accumulus")
+    if name not in _MODULES:
         hint = f". Write {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    module = _import_module(_LATER[name])
+    module = _import_module(_MODULES[name])
     return getattr(module, name, module)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_MODULES, "__version__"})
