@@ -11,9 +11,8 @@ from hypothesis import given, settings
 
 import accumulus as acc
 from accumulus.graph import pictures
-from accumulus.tape.latex import LONGEST
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import LONGEST_LATEX, Tape
 
 HOSTILE = '<script>alert("1")</script>&\x1b[31m]]>'
 SVG = "{http://www.w3.org/2000/svg}"
@@ -109,7 +108,7 @@ def test_tapes_and_expressions_are_formulas_up_to_a_length():
     assert trace.tape._repr_latex_().count("&=") == trace.tape.operations + len(trace.tape.outputs)
     plan = acc.plan(trace.linearize())
     assert acc.expressions(plan)._repr_latex_().startswith("$$\\begin{aligned}")
-    assert acc.trace(lambda x: np.cumsum(np.sin(x)), np.ones(LONGEST)).tape._repr_latex_() is None
+    assert acc.trace(lambda x: np.cumsum(np.sin(x)), np.ones(LONGEST_LATEX)).tape._repr_latex_() is None
 
 
 @pytest.mark.parametrize("row", OPERATIONS[1:], ids=lambda row: row.name)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.location import name_of
-from accumulus.frontends.record import Recording, record
+from accumulus.frontends.record import record
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import GUARDS, Options

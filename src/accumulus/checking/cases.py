@@ -10,7 +10,7 @@ import numpy as np
 from accumulus.checking.check_report import Finding
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.points import as_inputs
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 
 __all__ = ["at_borders", "by_case", "merged"]
 

@@ -16,7 +16,8 @@ from accumulus.checking.flat_problem import FlatProblem
 from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.location import name_of
 from accumulus.frontends.points import as_numpy, as_reals, moved
-from accumulus.frontends.record import Recording, record
+from accumulus.frontends.record import record
+from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options
 from accumulus.programs.argnums import static_positions
 from accumulus.programs.forms import Forms, settled

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accumulus.frontends.agreement import run, where_it_holds
 from accumulus.frontends.location import argument_name
 from accumulus.frontends.points import as_inputs
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
 from accumulus.tape.error_bounds import evaluate_with_bounds

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,13 @@ from accumulus.frontends.active import recording_on
 from accumulus.frontends.captured import Captured, Observed
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, moved
-from accumulus.frontends.recorder import holder_of, is_plain, recorder_of
+from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-
-if TYPE_CHECKING:
-    from accumulus.frontends.record import Recording
 
 __all__ = ["Agreement", "Outcome", "compare", "outputs_at", "run", "verify", "where_it_holds"]
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from accumulus.frontends.active import ACTIVE, TooLongError, recording_on, swall
 from accumulus.frontends.agreement import run, verify
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.choices import decided
-from accumulus.frontends.decisions import Decisions, Guard, as_number
+from accumulus.frontends.decisions import Decisions, as_number
 from accumulus.frontends.ended import ending
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import (
@@ -44,85 +44,18 @@ from accumulus.frontends.location import (
     user_traceback,
 )
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.frontends.recorder import Recorder, References, holder_of, recorder_of
-from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
+from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
+from accumulus.frontends.trees import flatten
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
 from accumulus.repetition.roll import rolled
 from accumulus.tape.blocks import MANY_BLOCKS, BlockTape
 from accumulus.tape.live import seeing_zero_signs, settled
 from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import unroll
 
-__all__ = ["Recording", "outputs_of", "record"]
+__all__ = ["outputs_of", "record"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A function as a tape, with the shapes and the structure of its arguments and results.
-
-    `tape` has one input for each entry of each numeric argument and one output for each entry of the results, both in
-    order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
-    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `written_out` is
-    the same program as it was recorded, where the tape has blocks of what was found to repeat. `unrolled` says how many
-    operations on entries of long arrays were written onto the tape one by one.
-
-    Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
-    The tape's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
-    """
-
-    tape: Tape | BlockTape
-    argument_shapes: tuple[tuple[int, ...] | None, ...]
-    argument_slices: tuple[slice, ...]
-    result_shapes: tuple[tuple[int, ...], ...]
-    structure: Structure
-    written_out: Tape | None = None
-    unrolled: int = 0
-    guards: tuple[Guard, ...] = ()
-
-    @property
-    def scalars(self) -> Tape:
-        """The tape, of a function that was written out entry by entry."""
-        assert isinstance(self.tape, Tape)
-        return self.tape
-
-    def as_scalars(self) -> Recording:
-        """Return the recording with every operation on arrays written out, entry by entry."""
-        if isinstance(self.tape, Tape):
-            return self
-        tape = unroll(self.tape) if self.written_out is None else self.written_out
-        return replace(self, tape=tape, written_out=None, unrolled=0)
-
-    @property
-    def results(self) -> int:
-        """Entries of the results: outputs of the tape before those of guards."""
-        return len(self.tape.outputs) - len(self.guards)
-
-    def unflatten(self, leaves: Sequence[T]) -> Any:
-        """The result's structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
-
-        Raises:
-            ArgumentError: if their number is wrong.
-        """
-        return unflatten(self.structure, leaves)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether the function returns one number, in no container."""
-        return self.result_shapes == ((),) and isinstance(self.structure, Leaf)
-
-    def entry_name(self, entry: int) -> str:
-        """How an output of the tape is written after a call of the function: ``['force'][2]``, or nothing."""
-        paths = [path for path, _ in flatten(self.unflatten([0.0] * len(self.result_shapes)))[1]]
-        for path, shape in zip(paths, self.result_shapes, strict=True):
-            size = int(np.prod(shape))
-            if entry < size:
-                index = [int(i) for i in np.unravel_index(entry, shape)]
-                return path + (f"[{', '.join(map(str, index))}]" if index else "")
-            entry -= size
-        raise IndexError(entry)
 
 
 def record(

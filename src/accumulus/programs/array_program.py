@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accumulus.frontends.decisions import holds_of
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.arguments import Arguments

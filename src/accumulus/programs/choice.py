@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import derived, of_gradient

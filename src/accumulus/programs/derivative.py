@@ -15,7 +15,7 @@ from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions
 from accumulus.programs.axes import InAxes

@@ -17,7 +17,7 @@ from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.elimination.implicit import newton_steps, with_steps
 from accumulus.errors import ArgumentError
 from accumulus.frontends.decisions import holds_of
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds

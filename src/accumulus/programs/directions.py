@@ -8,7 +8,7 @@ from typing import Any
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Reader, Restructured, reader, restructured
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
 from accumulus.programs.argnums import Selection
 from accumulus.programs.forms import Forms, stands_for

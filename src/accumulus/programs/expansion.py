@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.implicit import newton_steps
 from accumulus.frontends.inner import replayed
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import checked_attached, derived

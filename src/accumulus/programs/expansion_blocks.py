@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.inner import replayed
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import together
 from accumulus.programs.argnums import Selection
 from accumulus.programs.preparation import Preparation

@@ -20,7 +20,7 @@ from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.elimination.factors import Factors, parted
 from accumulus.forks import Lock
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.degrees import terminal_degrees
 from accumulus.graph.linearize import Linearization

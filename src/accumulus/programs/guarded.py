@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from accumulus.errors import CaseError
 from accumulus.frontends.agreement import outputs_at
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 

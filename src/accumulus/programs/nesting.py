@@ -24,8 +24,8 @@ from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 from accumulus.frontends.numpy.arrays import make
 from accumulus.frontends.numpy.operands import Operand, entries_of
-from accumulus.frontends.record import Recording, outputs_of
-from accumulus.frontends.recorder import recorder_of
+from accumulus.frontends.record import outputs_of
+from accumulus.frontends.recorder import Recording, recorder_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection

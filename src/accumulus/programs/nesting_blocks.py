@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.programs.argnums import Selection
 from accumulus.programs.derived import check_number
 from accumulus.programs.derived_blocks import has_attached, recording_of_blocks

@@ -25,7 +25,7 @@ from accumulus.frontends.numpy.linalg.systems import solve
 from accumulus.frontends.numpy.operands import entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, flatten, unflatten
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accumulus.frontends.decisions import holds_of
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.primal import without_dead
 from accumulus.tape.blocks import BlockTape

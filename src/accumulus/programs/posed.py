@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.memory import check_fits
 from accumulus.options import check_threads

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import maker
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, paths, together, unflatten
 from accumulus.options import SparseFormat
 from accumulus.programs.argnums import Selection

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.decisions import holds_of
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.programs.argnums import Selection

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.memory import check_fits
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection

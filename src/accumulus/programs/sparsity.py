@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accumulus.errors import ArgumentError, SizeError
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.degrees import index_domains
 from accumulus.graph.graph import are_wanted
 from accumulus.graph.linearize import Linearization

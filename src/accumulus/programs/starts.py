@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import Deadline
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.argnums import Selection

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from accumulus.frontends.captured import Captured, is_changeable
-from accumulus.frontends.record import Recording, record
-from accumulus.frontends.recorder import holder_of
+from accumulus.frontends.record import record
+from accumulus.frontends.recorder import Recording, holder_of
 from accumulus.options import Options
 from accumulus.programs.forms import settled
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import FileError, SizeError
 from accumulus.frontends.decisions import Guard
-from accumulus.frontends.record import Recording
+from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import paths
 from accumulus.memory import check_fits
 from accumulus.options import Options

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 
-__all__ = ["Tape"]
+__all__ = ["LONGEST_LATEX", "Tape", "to_latex"]
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -51,6 +51,8 @@ NEGATIVE: Final = BY_NAME["negative"].code
 POWER: Final = BY_NAME["power"].code
 SELECT: Final = BY_NAME["select"].code
 
+#: Operations of the longest tape that is written as LaTeX.
+LONGEST_LATEX: Final = 60
 _APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
 _PARITY: Final = tuple(operation.parity for operation in OPERATIONS)
@@ -184,8 +186,6 @@ class Tape:
         return "\n".join([*lines, f"return {', '.join(map(self.name, self.outputs))}"])
 
     def _repr_latex_(self) -> str | None:
-        from accumulus.tape.latex import to_latex
-
         return to_latex(self)
 
     def name(self, reference: int) -> str:
@@ -433,6 +433,43 @@ class Tape:
         self.first.append(a)
         self.second.append(b)
         return reference
+
+
+def to_latex(tape: Tape) -> str | None:
+    r"""Return operations and outputs as aligned equations for notebooks; None if they are more than `LONGEST_LATEX`.
+
+    >>> tape = Tape(2)
+    >>> tape.outputs = [tape.apply("sin", tape.divide(0, 1))]
+    >>> print(to_latex(tape))
+    $$\begin{aligned}
+    t_{2} &= \frac{x_{0}}{x_{1}} \\
+    t_{3} &= \sin\left(t_{2}\right) \\
+    y_{0} &= t_{3}
+    \end{aligned}$$
+    """
+    if not 0 < tape.operations + len(tape.outputs) <= LONGEST_LATEX:
+        return None
+    lines = [
+        f"t_{{{k}}} &= {_latex_operation(tape.operation(k).latex, [_latex_name(tape, a) for a in tape.arguments(k)])}"
+        for k in range(tape.inputs, len(tape))
+    ]
+    lines += [f"y_{{{k}}} &= {_latex_name(tape, reference)}" for k, reference in enumerate(tape.outputs)]
+    return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
+
+
+def _latex_operation(latex: str, arguments: list[str]) -> str:
+    return latex.format(*arguments) if "{0}" in latex else f"{latex}\\left({', '.join(arguments)}\\right)"
+
+
+def _latex_name(tape: Tape, reference: int) -> str:
+    """An input, an operation, or a constant, which is bracketed where a sign or a power of ten would mislead."""
+    if reference >= 0:
+        return f"{'x' if reference < tape.inputs else 't'}_{{{reference}}}"
+    text = f"{tape.value_of(reference):.15g}"
+    if "e" in text:
+        digits, power = text.split("e")
+        text = rf"{digits} \cdot 10^{{{int(power)}}}"
+    return rf"\left({text}\right)" if text.startswith("-") or "cdot" in text else text.replace("inf", r"\infty")
 
 
 def _key(value: float) -> float | str:
