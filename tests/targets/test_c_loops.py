@@ -135,6 +135,22 @@ def test_random_programs(seed, parts, length):
         np.testing.assert_allclose(computed(loops, tape, segment, given_point), expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize(("ones", "zeros"), [(3, 3), (2, 4), (3, 2), (3, 9), (11, 3)])
+def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
+    """Where it has AVX-512, gcc 12.2 copies such tables wrongly if it sees what they hold."""
+    monkeypatch.setattr(c_compiler, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
+    table, length = np.repeat([1.0, 0.0], [ones, zeros]), ones + zeros
+    tape = BlockTape(1)
+    tape.outputs = np.append(tape.constant_array(table), 0)
+    segments = [LongSegment(length, slice(0, length), slice(0, length))]
+    segments.append(LongSegment(1, slice(length, length + 1), slice(0, 1)))
+    loops = target_of("c").loops(tape, fuse(tape), segments, ((1,),), False)
+    results = [np.full(length, np.nan), np.full(1, np.nan)]
+    loops([np.array([3.0])], results, 1)
+    np.testing.assert_array_equal(results[0], table)
+    np.testing.assert_array_equal(results[1], [3.0])
+
+
 def test_sums_without_terms_of_their_own_and_empty_arrays():
     tape = BlockTape(inputs=3)
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])

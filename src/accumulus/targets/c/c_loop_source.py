@@ -16,7 +16,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import array_names, check_name
 from accumulus.targets.c.c_header import BYTES, FLAGS, Argument, Array, framed
-from accumulus.targets.c.c_loops import CLoops
+from accumulus.targets.c.c_loops import CLoops, hidden
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK, Places, Reading
 from accumulus.targets.kernel import Shape
@@ -198,7 +198,10 @@ class LoopSource:
         constants: list[str] = []
         if len(places.constants):
             table = places.reading_of_constants()
-            constants = [f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.at('i')};"]
+            constants = [
+                *hidden(table.array, self._macro),
+                f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.array}_here[i];",
+            ]
         run = []
         for argument, first in places.staged.items():
             array = self._arguments[argument]
@@ -216,6 +219,12 @@ class LoopSource:
             f'#define {macro}_LANES _Pragma("GCC ivdep")',
             "#else",
             f"#define {macro}_LANES",
+            "#endif",
+            "/* hides what a table holds: gcc 12 copies some tables wrongly where it has AVX-512 */",
+            "#ifdef __GNUC__",
+            f'#define {macro}_HIDDEN(table) __asm__("" : "+r"(table))',
+            "#else",
+            f"#define {macro}_HIDDEN(table)",
             "#endif",
             "",
         ]

@@ -27,6 +27,7 @@ _WORDS: Final = (
     "#define {macro}_INLINE static __device__ __forceinline__",
     "#define {macro}_APART static __device__ __noinline__",
     "#define {macro}_LANES",
+    "#define {macro}_HIDDEN(table)",
     "#define {macro}_MADD(a, b, c) fma(a, b, c)",
 )
 
