@@ -565,7 +565,7 @@ class BlockTape:
         return OPERATIONS[INPUT if found is None else found[0]]
 
     def arguments(self, reference: int) -> tuple[int, ...]:
-        """Return the references of its arguments; empty for inputs."""
+        """Return the references of its arguments; empty for inputs, and if one is inside of a body."""
         found = self._maker(reference)
         return () if found is None else found[1]
 
@@ -589,16 +589,16 @@ class BlockTape:
             end, body = block.body.outputs[output], block.body
             if end < body.inputs:
                 return None
-            outputs = {end: k for k, end in enumerate(body.outputs)}
             found = []
             for a in body.arguments(end):
+                output = a - body.outputs[0]  # those of scalar operations follow each other
                 if a < 0:
                     found.append(self.constant(body.value_of(a)))
                 elif a < body.inputs:
                     found.append(int(references_in(block.operands[a])[instance]))
-                elif a in outputs:
-                    found.append(block.start + outputs[a] * block.count + instance)
-                else:
+                elif 0 <= output < len(body.outputs) and body.outputs[output] == a:
+                    found.append(block.start + output * block.count + instance)
+                else:  # what is inside of a body has no reference
                     return body.codes[end], ()
             return body.codes[end], tuple(found)
         if block.code in (SUM, MATMUL):

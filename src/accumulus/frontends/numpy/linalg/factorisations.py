@@ -57,7 +57,7 @@ def plain(tape: Tape, value: Any) -> Any:
     """The array `value` without attached derivatives."""
     entries = references_of(tape, value)
     found = [
-        tape.arguments(r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
+        (*tape.arguments(r), r)[0] if r >= tape.inputs and tape.operation(r).name == "attach" else r
         for r in entries.ravel().tolist()
     ]
     return TracedArray(tape, np.array(found, np.int64).reshape(entries.shape))
