@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from looped import unrolled
 
 import accumulus as acc
-from accumulus.frontends import active
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.targets.llvm import maps
 
@@ -15,9 +15,9 @@ X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 
 
 @pytest.fixture(autouse=True)
-def in_loops(monkeypatch):
-    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
-    monkeypatch.setattr(active, "LONG", 1)
+def in_loops():
+    with unrolled(0):
+        yield
 
 
 def stencil(u):

@@ -13,13 +13,13 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
-from accumulus.frontends import active
 from accumulus.frontends.record import record
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
+from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
@@ -290,7 +290,7 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
         return x
 
     recording = record(f, [np.ones(20)], arrays=True)
-    assert isinstance(recording.written_out, Tape)
+    assert isinstance(recording.other, Tape)
     assert isinstance(recording.tape, BlockTape)
 
 
@@ -314,12 +314,75 @@ def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
     x = np.linspace(0.5, 2.0, 100)
     expected = acc.jacobian(stencil, cache=False)(x)
     with monkeypatch.context() as patch:
-        patch.setattr(active, "MOST_UNROLLED", 10)
+        patch.setattr(blocks, "MOST_UNROLLED", 10)
         recorded = record(stencil, [x], arrays=True).tape
         patch.setattr(arrays_jacobian, "MANY_BLOCKS", len(recorded.blocks) + 1)
         jacobian = acc.jacobian(stencil, cache=False)
         np.testing.assert_array_equal(jacobian(x), expected)
     assert type(jacobian.compile(x)) is Program
+
+
+def test_a_function_is_recorded_once_whatever_it_becomes():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        y = x[0] * x[1] + np.sin(x[2])
+        z = np.exp(x) * y
+        return np.sum(np.cumsum(z)[::7]) * y + np.max(z)
+
+    for size, kind in ((5, Tape), (150, Tape), (3000, BlockTape)):
+        x = np.linspace(0.1, 0.9, size)
+        calls.clear()
+        recording = record(counted, [x], arrays=True)
+        assert calls == [size]
+        assert isinstance(recording.tape, kind)
+        assert isinstance(recording.other, BlockTape) == (size == 150)
+        expected = record(counted, [x]).scalars
+        if kind is Tape:
+            np.testing.assert_array_equal(evaluate(recording.scalars, list(x)), evaluate(expected, list(x)))
+        assert recording.as_loops().as_scalars().scalars.operations <= expected.operations
+        if size > 5:
+            np.testing.assert_allclose(recording.as_loops().tape.evaluate(x), counted(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [3, 100, 3000])
+def test_decisions_before_and_between_loops_are_kept(size):
+    def f(x):
+        low = 1.0
+        if x[0] > 0.5:
+            low = 2.0
+        y = np.sin(x) * low
+        if np.sum(y) > 0.0 and y[1] > y[0]:
+            y = y * x
+        return y[: int(low)] * x[1]
+
+    x = np.linspace(0.1, 0.9, size)
+    jacobian = acc.jacobian(f, cache=False)
+    for start in (x, x[::-1].copy(), -x):
+        step = 1e-6
+        found = jacobian(start)
+        for k in (0, 1, size - 1):
+            move = np.zeros(size)
+            move[k] = step
+            expected = (f(start + move) - f(start - move)) / (2 * step)
+            np.testing.assert_allclose(np.asarray(found)[:, k], expected, rtol=1e-5, atol=1e-7)
+    assert len(jacobian.report().cases) == 2
+
+
+@pytest.mark.parametrize("size", [30, 100, 30_000])
+def test_derivatives_within_functions_are_recorded_wherever_loops_begin(size):
+    def inner(y):
+        return np.sum(np.sin(y) * y**2)
+
+    def f(x):
+        return acc.gradient(inner)(x * x[0])[:3] * x[1]
+
+    x = np.linspace(0.2, 0.9, size)
+    y = x * x[0]
+    np.testing.assert_allclose(acc.compile(f, cache=False)(x), (np.cos(y) * y**2 + 2 * y * np.sin(y))[:3] * x[1])
+    slope = (np.cos(y) * y**2 + 2 * y * np.sin(y))[:3]
+    np.testing.assert_allclose(acc.jacobian(f, cache=False)(x)[:, 1][[0, 2]], slope[[0, 2]], rtol=1e-12)
 
 
 def test_user_code_does_not_catch_the_way_to_loops():

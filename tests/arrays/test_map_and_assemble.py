@@ -1,28 +1,17 @@
 """`accumulus.map` and `accumulus.assemble`: rolled as unrolled, on numbers as recorded."""
 
 import pickle
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
-from accumulus.frontends import active
 from accumulus.programs.array_program import ArrayProgram
-
-
-@contextmanager
-def unrolled(most):
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, 1
-    try:
-        yield
-    finally:
-        active.MOST_UNROLLED, active.LONG = before
 
 
 def leaves(tree):

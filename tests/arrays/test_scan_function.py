@@ -1,30 +1,17 @@
 """`acc.scan`: the same as the loop that it stands for, rolled up, written out, and on numbers."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
-from accumulus.frontends import active
 from accumulus.frontends.record import record
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.tape.blocks import SCAN, BlockTape
 from accumulus.tape.tape import Tape
-
-
-@contextmanager
-def unrolled(most):
-    """Let what is told as arrays or steps be written out up to so many entries."""
-    before = active.MOST_UNROLLED, active.LONG
-    active.MOST_UNROLLED, active.LONG = most, 1
-    try:
-        yield
-    finally:
-        active.MOST_UNROLLED, active.LONG = before
 
 
 def flat(result):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as between
 from accumulus.arrays import verification
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.residues import PRIME, of_numbers
-from accumulus.frontends import active
 from accumulus.tape.blocks import column, references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
@@ -25,9 +25,9 @@ def chained(x):
 
 
 @pytest.fixture(autouse=True)
-def loops(monkeypatch):
-    monkeypatch.setattr(active, "MOST_UNROLLED", 0)
-    monkeypatch.setattr(active, "LONG", 1)
+def loops():
+    with unrolled(0):
+        yield
 
 
 def verified(monkeypatch, change):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -101,19 +102,20 @@ class Decisions:
         self.tape = tape
         self.guards: dict[int, Guard] = {}
         self._questions = 0
-        self._choices = Choices(tape, self._is_true) if isinstance(tape, Tape) else None
-        #: Values of references, of a `Tape`; the same of a `BlockTape`, and how many of its blocks they are of.
+        self._choices = Choices(tape, self._is_true)
+        #: Values of references, as long as there is no loop; then the same, and how many blocks they are of.
         self._values: list[Any] = list(np.asarray(point, np.float64))
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
     def values(self, references: References) -> NDArray[np.float64]:
         """Values of references at the point, in their shape."""
-        if isinstance(self.tape, BlockTape):
-            return self._of_blocks(self.tape)[references + len(self.tape.constants)]
+        tape = self.tape.open
+        if isinstance(tape, BlockTape):
+            return self._of_blocks(tape)[references + len(tape.constants)]
         if references.size:
-            self._advance(self.tape, int(references.max()))
-        values, constants = self._values, self.tape.constants
+            self._advance(tape, int(references.max()))
+        values, constants = self._values, tape.constants
         found = [values[r] if r >= 0 else constants[-1 - r] for r in references.ravel().tolist()]
         return np.array(found, np.float64).reshape(references.shape)
 
@@ -152,7 +154,7 @@ class Decisions:
         Raises:
             EndlessRecordingError: if there are too many guards.
         """
-        conditions = None if self._choices is None else self._choices.conditions(reference)
+        conditions = self._choices.conditions(reference)
         if conditions is None:
             return False
         ways = tuple(map(self._is_true, conditions))
@@ -420,17 +422,14 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
 
 def apply_each(tape: Any, name: str, left: References, right: References) -> References:
     """An operation of the table on each pair of entries of two arrays of one shape."""
-    if isinstance(tape, BlockTape):
-        return np.asarray(tape.apply(name, left, right)) if left.size else left
-    pairs = zip(left.ravel().tolist(), right.ravel().tolist(), strict=True)
-    return np.array([tape.apply(name, *pair) for pair in pairs], np.int64).reshape(left.shape)
+    found: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
+    return found
 
 
 def negated(tape: Any, conditions: References) -> References:
     """Whether each of some truth values is false."""
-    if isinstance(tape, BlockTape):
-        return np.asarray(tape.apply("logical_not", conditions)) if conditions.size else conditions
-    return np.array([tape.logical_not(reference) for reference in conditions.tolist()], np.int64)
+    found: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
+    return found
 
 
 def conjunction(tape: Any, conditions: References) -> int:
@@ -449,18 +448,15 @@ def holds_of(tape: Tape | BlockTape, guards: References) -> int:
         tape: of a recording, or a copy.
         guards: references of 1 where each holds, else 0, as a recording returns them.
     """
-    if isinstance(tape, BlockTape):
-        conditions = apply_each(tape, "not_equal", guards, np.full(len(guards), tape.constant(0.0)))
-    else:
-        conditions = np.array([_condition(tape, reference) for reference in guards.tolist()], np.int64)
-    return as_number(tape, conjunction(tape, conditions))
+    conditions = [condition_of(tape, reference) for reference in guards.tolist()]
+    return as_number(tape, conjunction(tape, np.array(conditions, np.int64)))
 
 
-def _condition(tape: Tape, reference: int) -> int:
+def condition_of(tape: Any, reference: int) -> int:
     """What `as_number` made a number of."""
     if reference >= 0 and tape.operation(reference).name == "select":
-        return tape.first[reference]
-    return tape.apply("not_equal", reference, tape.constant(0.0))
+        return int(tape.arguments(reference)[0])
+    return int(tape.apply("not_equal", reference, tape.constant(0.0)))
 
 
 def as_number(tape: Any, condition: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -50,7 +49,6 @@ class Recorded(NamedTuple):
         recording: of the function.
         selection: what is differentiated by.
         preparation: the options, and the stages so far.
-        again: records the function once more, with ``at_once`` as `record` has it.
         points: at which the recording holds, (points, inputs).
     """
 
@@ -58,31 +56,29 @@ class Recorded(NamedTuple):
     kind: Kind
     selection: Selection
     preparation: Preparation
-    again: Callable[..., Recording]
     points: NDArray[np.float64]
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:
     """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
 
-    Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
-    What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
+    Operations on long arrays that were few enough to be written out stay loops, if their derivatives are not. What was
+    found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
 
     Raises:
         SizeError: if they are, and arrays were recorded as such.
     """
-    recording, kind, selection, preparation, again, points = recorded
+    recording, kind, selection, preparation, points = recorded
     preparation.points = points
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
     given = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
-        recording = _expanded(recording, selection, preparation, again, points)
+        recording = _expanded(recording, selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
     if kind.has_seeds and preparation.options.takes_arrays and _is_long_along_seeds(recording, kind, selection):
-        with preparation.stage("trace"):
-            recording = again(at_once=True)
+        recording = recording.as_loops()
     if kind.first is not None:
         if isinstance(recording.tape, BlockTape):
             found = _of_blocks(recording, kind, kind.first, selection, preparation)
@@ -99,23 +95,23 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
             linearization = linearize_arguments(recording, selection, preparation.name)
             counted, _ = sweep_counts(linearization.graph)
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
-            with preparation.stage("trace"):
-                recording = again(at_once=True)
+            recording = recording.as_loops()
         else:
             given = linearization, None
     if isinstance(recording.tape, BlockTape):
         from accumulus.programs.array_program import ArrayProgram
 
         try:
-            return ArrayProgram(replace(recording, written_out=None), kind, selection, preparation)
+            return ArrayProgram(replace(recording, other=None), kind, selection, preparation)
         except ManyBlocksError:
             pass
         except SizeError:
-            if recording.written_out is None:
+            if recording.other is None:
                 raise
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
+    recording = replace(recording, other=None, unrolled=0)
     return Program(recording, kind, selection, preparation, given=given, starts=starts, first=first, shared=shared)
 
 
@@ -157,15 +153,13 @@ def _expanded(
     recording: Recording,
     selection: Selection,
     preparation: Preparation,
-    again: Callable[..., Recording],
     points: NDArray[np.float64],
 ) -> Recording:
     """Taylor coefficients: by loops where arrays are long, or where they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
     is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
-        with preparation.stage("trace"):
-            recording = again(at_once=True)
+        recording = recording.as_loops()
     if isinstance(recording.tape, BlockTape) and not has_attached(recording.tape):
         return expanded_in_blocks(recording, selection, preparation)
     return expanded(recording.as_scalars(), selection, preparation, points)
@@ -199,7 +193,7 @@ def _factored(
     if isinstance(recording.tape, BlockTape):
         operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
         try:
-            found = FactoredArrayProgram(replace(recording, written_out=None), selection, preparation)
+            found = FactoredArrayProgram(replace(recording, other=None), selection, preparation)
             if found.nonzero_count <= SPARSE * operations or not few:
                 return found
         except ManyBlocksError:
@@ -214,7 +208,7 @@ def _factored(
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
     """What a kind differentiates, written out entry by entry, and its graph."""
-    recording, kind, selection, preparation, _, points = recorded
+    recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
     found = None
     if kind.first is not None:

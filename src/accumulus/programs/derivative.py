@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accumulus.errors import ArgumentError
@@ -468,7 +467,7 @@ class Derivative:
             recording = self._record(examples, at_once=at_once)
         selection, shapes = self._selected(recording), recording.argument_shapes
         near = points_around(as_inputs(as_reals(examples, shapes), shapes))
-        return Recorded(recording, self._kind, selection, preparation, partial(self._record, examples), near)
+        return Recorded(recording, self._kind, selection, preparation, near)
 
     def _record(self, examples: Sequence[Any], *, at_once: bool = False) -> Recording:
         """Record `f`, see `Watched.record`."""

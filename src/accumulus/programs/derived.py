@@ -100,7 +100,7 @@ def derived(
         tape=tape,
         result_shapes=tuple(layout.shapes),
         structure=layout.structure,
-        written_out=None,
+        other=None,
         unrolled=0,
     )
 
@@ -129,7 +129,7 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
         tape=own,
         result_shapes=((),) * kind.skipped + tuple(shapes),
         structure=together([Leaf()] * kind.skipped + [selection.structure]) if kind.skipped else selection.structure,
-        written_out=None,
+        other=None,
         unrolled=0,
     )
     return gradient, replace(found, rows=(-1,) * kind.skipped + tuple(range(len(columns))))

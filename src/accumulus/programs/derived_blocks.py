@@ -151,6 +151,6 @@ def recording_of_blocks(
         tape=tape,
         result_shapes=tuple(layout.shapes),
         structure=layout.structure,
-        written_out=None,
+        other=None,
         unrolled=0,
     )

@@ -70,7 +70,7 @@ def expanded(
         tape=tape,
         result_shapes=tuple(shapes),
         structure=together([recording.structure, recording.structure]),
-        written_out=None,
+        other=None,
         unrolled=0,
     )
 

@@ -54,7 +54,7 @@ def expanded_in_blocks(recording: Recording, selection: Selection, preparation: 
         tape=made,
         result_shapes=tuple(shapes),
         structure=together([recording.structure, recording.structure]),
-        written_out=None,
+        other=None,
         unrolled=0,
     )
 

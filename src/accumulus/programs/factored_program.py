@@ -92,7 +92,7 @@ class FactoredProgram(Program):
             tape=canonical(tape),
             result_shapes=(*recording.result_shapes, (len(given),)),
             structure=together([recording.structure, Leaf()]),
-            written_out=None,
+            other=None,
             unrolled=0,
         )
         super().__init__(with_labels, COMPILED, Selection((), Leaf()), preparation, first=first, shared=shared)

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, TooLongError, recording_on
+from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.decisions import point_at
-from accumulus.frontends.inner import NestedTape, replayed
+from accumulus.frontends.inner import LongBodyError, NestedTape, replayed
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 from accumulus.frontends.numpy.arrays import make
@@ -98,13 +98,10 @@ class _Taken:
         with recording_on(tape, place, nested=True):
             try:
                 result = recorder.run_nested(function, tape, self.examples, inputs)
-                if ACTIVE.too_long:
-                    raise TooLongError
             finally:
-                refusal, unrolled, too_long = ACTIVE.refusal, ACTIVE.unrolled, ACTIVE.too_long
+                refusal = ACTIVE.refusal
             structure, leaves = flatten(result)
             outputs = [outputs_of(recorder, function, tape, path, leaf) for path, leaf in leaves]
-        ACTIVE.unrolled, ACTIVE.too_long = unrolled, too_long
         if refusal is not None:  # what the function has caught counts for what is around it
             ACTIVE.refusal = refusal
         return one_by_one(outputs), tuple(references.shape for references in outputs), structure
@@ -140,6 +137,8 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
         for each, own in zip(taken.entries, taken.slices, strict=True)
     ]
     outputs, shapes, structure = taken.recorded(function, inner, inputs)
+    if inner.is_long:
+        raise LongBodyError
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
     tape, further = inner.closed()
@@ -182,13 +181,19 @@ def written(
             f"sparse is {options.sparse!r} for a derivative of {name} within a function that is recorded, which works "
             "on arrays; expected none"
         )
-    in_blocks = isinstance(outer, BlockTape) and outer.copies < MOST_COPIES
+    in_blocks = outer.in_loops(0) and outer.copies < MOST_COPIES
     taken = _Taken.of(outer, arguments, static, name)
     if in_blocks and not kind.derivatives and not kind.has_seeds:
         return _returned(outer, *taken.recorded(function, outer, taken.entries))
     with Preparation(name, options) as preparation:
         with preparation.stage("trace"):
-            found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+            try:
+                found, given = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
+            except LongBodyError:
+                if outer.open is outer:  # what is around is a body, which is too long as well, or has its loops
+                    raise
+                outer.begin_loops()
+                in_blocks, (found, given) = True, _nested_in_blocks(function, taken, outer)
         selection = selected(found)
         if in_blocks:
             pair = derived_in_blocks(found, given, outer, kind, selection, preparation)

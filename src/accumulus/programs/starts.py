@@ -97,7 +97,7 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
         made = rewritten(tape, options, preparation.deadline.part(_SHARE), rounds, preparation.points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
-    return replace(recording, tape=made, written_out=None)
+    return replace(recording, tape=made, other=None)
 
 
 def starts_of(

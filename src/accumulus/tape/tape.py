@@ -31,8 +31,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -173,6 +174,11 @@ class Tape:
         """Value of the constant with the negative reference `reference`."""
         return self.constants[-1 - reference]
 
+    def values_of(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Values of constants, in the shape of their references."""
+        known = self.constants
+        return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
+
     def is_boolean(self, reference: int) -> bool:
         """Whether `reference` is the result of a comparison or of a logical operation."""
         return reference >= 0 and _BOOLEAN[self.codes[reference]]
@@ -229,6 +235,47 @@ class Tape:
             reference = -len(self.constants)
             self._constant_references[key] = reference
         return reference
+
+    def constant_array(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """References of many constants, in their shape."""
+        bits = np.ascontiguousarray(values).reshape(-1).view(np.int64)
+        if len(bits) and (bits == bits[0]).all():  # zeros, ones: looked up once
+            return np.full(values.shape, self.constant(values.flat[0]), np.int64)
+        found = [self.constant(number) for number in values.ravel().tolist()]
+        return np.array(found, np.int64).reshape(values.shape)
+
+    def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
+        """Return False: what works on entries of arrays is written out, see `BlockTape.in_loops`."""
+        return False
+
+    def located(self, lines: object) -> AbstractContextManager[None]:
+        """Do nothing: where scalar operations come from is not kept."""
+        return nullcontext()
+
+    @property
+    def open(self) -> Tape:
+        """What operations on numbers are written onto."""
+        return self
+
+    def map(
+        self,
+        build: Callable[[Tape], Callable[..., int]],
+        operands: Sequence[Any],
+        shape: tuple[int, ...] | None = None,
+    ) -> NDArray[np.int64]:
+        """A formula on each entry of references and arrays of them, broadcast, to a shape if it is known."""
+        if shape is None:
+            shape = np.broadcast_shapes(*map(np.shape, operands))
+        write = build(self)
+        if not shape:
+            return np.asarray(write(*map(int, operands)), np.int64)
+        columns: list[Iterable[int]] = [
+            repeat(operand)
+            if type(operand) is int
+            else (operand if operand.shape == shape else np.broadcast_to(operand, shape)).ravel().tolist()
+            for operand in operands
+        ]
+        return np.array(list(map(write, *columns)), np.int64).reshape(shape)
 
     def apply(self, name: str, *arguments: int) -> int:
         """Reference of the operation `name` of the table on `arguments`, simplified.

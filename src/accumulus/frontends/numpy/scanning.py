@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.active import ACTIVE, LONG, check_steps
+from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.location import name_of
@@ -20,7 +20,7 @@ from accumulus.frontends.numpy.operands import depends, entries_of, references_o
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, paths, unflatten
-from accumulus.tape.blocks import BlockTape
+from accumulus.tape.blocks import LONG
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.tape import Tape
 from accumulus.tape.unrolling import writer
@@ -78,9 +78,8 @@ def scan(
     constant = not (depends(init) or depends(xs) or len(body.taken))
     if constant or body.tape.operations > LONGEST_BODY:
         return steps.one_by_one(f, tape)
-    if isinstance(tape, BlockTape):
+    if tape.in_loops(0, steps=steps.count * max(body.tape.operations, 1)):
         return steps.results(tape, body, *_in_blocks(tape, steps, body))
-    check_steps(steps.count * max(body.tape.operations, 1))
     return steps.results(tape, body, *_written_out(tape, steps, body))
 
 
@@ -311,7 +310,7 @@ def _stacked(tape: Any, values: Sequence[Any]) -> Any:
     return TracedArray(tape, np.stack([references_of(tape, value, boolean) for value in values]), boolean=boolean)
 
 
-def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_blocks(tape: Any, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, count = len(begin), steps.count
 
