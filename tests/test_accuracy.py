@@ -25,7 +25,7 @@ from accumulus.graph.linearize import linearize
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import optimise
 from accumulus.search.find import plan
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

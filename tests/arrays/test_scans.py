@@ -16,9 +16,9 @@ from accumulus.options import Options
 from accumulus.resubstitution.bodies import optimise_bodies
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN, BlockTape, Range, column
-from accumulus.tape.error_bounds import blocks_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.target import target_of
@@ -122,9 +122,9 @@ def test_blocks_compute_what_is_written_out(seed):
     tape = random_program(seed)
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (6, 3))
     expected = np.stack(np.broadcast_arrays(*evaluate(written_out(tape), list(points)), points[0])[:-1])
-    assert np.array_equal(tape.evaluate(points[:, 0]), expected[:, 0])
-    assert np.array_equal(tape.evaluate(points), expected)
-    values, bounds = blocks_with_bounds(tape, list(points))
+    assert np.array_equal(evaluate(tape, points[:, 0]), expected[:, 0])
+    assert np.array_equal(evaluate(tape, points), expected)
+    values, bounds = evaluate_with_bounds(tape, list(points))
     assert np.array_equal(values, expected)
     assert (bounds >= 0).all()
     for target in ("llvm", "numpy"):
@@ -204,7 +204,7 @@ def options():
 def jacobian_of(tape, point):
     found = differentiate(tape, range(tape.inputs), options(), Deadline(60.0))
     values = computed("llvm", found.tape, fuse(found.tape), point)
-    interpreted = found.tape.evaluate(point)
+    interpreted = evaluate(found.tape, point)
     np.testing.assert_allclose(interpreted, values, rtol=1e-9, atol=1e-12)
     matrix = np.zeros((len(tape.outputs), tape.inputs))
     matrix[found.rows, found.columns] = values[found.values :]

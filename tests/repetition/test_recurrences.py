@@ -12,7 +12,7 @@ from accumulus.frontends.record import record
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.repetition import roll
 from accumulus.tape.blocks import SCAN
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24
@@ -320,6 +320,6 @@ def test_any_recurrence(width, updates, special, count, returned, runs, terms, s
         jac = acc.jacobian(f, effort="fast", cache=False)
         found = jac(x)
     if blocks is not None:
-        np.testing.assert_allclose(blocks.evaluate(x), expected, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(evaluate(blocks, x), expected, rtol=1e-11, atol=1e-11)
     flat = acc.jacobian(f, effort="fast", cache=False)(x)
     np.testing.assert_allclose(found, flat, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(flat).max(initial=0.0)))

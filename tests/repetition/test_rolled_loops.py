@@ -14,8 +14,8 @@ from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.repetition import roll
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.evaluate import evaluate
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
@@ -199,7 +199,7 @@ def test_values_are_those_of_the_function(function):
     with rolling():
         blocks = roll.rolled(tape)
     assert blocks.inputs == tape.inputs
-    np.testing.assert_allclose(blocks.evaluate(X), evaluate(tape, list(X)), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(evaluate(blocks, X), evaluate(tape, list(X)), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("function", [jumping, angles])
@@ -207,7 +207,7 @@ def test_what_reaches_jumps_is_computed_as_it_was_recorded(function):
     tape = record(function, [X]).tape
     with rolling():
         blocks = roll.rolled(tape)
-    assert np.array_equal(blocks.evaluate(X), np.array(evaluate(tape, list(X))))
+    assert np.array_equal(evaluate(blocks, X), np.array(evaluate(tape, list(X))))
 
 
 # What is found --------------------------------------------------------------------------------------------------------
@@ -384,6 +384,6 @@ def test_any_loops(drawn, n, seed, returns_all, terms):
         jac = acc.jacobian(f, sparse="csr", effort="fast", cache=False)
         found = jac(x)
     if blocks is not None:
-        np.testing.assert_allclose(blocks.evaluate(x), evaluate(tape, list(x)), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(evaluate(blocks, x), evaluate(tape, list(x)), rtol=1e-11, atol=1e-11)
     expected = acc.jacobian(f, effort="fast", cache=False)(x)
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-8, atol=1e-8)

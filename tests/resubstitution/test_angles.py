@@ -16,7 +16,7 @@ from accumulus.resubstitution.bounds import DOUBLE, operation
 from accumulus.resubstitution.optimise import optimise
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 

@@ -25,7 +25,7 @@ from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))

@@ -19,7 +19,7 @@ from accumulus.resubstitution.resubstitute import Resubstitution
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 POINT = [0.7, -1.3, 2.1, 0.4]

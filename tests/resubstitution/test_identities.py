@@ -23,7 +23,7 @@ from accumulus.resubstitution.identities import Identity, _is_equal_modulo
 from accumulus.resubstitution.resubstitute import Resubstitution
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "sqrt", "exp", "tanh")}

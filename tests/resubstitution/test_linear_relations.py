@@ -18,7 +18,7 @@ from accumulus.programs.others import others_for
 from accumulus.resubstitution.relations import with_relations
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 

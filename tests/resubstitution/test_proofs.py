@@ -18,7 +18,7 @@ from accumulus.resubstitution.proofs import _dependent, prove
 from accumulus.resubstitution.residues import Point, random_prime
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 

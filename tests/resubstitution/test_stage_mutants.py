@@ -22,7 +22,7 @@ from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 

@@ -21,7 +21,7 @@ from accumulus.resubstitution.values import Values
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)

@@ -18,7 +18,7 @@ from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape

@@ -22,7 +22,7 @@ from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, _Search, optimise
 from accumulus.tape.bytes import to_bytes
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT

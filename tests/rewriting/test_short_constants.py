@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.rewriting.constants import UNITS, with_short_constants
 from accumulus.rewriting.optimise import optimise
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 

@@ -21,7 +21,7 @@ from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import IN_SEARCH, UNIT

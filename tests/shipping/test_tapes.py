@@ -12,7 +12,7 @@ from accumulus.shipping.data_files import Arrays, Record
 from accumulus.shipping.tapes import tape_as_data, tape_from_data
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Range, column
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
 
@@ -54,7 +54,7 @@ def test_there_and_back(tape):
     data = tape_as_data(tape, arrays)
     found = tape_from_data(Record(data, "the tape", arrays_of(arrays)))
     x = np.linspace(0.1, 0.8, tape.inputs)
-    run = (lambda t: t.evaluate(x)) if isinstance(tape, BlockTape) else (lambda t: evaluate(t, list(x)))
+    run = (lambda t: evaluate(t, x)) if isinstance(tape, BlockTape) else (lambda t: evaluate(t, list(x)))
     np.testing.assert_array_equal(run(found), run(tape))
     assert tape_as_data(found, Arrays()) == data
 
@@ -80,7 +80,7 @@ def test_changed_numbers(tape):
             continue
         x = np.linspace(0.1, 0.8, found.inputs)
         if isinstance(found, BlockTape):
-            assert len(found.evaluate(x)) == len(found.outputs)
+            assert len(evaluate(found, x)) == len(found.outputs)
         else:
             assert len(evaluate(found, list(x))) == len(found.outputs)
     assert refused > 20

@@ -13,7 +13,7 @@ from accumulus.resubstitution.degrees import largest
 from accumulus.resubstitution.residues import Point
 from accumulus.rewriting.stand_ins import FUNCTIONS
 from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import Expressions

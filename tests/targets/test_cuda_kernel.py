@@ -18,6 +18,7 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.cuda import cuda_kernel
 
@@ -174,7 +175,7 @@ def test_random_programs_of_loops(seed):
         found = np.full(count + 5, 7.25)
         loops([point], [found])
     expected = np.zeros(count + 5)
-    expected[places] = tape.evaluate(point)
+    expected[places] = evaluate(tape, point)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 

@@ -15,6 +15,7 @@ import accumulus as acc
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
 from accumulus.targets.block_kernel import LongSegment
@@ -109,7 +110,7 @@ class TestLoops:
         places = np.random.default_rng(seed).permutation(count + 7)[:count]
         segments = [LongSegment(count + 7, slice(0, count), places)]
         expected = np.zeros(count + 7)
-        expected[places] = tape.evaluate(point)
+        expected[places] = evaluate(tape, point)
         scope = {}
         exec(emit_loops(tape, fuse(tape), segments, "numpy", arguments=((3,), (4,))), scope)
         with np.errstate(all="ignore"):

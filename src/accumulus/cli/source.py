@@ -23,7 +23,7 @@ from accumulus.programs.program import Program
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, product_of
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
 from accumulus.targets.numpy_source import Labels

@@ -41,7 +41,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders

@@ -29,8 +29,8 @@ from accumulus.frontends.points import Spread, as_inputs, as_numpy, as_reals, mo
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.error_bounds import UNIT, blocks_with_bounds, evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 
@@ -192,10 +192,7 @@ def compare(tape: Tape | BlockTape, inputs: Floats, expected: Floats, rounding: 
             return Agreement(values, expected, allowed, agrees, ~agrees)
         columns = list(np.ascontiguousarray(inputs.T))
         apart = np.abs(values - expected)
-        if isinstance(tape, BlockTape):
-            _, bounds = blocks_with_bounds(tape, columns)
-        else:
-            _, bounds = evaluate_with_bounds(tape, columns)
+        _, bounds = evaluate_with_bounds(tape, columns)
         uncertain = (bounds[results:] > 0).any(axis=0)
         allowed = allowed + bounds[:results]
         agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
@@ -214,10 +211,10 @@ def outputs_at(tape: Tape | BlockTape, inputs: Floats) -> Floats:
         for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value
     elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
-        values[:] = tape.evaluate(inputs.T)
+        values[:] = evaluate(tape, inputs.T)
     else:
         for k, point in enumerate(inputs):
-            values[:, k] = tape.evaluate(point)
+            values[:, k] = evaluate(tape, point)
     return values
 
 

@@ -27,7 +27,7 @@ from accumulus.frontends.choices import Choices
 from accumulus.frontends.inner import InnerTape, NestedTape
 from accumulus.frontends.refusals import no_decision, no_number
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.interpreter import NUMBERS, advance, resume
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -102,42 +102,30 @@ class Decisions:
         self.guards: dict[int, Guard] = {}
         self._questions = 0
         self._choices = Choices(tape, self._is_true) if isinstance(tape, Tape) else None
-        #: Values of references, of a `Tape`; the same of a `BlockTape`, and how many of its blocks they are of.
-        self._values: list[Any] = list(np.asarray(point, np.float64))
+        #: Values of references, of a `Tape`, and how many of its operations and constants are among them; those of the
+        #: inputs and results of a `BlockTape`, and how many of its blocks.
+        self._values: dict[int, Any] = dict(enumerate(np.asarray(point, np.float64)))
+        self._known, self._constants = len(self._values), 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
     def values(self, references: References) -> NDArray[np.float64]:
         """Values of references at the point, in their shape."""
-        if isinstance(self.tape, BlockTape):
-            return self._of_blocks(self.tape)[references + len(self.tape.constants)]
-        if references.size:
-            self._advance(self.tape, int(references.max()))
-        values, constants = self._values, self.tape.constants
-        found = [values[r] if r >= 0 else constants[-1 - r] for r in references.ravel().tolist()]
-        return np.array(found, np.float64).reshape(references.shape)
-
-    def _advance(self, tape: Tape, last: int) -> None:
-        """Run the operations up to `last` that have not run yet."""
-        values, constants = self._values, tape.constants
-        codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
         with np.errstate(all="ignore"):
-            for reference in range(len(values), last + 1):
-                row = OPERATIONS[codes[reference]]
-                operands = (first[reference], second[reference], third.get(reference, 0))[: row.arity]
-                # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
-                found = [values[a] if a >= 0 else np.float64(constants[-1 - a]) for a in operands]
-                values.append(row.by_numpy(*found))
-
-    def _of_blocks(self, tape: BlockTape) -> NDArray[np.float64]:
-        """Values of all blocks, behind those of constants, the last of these first."""
-        count = len(tape.constants)
-        values = np.empty(count + len(tape))
-        values[:count] = tape.constants[::-1]
-        values[count : count + len(self._long)] = self._long
-        tape.run(values, self._blocks)
-        self._long, self._blocks = values[count:], len(tape.blocks)
-        return values
+            if isinstance(self.tape, BlockTape):
+                memory = resume(self.tape, NUMBERS, self._long, self._blocks)
+                self._long, self._blocks = memory.results(), len(self.tape.blocks)
+                found: NDArray[np.float64] = memory.parts[0][references + len(self.tape.constants)]
+                return found
+            values, constants = self._values, self.tape.constants
+            for k in range(self._constants, len(constants)):
+                values[-1 - k] = np.float64(constants[k])
+            self._constants = len(constants)
+            if references.size and (end := int(references.max()) + 1) > self._known:
+                new = range(self._known, end)
+                advance(self.tape, NUMBERS.rules(set(self.tape.codes[self._known : end])), values, new)
+                self._known = end
+        return np.array([values[r] for r in references.ravel().tolist()], np.float64).reshape(references.shape)
 
     def _is_true(self, reference: int) -> bool:
         return bool(self.values(np.array(reference)))

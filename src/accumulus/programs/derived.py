@@ -30,7 +30,7 @@ from accumulus.programs.results import Results
 from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape

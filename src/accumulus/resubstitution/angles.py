@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape

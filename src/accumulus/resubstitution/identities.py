@@ -27,7 +27,7 @@ from accumulus.resubstitution.residues import NoRootError, Point, random_prime
 from accumulus.resubstitution.values import Reading, Values
 from accumulus.rewriting.equivalence import all_choices, verify_by_any
 from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 

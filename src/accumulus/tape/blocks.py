@@ -29,15 +29,15 @@ from accumulus.tape.columns import (
     Range,
     References,
     are_equal,
+    check_order,
     column,
     fingerprint,
     own,
     owners_in,
     references_in,
+    relative,
 )
-from accumulus.tape.matrices import matrix_product
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
-from accumulus.tape.scans import check_order, relative, run_steps
 from accumulus.tape.tape import SELECT, Tape
 
 __all__ = [
@@ -242,7 +242,8 @@ class BlockTape:
     >>> x = np.arange(3)
     >>> y = tape.apply("multiply", x, np.roll(x, 1))
     >>> tape.outputs = tape.sums(y, [0, 1, 3])
-    >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+    >>> from accumulus.tape.interpreter import evaluate
+    >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
     [ 5. 12.]
     """
 
@@ -435,7 +436,8 @@ class BlockTape:
         >>> (totals,) = tape.scan(body, lambda results: [
         ...     column(np.append(tape.constant(0.0), results[0].references[:-1])), Range(0, 1, 3)], range(4))
         >>> tape.outputs = totals.references
-        >>> print(tape.evaluate(np.array([1.0, 2.0, 5.0])))
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
         [1. 3. 8.]
         """
         offsets = np.unique(np.asarray(steps, np.int64))
@@ -451,7 +453,8 @@ class BlockTape:
 
         >>> tape = BlockTape(inputs=6)
         >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
-        >>> print(tape.evaluate(np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
+        >>> from accumulus.tape.interpreter import evaluate
+        >>> print(evaluate(tape, np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
         [12. 34.]
         """
         (m, k), n = left.shape, right.shape[1]
@@ -640,54 +643,6 @@ class BlockTape:
         if known is None or known[0] is not operands:
             known = self._owners[id(operands)] = operands, owners_in(self.starts, operands)
         return known[1]
-
-    def evaluate(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the outputs by NumPy, block by block: the slow, obvious reference.
-
-        Args:
-            inputs: of shape (inputs,) or (inputs, points).
-
-        Returns:
-            An array of shape (outputs,) or (outputs, points).
-        """
-        points = inputs.shape[1:]
-        count = len(self.constants)
-        # constants, the last first, before all else: a reference and where its value is differ by their number
-        values = np.empty((count + len(self), *points))
-        values[:count] = self.constants[::-1].reshape(-1, *(1,) * len(points))
-        values[count : count + self.inputs] = inputs
-        self.run(values)
-        return values[count + self.outputs]
-
-    def run(self, values: NDArray[np.float64], first: int = 0) -> None:
-        """Compute blocks from the first that is given on.
-
-        Args:
-            values: of constants, the last first, then of inputs and results, in rows; all before that block are there.
-        """
-        count = len(self.constants)
-
-        def at(operands: Column) -> Any:
-            if isinstance(operands, Range) and operands.step >= 0:
-                first = count + operands.start
-                return values[first : first + (operands.count if operands.step else 1)]
-            return values[count + references_in(operands)]
-
-        with np.errstate(all="ignore"):
-            for block in self.blocks[first:]:
-                place = slice(count + block.start, count + block.start + block.size)
-                if block.steps is not None:
-                    assert block.body is not None
-                    columns = [count + references_in(operands) for operands in block.operands]
-                    run_steps(block.body, columns, block.steps, values, values[place])
-                elif block.offsets is not None:
-                    terms = values[count + references_in(block.operands[0])]
-                    values[place] = np.add.reduceat(terms, block.offsets[:-1], axis=0)
-                elif block.shape is not None:
-                    left, right = (values[count + references_in(operands)] for operands in block.operands)
-                    values[place] = matrix_product(left, right, block.shape)
-                else:
-                    values[place] = OPERATIONS[block.code].by_numpy(*map(at, block.operands))
 
 
 def _compared(block: Block) -> tuple[Column, ...]:

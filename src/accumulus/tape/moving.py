@@ -112,7 +112,8 @@ def replayed_blocks(program: BlockTape, made: BlockTape, given: References) -> R
     >>> program, made = BlockTape(2), BlockTape(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
     >>> made.outputs = replayed_blocks(program, made, np.array([0, 0]))
-    >>> print(made.evaluate(np.array([3.0])))
+    >>> from accumulus.tape.interpreter import evaluate
+    >>> print(evaluate(made, np.array([3.0])))
     [9.]
     """
     chosen = np.flatnonzero(program.needed()).tolist()

@@ -28,9 +28,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from accumulus.tape.helpers import helpers
-
-__all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation"]
+__all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation", "helpers"]
 
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
 Kind = Literal["real", "boolean", "order"]
@@ -57,7 +55,7 @@ class Operation:
     """One row of the table.
 
     `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope, and
-    those of `accumulus.tape.helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
+    those of `helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
     C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
@@ -110,6 +108,13 @@ class Operation:
     def arity(self) -> int:
         """The number of arguments."""
         return len(self.arguments)
+
+    @property
+    def kind(self) -> str:
+        """Return "comparison", "logic", "jump" or "function": kinds for which domains of the interpreter have rules."""
+        if self.result == "boolean":
+            return "comparison" if self.arguments[0] == "real" else "logic"
+        return "jump" if self.jumps else "function"
 
     @property
     def jumps(self) -> bool:
@@ -318,6 +323,52 @@ def _rows() -> list[Operation]:
         arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12, c="ierfcx", time=450)
     # fmt: on
     return rows
+
+
+# exp(x²) iⁿerfc x, by the formulas of `accumulus.targets.llvm.special_functions`, with the same coefficients; numbers
+# of single precision stay in their range
+_IERFCX: Final = """\
+def _ierfcx(n, x):
+    \"\"\"exp(x²) times the n-fold integral of erfc from x to infinity, for whole n from 0 to 12.\"\"\"
+    a = np.abs(x)
+    near = np.minimum(a, 1e15)
+    root = np.sqrt(near * near + 27.0)
+    step = 1.0 / (near + root)
+    argument, after = 2.0 * near / root - 1.0, 0.0
+    for coefficient in (
+            1.441488977756048e-12, 3.0644818956949956e-12, -1.2940596460685005e-12,
+            -1.4663007006854974e-12, 1.8425095996970145e-11, 4.226961320756448e-11,
+            7.303055850105455e-11, 1.969025636044891e-10, 5.536707142274961e-10,
+            1.4293649759617555e-09, 4.358625918624633e-09, 1.0760557125717529e-08,
+            3.6442294992371066e-08, 1.1088018577406288e-07, 2.631225743267316e-07,
+            1.5823587376381678e-06, 2.2273919232128857e-06, 1.7811810955058632e-05,
+            9.20717193721944e-05, -7.496714342803235e-05, 0.0043861988673423325,
+            0.00022630661731264638, 0.9953483404981377,
+    ):
+        after = after * argument + coefficient
+    scale = np.where(1e15 < a, 0.5 / np.maximum(a, 1.0), step)
+    now = right = 1.0
+    for k in range(13, 0, -1):
+        after, now = now, 2.0 * near * step * now + 2.0 * k * step * step * after
+        if k > 1:
+            right = np.where(n < k - 1, now, right * scale)
+    right = right * (1.1283791670955126 * scale / now)
+    before, now = 1.1283791670955126, special.erfcx(x)
+    left, slope = now, 2.0 * np.maximum(-x, 0.0)
+    for k in range(1, 13):
+        before, now = now, (before + slope * now) / (2.0 * k)
+        left = np.where(n < k, left, now)
+    return np.where(x < 0.0, left, right)
+"""
+_ALL: Final = {"_ierfcx(": _IERFCX}
+
+
+def helpers(text: str) -> list[str]:
+    """Return definitions of what a text in Python calls that neither NumPy nor SciPy has.
+
+    Programs that are written as NumPy, or as JAX, have them before them.
+    """
+    return [definition for call, definition in _ALL.items() if call in text]
 
 
 @cache

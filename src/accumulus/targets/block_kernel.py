@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Range, column
+from accumulus.tape.interpreter import evaluate
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 
 __all__ = ["BlockKernel", "Interpreted", "LongSegment", "Loops", "LoopsOverPoints", "as_slice"]
@@ -93,7 +94,7 @@ class Interpreted:
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int) -> None:
         """One point, on one thread."""
-        values = self._tape.evaluate(np.concatenate([entry.reshape(-1) for entry in arguments]))
+        values = evaluate(self._tape, np.concatenate([entry.reshape(-1) for entry in arguments]))
         for segment, result in zip(self._segments, results, strict=True):
             result[segment.positions] = values[segment.outputs]
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from accumulus.errors import CompileError
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.helpers import helpers
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 

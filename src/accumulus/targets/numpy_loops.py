@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, references_in
 from accumulus.tape.fusion import Map
-from accumulus.tape.helpers import helpers
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.jax_loops import BodyWriter, Loops

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.helpers import helpers
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.schedule import Group, groups, order

@@ -18,7 +18,7 @@ from accumulus.frontends.numpy.operands import concrete, depends, entries_of, re
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import column
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 
 __all__ = ["map"]
 

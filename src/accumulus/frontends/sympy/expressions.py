@@ -21,7 +21,7 @@ from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.evaluate import evaluate
+from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
