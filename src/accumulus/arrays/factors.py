@@ -10,6 +10,8 @@ from operator import or_
 from accumulus.arrays.entries import Products
 from accumulus.elimination.emit import guarded
 from accumulus.tape.blocks import BlockTape, Column, Range
+from accumulus.tape.interpreter import Domain, run
+from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
 __all__ = ["Factor", "Label", "dependences", "opened_labels"]
@@ -88,10 +90,17 @@ def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[Label]]
     return body, labels
 
 
+class _Dependences(Domain):
+    """Inputs that values depend on, a bit for each."""
+
+    def number(self, number: float) -> int:
+        return 0
+
+    def function(self, row: Operation, *operands: int) -> int:
+        return reduce(or_, operands)
+
+
 def dependences(body: Tape) -> list[set[int]]:
     """Which inputs each output depends on."""
-    found: list[int] = [1 << k for k in range(body.inputs)]
-    for reference in range(body.inputs, len(body)):
-        found.append(reduce(or_, (found[a] for a in body.arguments(reference) if a >= 0), 0))
-    sets = [found[output] if output >= 0 else 0 for output in body.outputs]
-    return [{k for k in range(body.inputs) if on >> k & 1} for on in sets]
+    found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
+    return [{k for k in range(body.inputs) if on >> k & 1} for on in found]

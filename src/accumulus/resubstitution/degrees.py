@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from accumulus.resubstitution.residues import LARGEST_POWER
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.tape import Tape
 
 __all__ = ["Size", "largest"]
 
-_CODES: Final = {row.name: row.code for row in OPERATIONS}
-_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE = (
-    _CODES[name] for name in ("add", "subtract", "multiply", "divide", "negative")
-)
-_SQRT, _POWER, _SINE, _COSINE, _SELECT, _ATTACH = (
-    _CODES[name] for name in ("sqrt", "power", "sin", "cos", "select", "attach")
-)
 _TWO: Final = "two"
 
 
@@ -52,54 +45,68 @@ class _Quotient(NamedTuple):
 
 def largest(tape: Tape) -> Size:
     """Of any value of a tape: numerator and denominator together; the most of each number."""
-    sizes: dict[Hashable, Size] = {_TWO: Size(0, 1)}
-    values = [_Quotient(Size(1, 0), {}) for _ in range(tape.inputs)]
-    values += [_Quotient(_NOTHING, {})] * tape.operations
-    values += [_number(number) for number in reversed(tape.constants)]
-    degree = bits = 0
-    for r in range(tape.inputs, len(tape)):
-        each = values[r] = _operation(tape, r, values, sizes)
-        whole = each.above + _product(each.below, sizes)
-        degree, bits = max(degree, whole.degree), max(bits, whole.bits)
-    return Size(degree, bits)
+    domain = _Sizes()
+    found = values(tape, domain, [_Quotient(Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
+    wholes = [each.above + _product(each.below, domain.sizes) for each in found]
+    return Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
 
 
-def _number(number: float) -> _Quotient:
-    if not math.isfinite(number):
-        return _Quotient(_NOTHING, {})
-    numerator, denominator = number.as_integer_ratio()
-    return _Quotient(Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
+class _Sizes(Domain):
+    """Sizes of values, and of what is divided by."""
 
+    located = frozenset(("divide", "sin", "cos", "power"))
 
-def _operation(tape: Tape, r: int, values: list[_Quotient], sizes: dict[Hashable, Size]) -> _Quotient:
-    code, arguments = tape.codes[r], [values[a] for a in tape.arguments(r)]
-    if code in (_ADD, _SUBTRACT):
-        return _sum(arguments, sizes)
-    if code == _SELECT:
-        return _sum(arguments[1:], sizes)
-    if code in (_NEGATIVE, _ATTACH):
-        return arguments[0]
-    if code == _MULTIPLY:
-        x, y = arguments
+    def __init__(self) -> None:
+        self.sizes: dict[Hashable, Size] = {_TWO: Size(0, 1)}
+
+    def number(self, number: float) -> _Quotient:
+        if not math.isfinite(number):
+            return _Quotient(_NOTHING, {})
+        numerator, denominator = number.as_integer_ratio()
+        return _Quotient(Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
+
+    def add(self, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _sum([x, y], self.sizes)
+
+    subtract = add
+
+    def select(self, _: _Quotient, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _sum([x, y], self.sizes)
+
+    def negative(self, x: _Quotient, *_: _Quotient) -> _Quotient:
+        return x
+
+    attach = negative
+
+    def multiply(self, x: _Quotient, y: _Quotient) -> _Quotient:
         return _Quotient(x.above + y.above, _merged(x.below, y.below))
-    if code == _DIVIDE:
-        x, y = arguments
-        return _divided(x, y, tape.arguments(r)[1], sizes)
-    if code == _SQRT:  # of N/D it is that of N·D, divided by D
-        square = arguments[0].above + _product(arguments[0].below, sizes)
-        return _Quotient(Size(-(-square.degree // 2), -(-square.bits // 2)), arguments[0].below)
-    if code in (_SINE, _COSINE):
+
+    def divide(self, tape: Tape, r: int, x: _Quotient, y: _Quotient) -> _Quotient:
+        return _divided(x, y, tape.second[r], self.sizes)
+
+    def sqrt(self, x: _Quotient) -> _Quotient:  # of N/D it is that of N·D, divided by D
+        square = x.above + _product(x.below, self.sizes)
+        return _Quotient(Size(-(-square.degree // 2), -(-square.bits // 2)), x.below)
+
+    def sin(self, tape: Tape, r: int, _: _Quotient) -> _Quotient:
         circle = "circle", tape.first[r]
-        sizes[circle] = Size(2, 1)
+        self.sizes[circle] = Size(2, 1)
         return _Quotient(Size(2, 1), {circle: 1})
-    if code == _POWER and tape.second[r] < 0 and abs(exponent := tape.value_of(tape.second[r])) <= LARGEST_POWER:
+
+    cos = sin
+
+    def power(self, tape: Tape, r: int, base: _Quotient, _: _Quotient) -> _Quotient:
+        if tape.second[r] >= 0 or not abs(exponent := tape.value_of(tape.second[r])) <= LARGEST_POWER:
+            return self.function()
         whole = math.floor(exponent)
-        base, times = arguments[0], abs(whole)
+        times = abs(whole)
         power = _Quotient(base.above.times(times), {key: times * many for key, many in base.below.items()})
         if whole < 0:
-            power = _divided(_Quotient(_NOTHING, {}), power, ("power", r), sizes)
+            power = _divided(_Quotient(_NOTHING, {}), power, ("power", r), self.sizes)
         return power._replace(above=power.above + Size(1, 0))
-    return _Quotient(Size(1, 0), {})
+
+    def function(self, *_: Any) -> _Quotient:
+        return _Quotient(Size(1, 0), {})
 
 
 def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, Size]) -> _Quotient:

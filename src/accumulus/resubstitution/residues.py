@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from accumulus.rewriting.stand_ins import COMPARISONS
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.interpreter import Partial, values
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
 __all__ = ["LARGEST_POWER", "LEAST_PRIME", "PRIMES", "NoRootError", "Number", "Point", "random_prime"]
@@ -34,20 +34,7 @@ _MIXING: Final = 0x9E3779B97F4A7C15
 
 Number = tuple[int, int]
 
-_CODES: Final = {row.name: row.code for row in OPERATIONS}
-_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE = (
-    _CODES[name] for name in ("add", "subtract", "multiply", "divide", "negative")
-)
-_SQRT, _POWER, _SINE, _COSINE, _SELECT, _ATTACH = (
-    _CODES[name] for name in ("sqrt", "power", "sin", "cos", "select", "attach")
-)
-_EQUAL, _NOT_EQUAL = _CODES["equal"], _CODES["not_equal"]
-_LOGIC: Final[dict[int, Callable[..., bool]]] = {
-    _CODES["logical_and"]: lambda a, b: a and b,
-    _CODES["logical_or"]: lambda a, b: a or b,
-    _CODES["logical_not"]: lambda a: not a,
-}
-_ARITY: Final = [row.arity for row in OPERATIONS]
+_SQRT, _POWER, _SINE, _EQUAL = (BY_NAME[name].code for name in ("sqrt", "power", "sin", "equal"))
 _ZERO: Final = (0, 0)
 _ONE: Final = (1, 0)
 
@@ -56,7 +43,7 @@ class NoRootError(Exception):
     """A number has no square root in the field; at another point it may have."""
 
 
-class Point:
+class Point(Partial):
     """Inputs, functions and comparisons by chance, for all programs that are run there.
 
     Args:
@@ -70,6 +57,8 @@ class Point:
         residues: operations whose root was not there before, and whether what it is of is the square of a residue;
             None where that is no residue.
     """
+
+    located = frozenset(("sqrt", "power", "comparison"))
 
     def __init__(
         self,
@@ -94,74 +83,117 @@ class Point:
         Raises:
             NoRootError: if there is a root that cannot be computed.
         """
-        p = self.prime
-        values: list[Any] = [*self.inputs, *[None] * tape.operations, *map(self._constant, reversed(tape.constants))]
-        rows = zip(tape.codes[tape.inputs :], tape.first[tape.inputs :], tape.second[tape.inputs :], strict=True)
-        for r, (code, first, second) in enumerate(rows, tape.inputs):
-            x = values[first]
-            if code == _SELECT:
-                values[r] = None if x is None else values[second if _holds(x) else tape.third[r]]
-                continue
-            y = values[second] if _ARITY[code] > 1 else _ZERO
-            if x is None or y is None:
-                continue
-            if code == _MULTIPLY:
-                (a, b), (c, d) = x, y
-                values[r] = (a * c - b * d) % p, (a * d + b * c) % p
-            elif code == _ADD:
-                values[r] = (x[0] + y[0]) % p, (x[1] + y[1]) % p
-            elif code == _SUBTRACT:
-                values[r] = (x[0] - y[0]) % p, (x[1] - y[1]) % p
-            elif code == _NEGATIVE:
-                values[r] = -x[0] % p, -x[1] % p
-            elif code == _DIVIDE:
-                values[r] = self._quotient(x, y)
-            elif code == _SQRT:
-                values[r] = self._root(x, (self._programs, r))
-            elif code in COMPARISONS:
-                values[r] = self._compare(r, code, x, y)
-            elif code in _LOGIC:
-                values[r] = _LOGIC[code](*map(_holds, (x, y)[: _ARITY[code]]))
-            elif code == _POWER and second < 0:
-                values[r] = self._power(x, tape.value_of(second))
-            elif code == _ATTACH:
-                values[r] = x
-            elif code in (_SINE, _COSINE):
-                values[r] = self._on_circle(code, x)
-            else:
-                values[r] = self._function(code, x, y)
+        found = values(tape, self, self.inputs)
         self._programs += 1
-        return values
+        return found
 
-    def _constant(self, number: float) -> Number | None:
+    def number(self, number: float) -> Number | None:
+        """Return a whole number times a power of two."""
         if not math.isfinite(number):
             return None
         numerator, denominator = number.as_integer_ratio()
         return numerator * pow(denominator, -1, self.prime) % self.prime, 0
 
-    def _by_chance(self, *what: Hashable) -> int:
-        mixed = (hash((self._seed, *what)) * _MIXING) & (1 << 64) - 1
-        return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
+    def add(self, x: Number, y: Number) -> Number:
+        """Add."""
+        return (x[0] + y[0]) % self.prime, (x[1] + y[1]) % self.prime
 
-    def _product(self, x: Number, y: Number) -> Number:
+    def subtract(self, x: Number, y: Number) -> Number:
+        """Subtract."""
+        return (x[0] - y[0]) % self.prime, (x[1] - y[1]) % self.prime
+
+    def negative(self, x: Number) -> Number:
+        """Negate."""
+        return -x[0] % self.prime, -x[1] % self.prime
+
+    def multiply(self, x: Number, y: Number) -> Number:
+        """Multiply, i² being -1."""
         (a, b), (c, d), p = x, y, self.prime
         return (a * c - b * d) % p, (a * d + b * c) % p
 
-    def _quotient(self, x: Number, y: Number) -> Number | None:
+    def divide(self, x: Number, y: Number) -> Number | None:
+        """Divide, unless by 0."""
         (a, b), p = y, self.prime
         norm = (a * a + b * b) % p
         if not norm:
             return None
         inverse = pow(norm, -1, p)
-        return self._product(x, (a * inverse % p, -b * inverse % p))
+        return self.multiply(x, (a * inverse % p, -b * inverse % p))
 
-    def _root(self, x: Number, which: tuple[int, int]) -> Number:
+    def attach(self, x: Number, _: Number) -> Number:
+        """Return the first argument."""
+        return x
+
+    def select(self, truth: Any, x: Any, y: Any) -> Any:
+        """Choose."""
+        return None if truth is None else x if _holds(truth) else y
+
+    def logic(self, row: Operation, *truths: Any) -> bool:
+        """Combine truths."""
+        holds = [_holds(truth) for truth in truths]
+        return not holds[0] if row.arity == 1 else all(holds) if row.name == "logical_and" else any(holds)
+
+    def comparison(self, row: Operation, tape: Tape, r: int, x: Number, y: Number) -> bool | None:
+        """Return whether it holds, by chance; None if the first program does not compare that."""
+        code, negated = row.code, row.name == "not_equal"
+        key = (_EQUAL, *sorted((x, y))) if negated or code == _EQUAL else (code, x, y)
+        if key not in self._holds:
+            if self._programs:
+                return None
+            self._holds[key] = self._chosen.get(r, bool(self._by_chance(*key) & 1)) != negated
+        return self._holds[key] != negated
+
+    def sqrt(self, tape: Tape, r: int, x: Number) -> Number:
+        """Return one of the roots, the same for the same argument."""
         if x not in self._roots:
-            p = self.prime
+            which = self._programs, r
             (a, b), turned = x, self._signs.get(which, bool(self._by_chance(_SQRT, x) & 1))
             root, self.residues[which] = self._some_root(a, b)
-            self._roots[x] = (-root[0] % p, -root[1] % p) if turned else root
+            self._roots[x] = self.negative(root) if turned else root
         return self._roots[x]
+
+    def power(self, tape: Tape, r: int, x: Number, y: Number) -> Number | None:
+        """Multiply as often as a constant exponent says."""
+        if tape.second[r] >= 0:
+            return self.function(OPERATIONS[_POWER], x, y)
+        exponent = tape.value_of(tape.second[r])
+        if abs(exponent) > LARGEST_POWER:
+            return self._by_chance(_POWER, x, exponent), 0
+        whole = math.floor(exponent)
+        result, factor = _ONE, x
+        for digit in reversed(f"{abs(whole):b}"):
+            if digit == "1":
+                result = self.multiply(result, factor)
+            factor = self.multiply(factor, factor)
+        rest = Fraction(exponent) - whole
+        if rest:
+            numerator = self._by_chance(_POWER, x, rest), 0
+            return self.multiply(numerator, result) if whole >= 0 else self.divide(numerator, result)
+        return result if whole >= 0 else self.divide(_ONE, result)
+
+    def sin(self, x: Number) -> Number | None:
+        """Return 2t/(1 + t²), t by chance."""
+        t, _ = self._odd(_SINE, x)
+        return self.divide((2 * t, 0), (1 + t * t, 0))
+
+    def cos(self, x: Number) -> Number | None:
+        """Return (1 - t²)/(1 + t²), t by chance."""
+        t, _ = self._odd(_SINE, x)
+        return self.divide((1 - t * t, 0), (1 + t * t, 0))
+
+    def function(self, row: Operation, x: Number, y: Number = _ZERO) -> Number:
+        """Return a residue by chance, with the symmetries of the function."""
+        if row.arity == 1 and row.parity == "odd":
+            return self._odd(row.code, x)
+        if row.arity == 1 and row.parity == "even":
+            x = min(x, self.negative(x))
+        if row.commutative:
+            x, y = sorted((x, y))
+        return self._by_chance(row.code, x, y), 0
+
+    def _by_chance(self, *what: Hashable) -> int:
+        mixed = (hash((self._seed, *what)) * _MIXING) & (1 << 64) - 1
+        return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
 
     def _some_root(self, a: int, b: int) -> tuple[Number, bool | None]:
         """A root of a + b·i, and if that is a residue, whether its root is one."""
@@ -179,53 +211,12 @@ class Point:
             real = pow((a - size) * half % p, (p + 1) // 4, p)
         return (real, b * half * pow(real, -1, p) % p), None
 
-    def _power(self, x: Number, exponent: float) -> Number | None:
-        if not math.isfinite(exponent):
-            return None
-        if abs(exponent) > LARGEST_POWER:
-            return self._by_chance(_POWER, x, exponent), 0
-        whole = math.floor(exponent)
-        result, factor = _ONE, x
-        for digit in reversed(f"{abs(whole):b}"):
-            if digit == "1":
-                result = self._product(result, factor)
-            factor = self._product(factor, factor)
-        rest = Fraction(exponent) - whole
-        if rest:
-            numerator = self._by_chance(_POWER, x, rest), 0
-            return self._product(numerator, result) if whole >= 0 else self._quotient(numerator, result)
-        return result if whole >= 0 else self._quotient(_ONE, result)
-
-    def _on_circle(self, code: int, x: Number) -> Number | None:
-        t, _ = self._odd(_SINE, x)
-        square = t * t % self.prime
-        return self._quotient((2 * t, 0) if code == _SINE else (1 - square, 0), (1 + square, 0))
-
-    def _function(self, code: int, x: Number, y: Number) -> Number:
-        row = OPERATIONS[code]
-        if row.arity == 1 and row.parity == "odd":
-            return self._odd(code, x)
-        if row.arity == 1 and row.parity == "even":
-            x = min(x, (-x[0] % self.prime, -x[1] % self.prime))
-        if row.commutative:
-            x, y = sorted((x, y))
-        return self._by_chance(code, x, y), 0
-
     def _odd(self, code: int, x: Number) -> Number:
-        opposite = -x[0] % self.prime, -x[1] % self.prime
+        opposite = self.negative(x)
         if x == opposite:
             return _ZERO
         value = self._by_chance(code, min(x, opposite))
         return (value if x < opposite else -value % self.prime), 0
-
-    def _compare(self, r: int, code: int, x: Number, y: Number) -> bool | None:
-        negated = code == _NOT_EQUAL
-        key = (_EQUAL, *sorted((x, y))) if negated or code == _EQUAL else (code, x, y)
-        if key not in self._holds:
-            if self._programs:
-                return None  # the first program does not compare that
-            self._holds[key] = self._chosen.get(r, bool(self._by_chance(*key) & 1)) != negated
-        return self._holds[key] != negated
 
 
 def _holds(x: Any) -> bool:

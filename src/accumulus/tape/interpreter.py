@@ -23,7 +23,19 @@ from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.tape import Tape
 
-__all__ = ["NUMBERS", "Copies", "Domain", "Memory", "advance", "copied", "evaluate", "resume", "run", "values"]
+__all__ = [
+    "NUMBERS",
+    "Copies",
+    "Domain",
+    "Memory",
+    "Partial",
+    "advance",
+    "copied",
+    "evaluate",
+    "resume",
+    "run",
+    "values",
+]
 
 Integers = NDArray[np.int64]
 #: What computes an operation, and from how many operands; 0 if from the program, the place and the operands.
@@ -57,8 +69,12 @@ class Domain:
 
     def rule(self, row: Operation) -> Callable[..., Any]:
         """Return what computes an operation from the values of its arguments."""
-        own = getattr(self, row.name, None)
-        return partial(getattr(self, row.kind, None) or self.function, row) if own is None else own
+        name = self._name(row)
+        own: Callable[..., Any] = getattr(self, name)
+        return own if name == row.name else partial(own, row)
+
+    def _name(self, row: Operation) -> str:
+        return row.name if hasattr(self, row.name) else row.kind if hasattr(self, row.kind) else "function"
 
     def rules(self, codes: Iterable[int]) -> dict[int, Rule]:
         """Return the rule of each operation, and how many operands it takes: 0 if it needs to know where it is."""
@@ -66,8 +82,7 @@ class Domain:
         for code in codes:
             if code != INPUT:
                 row = OPERATIONS[code]
-                is_located = self.located and (row.name if hasattr(self, row.name) else row.kind) in self.located
-                found[code] = self.rule(row), 0 if is_located else row.arity
+                found[code] = self.rule(row), 0 if self.located and self._name(row) in self.located else row.arity
         return found
 
     def function(self, row: Operation, *operands: Any) -> Any:
@@ -114,6 +129,21 @@ def run(program: Tape | BlockTape, domain: Domain, inputs: Any) -> Any:
         found = values(program, domain, inputs)
         return [found[output] for output in program.outputs]
     return resume(program, domain, inputs).read(program.outputs)
+
+
+class Partial(Domain):
+    """A domain in which values may be None, undefined: then so is what is made of them, but for choices."""
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        """Return the rule of an operation; it is not asked for undefined operands."""
+        compute = super().rule(row)
+        if row.name == "select":
+            return compute
+        if row.arity > 2 or self._name(row) in self.located:
+            return lambda *operands: None if None in operands else compute(*operands)
+        if row.arity == 1:
+            return lambda x: None if x is None else compute(x)
+        return lambda x, y: None if x is None or y is None else compute(x, y)
 
 
 # Scalars -------------------------------------------------------------------------------------------------------------
