@@ -13,7 +13,7 @@ from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import linearize
 from accumulus.options import Options
-from accumulus.resubstitution.bodies import optimise_bodies
+from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN, BlockTape, Range, column
 from accumulus.tape.error_bounds import evaluate_with_bounds

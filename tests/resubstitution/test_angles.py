@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from programs import programs
 
 import accumulus as acc
-from accumulus.resubstitution.angles import with_sums_of_angles
-from accumulus.resubstitution.bounds import DOUBLE, operation
 from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.points import DOUBLE, operation
+from accumulus.resubstitution.relations import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.tape.interpreter import evaluate

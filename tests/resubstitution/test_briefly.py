@@ -17,10 +17,9 @@ import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import RewritingWarning
-from accumulus.resubstitution import briefly as module
-from accumulus.resubstitution.bounds import run
-from accumulus.resubstitution.briefly import briefly
-from accumulus.resubstitution.optimise import BRIEF, optimise
+from accumulus.resubstitution import optimise as module
+from accumulus.resubstitution.optimise import BRIEF, briefly, optimise
+from accumulus.resubstitution.points import run
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any

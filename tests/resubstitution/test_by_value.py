@@ -19,13 +19,12 @@ from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution import resubstitute
-from accumulus.resubstitution.definitions import PRICES
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Values
+from accumulus.resubstitution.universe import Rounding
+from accumulus.resubstitution.values import PRICES, Values
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PRICES, Definition, Table
-from accumulus.resubstitution.exact import cheaper
-from accumulus.resubstitution.extraction import Extraction
+from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution.extraction import Extraction, cheaper
+from accumulus.resubstitution.values import PRICES, Definition, Table
 from accumulus.rewriting import tape_cache
 from accumulus.search.plan_cache import SWITCH
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 from accumulus.tape.weights import UNIT
 
 GIVEN = (1, 2)

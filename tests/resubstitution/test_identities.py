@@ -15,16 +15,23 @@ from programs import programs
 import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
-from accumulus.resubstitution.by_value import ByValue
-from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Definition
-from accumulus.resubstitution.expansion import are_equal, constant, expanded, symbol
-from accumulus.resubstitution.formulas import formula, letters
-from accumulus.resubstitution.identities import Identity, _is_equal_modulo
+from accumulus.resubstitution.identities import (
+    Identity,
+    _is_equal_modulo,
+    are_equal,
+    constant,
+    expanded,
+    formula,
+    letters,
+    symbol,
+)
+from accumulus.resubstitution.optimise import ByValue
 from accumulus.resubstitution.resubstitute import Resubstitution
+from accumulus.resubstitution.values import Definition
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "sqrt", "exp", "tanh")}
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -221,7 +228,7 @@ def test_products_and_sums_are_multiplied_out():
 
 
 def test_formulas_have_brackets_where_they_need_them():
-    from accumulus.resubstitution.formulas import Text
+    from accumulus.resubstitution.identities import Text
 
     names = {1: "x", 2: "y", 3: "z"}
 

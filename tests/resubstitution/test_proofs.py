@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from programs import RATIONAL, Program, programs, small_fraction
 
 import accumulus as acc
-from accumulus.resubstitution.degrees import Size, largest
-from accumulus.resubstitution.proofs import _dependent, prove
-from accumulus.resubstitution.residues import Point, random_prime
+from accumulus.resubstitution.proofs import Point, Size, _dependent, largest, prove, random_prime
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import evaluate
@@ -297,7 +295,7 @@ def test_reports_say_what_is_proved(tmp_path, monkeypatch):
 
 def test_a_program_that_was_changed_fails_the_test():
     from accumulus.errors import VerificationError
-    from accumulus.resubstitution.by_value import ByValue
+    from accumulus.resubstitution.optimise import ByValue
 
     given, wrong = Tape(2), Tape(2)
     given.outputs = [given.add(0, 1)]

@@ -13,16 +13,14 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.bounds import DOUBLE, SINGLE, SPANS, Runs, run
-from accumulus.resubstitution.definitions import DIVIDE, Definition
-from accumulus.resubstitution.points import Points, points_of
-from accumulus.resubstitution.rounding import Rounding
-from accumulus.resubstitution.values import Values
+from accumulus.resubstitution.points import DOUBLE, SINGLE, SPANS, Points, Runs, points_of, run
+from accumulus.resubstitution.universe import Rounding
+from accumulus.resubstitution.values import Definition, Values
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import DIVIDE, Tape
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)
 FIELD = ("add", "subtract", "multiply", "divide", "negative")

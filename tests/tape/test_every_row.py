@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from accumulus.errors import ArgumentError
-from accumulus.resubstitution.bounds import run
-from accumulus.resubstitution.degrees import largest
-from accumulus.resubstitution.residues import Point
+from accumulus.resubstitution.points import run
+from accumulus.resubstitution.proofs import Point, largest
 from accumulus.rewriting.stand_ins import FUNCTIONS
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate

@@ -19,7 +19,7 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of
-from accumulus.resubstitution.bodies import optimise_bodies
+from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape

@@ -14,8 +14,7 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
 from accumulus.programs.nonzeros import Nonzeros
-from accumulus.resubstitution.angles import with_sums_of_angles
-from accumulus.resubstitution.relations import with_relations
+from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
 from accumulus.rewriting import optimise as rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed

@@ -34,8 +34,7 @@ from accumulus.programs.results import Results
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.seeds import inputs_of, linearized
 from accumulus.programs.starts import Start, cheapest, rounds_of
-from accumulus.resubstitution.by_value import ByValue
-from accumulus.resubstitution.optimise import is_by_value
+from accumulus.resubstitution.optimise import ByValue, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import Plan

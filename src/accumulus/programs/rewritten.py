@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
 from accumulus.options import Options
-from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.optimise import looks_at_points, optimise
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
+
+if TYPE_CHECKING:
+    from accumulus.resubstitution.extraction import Least
 
 __all__ = ["Rewritten", "rewritten"]
 
@@ -54,7 +56,11 @@ def rewritten(
         notes = {} if known is None else tape_cache.load_notes(key, known)
     if known is not None and isinstance(work := notes.get("work"), int):
         deadline.recall(work)
-        return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
+        if "least" not in notes:
+            return Rewritten(known, True, None)
+        from accumulus.resubstitution.extraction import Least  # not what every process needs
+
+        return Rewritten(known, True, Least(*notes["least"]))
     told: list[Least] = []
     before = deadline.spent
     made = optimise(

@@ -11,27 +11,35 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution.definitions import ADD, COPY, NEGATIVE, SUBTRACT, Definition, normal
-from accumulus.resubstitution.expansion import Expansion, are_equal, constant, expanded, symbol
-from accumulus.resubstitution.formulas import Text, formula, letters
-from accumulus.resubstitution.proofs import MOST_COMPARISONS, prove
-from accumulus.resubstitution.residues import NoRootError, Point, random_prime
-from accumulus.resubstitution.values import Reading, Values
+from accumulus.resubstitution.compiled.states import COPY
+from accumulus.resubstitution.proofs import MOST_COMPARISONS, NoRootError, Point, prove, random_prime
+from accumulus.resubstitution.values import Definition, Reading, Values, normal
 from accumulus.rewriting.equivalence import all_choices, verify_by_any
 from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-__all__ = ["Identity", "identities"]
+__all__ = [
+    "Expansion",
+    "Identity",
+    "Text",
+    "are_equal",
+    "constant",
+    "expanded",
+    "formula",
+    "identities",
+    "letters",
+    "symbol",
+]
 
 #: Operations of all formulas that are tried, at most, and how many one counts for besides.
 MOST_TRIED: Final = 60_000
@@ -384,3 +392,186 @@ def _is_equal_where(tape: Tape, chosen: Mapping[int, bool]) -> bool:
 @cache
 def _prime() -> int:
     return random_prime(random.Random(0))
+
+
+# Formulas in words, with as few brackets as that takes ---------------------------------------------------------------
+
+
+class Text(NamedTuple):
+    """A formula in words.
+
+    Attributes:
+        sign: of it; the text is without.
+        text: it.
+        level: 0 for sums, 1 for products and quotients, 2 for what needs no brackets.
+        parts: factors, of a product.
+        opposite: its negative, where that is written without brackets.
+    """
+
+    sign: int
+    text: str
+    level: int
+    parts: tuple[str, ...] = ()
+    opposite: str = ""
+
+    def __str__(self) -> str:
+        return self.text if self.sign > 0 else self.opposite or f"-{self.bracketed(1)}"
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Those of a product, or all of it."""
+        return self.parts or (self.bracketed(1),)
+
+    def bracketed(self, least: int) -> str:
+        """The text without its sign, as a part of what has that level."""
+        return self.text if self.level >= least else f"({self.text})"
+
+    def times(self, sign: int) -> Text:
+        """It, or its negative."""
+        return self._replace(sign=self.sign * sign)
+
+
+def formula(definition: Definition, of: Callable[[int], Text]) -> Text:
+    """An operation on texts of its arguments."""
+    code, sign = definition.code, definition.sign
+    arguments = [of(a) for a in definition.arguments]
+    if code == COPY:
+        return arguments[0].times(sign)
+    if code == ADD:
+        first, second = sorted((each.times(sign) for each in arguments), key=lambda each: -each.sign)
+        text = f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}"
+        if first.sign > 0:
+            return Text(1, text, 0)
+        # of two negatives, so that the negative of that has no sign left
+        return Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
+    if code == MULTIPLY:
+        first, second = arguments
+        factors = Counter([*first.factors, *second.factors])
+        text = "·".join(f"{factor}{_power(times)}" for factor, times in factors.items())
+        return Text(sign * first.sign * second.sign, text, 1, tuple(factors.elements()))
+    if code == DIVIDE:
+        first, second = arguments
+        return Text(sign * first.sign * second.sign, f"{first.bracketed(1)}/{second.bracketed(2)}", 1)
+    return Text(sign, f"{OPERATIONS[code].name}({', '.join(map(str, arguments))})", 2)
+
+
+def _power(times: int) -> str:
+    return "" if times == 1 else "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(times))
+
+
+def letters() -> Iterator[str]:
+    """Names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
+    turn = 0
+    while True:
+        yield from (letter + (str(turn) if turn else "") for letter in "abcdefghklmnpqrsuvw")
+        turn += 1
+
+
+# Short formulas multiplied out ---------------------------------------------------------------------------------------
+
+#: Terms of a sum, at most.
+MOST_TERMS: Final = 8
+#: By how much numbers may differ that were rounded in different ways, and digits of those within functions.
+ROUNDED: Final = 1e-12
+DIGITS: Final = 10
+
+#: Coefficients of products; these are powers of symbols and functions, with what they are powers of in order.
+Product = tuple[tuple[Hashable, int], ...]
+Expansion = dict[Product, float]
+
+
+def constant(number: float) -> Expansion:
+    """A number."""
+    return {(): number} if number else {}
+
+
+def symbol(name: Hashable) -> Expansion:
+    """What stands for any number."""
+    return {((("symbol", name), 1),): 1.0}
+
+
+def expanded(definition: Definition, of: Callable[[int], Expansion | None]) -> Expansion | None:
+    """An operation on expansions of its arguments; None for more than `MOST_TERMS` terms.
+
+    Args:
+        of: expansions of values, which may be negative.
+    """
+    arguments = []
+    for argument in definition.arguments:
+        each = of(abs(argument))
+        if each is None:
+            return None
+        arguments.append(each if argument > 0 else _times(each, constant(-1.0)))
+    code = definition.code
+    if code == COPY:
+        found = arguments[0]
+    elif code == ADD:
+        found = _sum(*arguments)
+    elif code == MULTIPLY:
+        found = _times(*arguments)
+    elif code == DIVIDE:
+        found = _times(arguments[0], _inverse(arguments[1]))
+    else:
+        found = _function(code, arguments)
+    if definition.sign < 0:
+        found = _times(found, constant(-1.0))
+    return found if len(found) <= MOST_TERMS else None
+
+
+def are_equal(one: Expansion | None, two: Expansion | None) -> bool:
+    """Whether both are known, and equal but for rounding."""
+    if one is None or two is None:
+        return False
+    scale = ROUNDED * max(map(abs, [*one.values(), *two.values()]), default=0.0)
+    return all(
+        abs(one.get(product, 0.0) - two.get(product, 0.0)) <= max(scale * 1e-3, ROUNDED * abs(one.get(product, 0.0)))
+        for product in one.keys() | two.keys()
+    )
+
+
+def _function(code: int, arguments: list[Expansion]) -> Expansion:
+    names = [_name(each) for each in arguments]
+    number = 1.0
+    if OPERATIONS[code].parity is not None:
+        opposite = _name(_times(arguments[0], constant(-1.0)))
+        if repr(opposite) < repr(names[0]):
+            names, number = [opposite], -1.0 if OPERATIONS[code].parity == "odd" else 1.0
+    elif OPERATIONS[code].commutative:
+        names.sort(key=repr)
+    return {((("function", code, *names), 1),): number}
+
+
+def _sum(a: Expansion, b: Expansion) -> Expansion:
+    found = dict(a)
+    for product, number in b.items():
+        total = found.get(product, 0.0) + number
+        if abs(total) <= ROUNDED * abs(number):
+            found.pop(product, None)
+        else:
+            found[product] = total
+    return found
+
+
+def _times(a: Expansion, b: Expansion) -> Expansion:
+    found: Expansion = {}
+    for one, x in a.items():
+        for two, y in b.items():
+            powers = dict(one)
+            for factor, power in two:
+                powers[factor] = powers.get(factor, 0) + power
+            product = tuple(sorted(((f, n) for f, n in powers.items() if n), key=repr))
+            found = _sum(found, {product: x * y})
+    return found
+
+
+def _inverse(a: Expansion) -> Expansion:
+    if len(a) == 1:
+        ((product, number),) = a.items()
+        return {tuple((factor, -power) for factor, power in product): 1.0 / number}
+    # of a sum, up to a factor
+    lead = a[min(a, key=repr)] if a else 1.0
+    return {((("sum", _name(_times(a, constant(1.0 / lead)))), -1),): 1.0 / lead}
+
+
+def _name(a: Expansion) -> Hashable:
+    return tuple(sorted(((product, f"{number:.{DIGITS}e}") for product, number in a.items()), key=repr))

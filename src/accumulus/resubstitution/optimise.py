@@ -1,21 +1,37 @@
-"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns."""
+"""The optimiser as derivatives call it: by rules, and where enough work is left by value, in turns.
+
+The default effort goes through rules, values, rules, in about the time that rules alone take. What rules find in a few
+of their moves is read for values, beside the program as it was, and what is chosen of these is rewritten by rules
+again: after a choice they win more than they could before it. Values are told at few points, and the
+choice is short; what comes of it has to pass all tests that programs by value have to pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
-from accumulus.resubstitution.exact import Least
+from accumulus.errors import VerificationError
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
+from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.tape import Tape
 
-__all__ = ["is_by_value", "looks_at_points", "optimise"]
+if TYPE_CHECKING:
+    from accumulus.resubstitution.extraction import Least
+    from accumulus.resubstitution.identities import Identity
+    from accumulus.resubstitution.proofs import Proof
+    from accumulus.rewriting.equivalence import Verification
+    from accumulus.tape.fusion import Map
+
+__all__ = ["ByValue", "briefly", "is_by_value", "looks_at_points", "optimise", "optimise_bodies"]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -99,8 +115,6 @@ def optimise(
     def by_default() -> Tape:
         if not is_brief(tape, kept_outputs, rounds, deadline):
             return by_rules("balanced", tape, 0)
-        with deadline.paused():
-            from accumulus.resubstitution.briefly import briefly  # not what every process needs
         return briefly(tape, seed, deadline, points, dtype)
 
     if effort == "balanced":
@@ -108,8 +122,7 @@ def optimise(
     if not is_by_value(tape, effort):
         return by_rules(effort, tape, 0)
     with deadline.paused():
-        from accumulus.resubstitution.angles import with_sums_of_angles
-        from accumulus.resubstitution.relations import with_relations
+        from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
@@ -148,3 +161,169 @@ def optimise(
     best = min(best, by_rules("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first
+
+
+# Once, by default ----------------------------------------------------------------------------------------------------
+
+#: Moves of rules before and after, and those of the choice, for each operation.
+BEFORE: Final = 70
+AFTER: Final = 200
+CHOICE: Final = 40
+#: Complex points at which values are told, at least: as many as there are distances of points from 0.
+TOLD: Final = 3
+#: Comparisons of a program, at most: each of them doubles the points.
+COMPARISONS: Final = 2
+#: Pairs of values take time with the square of their number: programs of more operations have to be such that rules
+#: leave no more than that part of them.
+LARGE: Final = 600
+LEFT: Final = 0.95
+
+
+def briefly(tape: Tape, seed: int, deadline: Deadline, points: NDArray[np.float64] | None, dtype: str) -> Tape:
+    """A tape with the same inputs and outputs, and never more operations, verified; see `accumulus.resubstitution`.
+
+    Args:
+        points: real points of the domain, (points, inputs).
+        dtype: what the program is computed in.
+    """
+    with deadline.paused():
+        from accumulus.resubstitution.resubstitute import Resubstitution  # not what every process needs
+    rounds = rules.Rounds()
+    start = canonical(tape)
+    by_value = Resubstitution.of(start, 0, points, seed, dtype, told=TOLD, comparisons=COMPARISONS, few=True)
+    if by_value is None:
+        return rules.optimise(tape, seed=seed, deadline=deadline, rounds=rounds)
+
+    def finish(found: Tape) -> Tape:
+        return rules.tidied(rules.sketch(found, AFTER, seed=seed, deadline=deadline), start)
+
+    rough = rules.sketch(start, BEFORE, seed=seed, deadline=deadline, is_last=False)
+    if start.operations <= LARGE or rough.operations <= LEFT * start.operations:
+        found = by_value.cheaper(rough, CHOICE * rough.operations, deadline, seed, finish)
+        if found is not None and found.operations < start.operations:
+            return found
+    rest = replace(rounds, moves=rounds.moves - BEFORE)
+    return rules.optimise(tape, seed=seed, deadline=deadline, rounds=rest, begin_with=rough)
+
+
+# Programs over arrays ------------------------------------------------------------------------------------------------
+
+
+def optimise_bodies(maps: Sequence[Map], *, effort: str, seed: int, deadline: Deadline) -> None:
+    """Put cheaper bodies in the place of those of the maps, those that run most often first; equal ones are one."""
+    known: dict[str, Tape] = {}
+    for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
+        if each.body.operations:
+            key = digest([to_bytes(each.body), str(each.sensitive).encode()])
+            if key not in known:
+                known[key] = optimise(
+                    each.body, effort=effort, seed=seed, deadline=deadline, kept_outputs=each.sensitive
+                )
+            each.body = known[key]
+
+
+# What is known of a program ------------------------------------------------------------------------------------------
+
+#: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
+POINTS: Final = 8
+FEWEST_POINTS: Final = 16
+REACHES: Final = (1.0, 6.0, 3.0)
+#: A seed that no other check has.
+SEED: Final = 103
+
+
+class ByValue:
+    """A program, and the one that it was made from.
+
+    Args:
+        given: a tape as it was given to the optimiser.
+        tape: what the optimiser made of it.
+        kept_outputs: that many of the first outputs are computed as they were.
+        least: what is known of all choices among the definitions of the last round.
+    """
+
+    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0, least: Least | None = None) -> None:
+        self.least = least
+        self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
+
+    @property
+    def excess(self) -> float | None:
+        """How much more the program costs than any choice of definitions must, as a part of that; None if not known.
+
+        An addition is 1, a division or root 3, a function 5, a change of sign nothing.
+        """
+        if self.least is None or not self.least.bound:
+            return None
+        from accumulus.resubstitution.values import PRICES
+
+        tape = self._tape
+        cost = sum(PRICES[code] for code in tape.codes[tape.inputs :])
+        return max(0.0, cost / self.least.bound - 1.0)
+
+    @cached_property
+    def base(self) -> Tape:
+        """The given tape in canonical form."""
+        return canonical(self._given, self._kept_outputs)
+
+    @cached_property
+    def proof(self) -> Proof:
+        """Which outputs are proved to be what they were."""
+        from accumulus.resubstitution.proofs import prove
+
+        return prove(self.base, self._tape)
+
+    @property
+    def identities(self) -> list[Identity]:
+        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
+        return self._identities[0]
+
+    @property
+    def unexplained(self) -> int:
+        """How many values are computed in another way for which no identity was found that is short enough."""
+        return self._identities[1]
+
+    @cached_property
+    def _identities(self) -> tuple[list[Identity], int]:
+        import numpy as np
+
+        from accumulus.resubstitution.identities import identities
+        from accumulus.resubstitution.points import points_of
+        from accumulus.resubstitution.values import Values
+
+        if self._choices is None or not self.base.operations:
+            return [], 0
+        try:
+            check = self._verified
+        except VerificationError:  # which `tested` does not keep to itself
+            return [], 0
+        points = points_of(self.base, None, np.random.default_rng(SEED))
+        # where the laws of exponentials and of sums of angles have been needed, these are seen
+        values = Values(self.base, check, points, self._kept_outputs)
+        made = values.read(self._tape)
+        return ([], 0) if made is None else identities(values, made)
+
+    @property
+    def tested(self) -> int:
+        """Tests all outputs at complex points, other ones than those of the search; at how many.
+
+        Raises:
+            VerificationError: if one of them is wrong.
+        """
+        return self._verified.points
+
+    @cached_property
+    def _verified(self) -> Verification:
+        from accumulus.rewriting.equivalence import verify_by_any
+
+        kept, choices = self._kept_outputs, self._choices
+        at = {} if choices is None else {"choices": choices, "reaches": REACHES}
+        return verify_by_any(self.base, self._tape, SEED, kept_outputs=kept, **at)
+
+    @cached_property
+    def _choices(self) -> list[dict[int, bool]] | None:
+        """How comparisons of the given program come out, for each point of a check; None if there are too many."""
+        from accumulus.resubstitution.proofs import MOST_COMPARISONS
+        from accumulus.rewriting.equivalence import all_choices
+
+        choices = all_choices(self.base, MOST_COMPARISONS)
+        return choices and choices * max(POINTS, -(-FEWEST_POINTS // len(choices)))

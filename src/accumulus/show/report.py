@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from accumulus.programs.program import Program
-    from accumulus.resubstitution.by_value import ByValue
     from accumulus.resubstitution.identities import Identity
+    from accumulus.resubstitution.optimise import ByValue
 
 __all__ = [
     "SWEEPS",

@@ -10,7 +10,7 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.words import copy_many, random_bits, shifted_right
-from accumulus.resubstitution.compiled.extraction_state import DEEPEST, THRESHOLD_COUNT, ExtractionState
+from accumulus.resubstitution.compiled.states import DEEPEST, THRESHOLD_COUNT, ExtractionState
 
 __all__ = ["anneal"]
 
