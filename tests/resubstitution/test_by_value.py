@@ -29,8 +29,8 @@ from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import UNIT
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -16,8 +16,8 @@ from accumulus.resubstitution.extraction import Extraction, cheaper
 from accumulus.resubstitution.values import PRICES, Definition, Table
 from accumulus.rewriting import tape_cache
 from accumulus.search.plan_cache import SWITCH
+from accumulus.tape.operations import UNIT
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
-from accumulus.tape.weights import UNIT
 
 GIVEN = (1, 2)
 MADE = tuple(range(3, 10))

@@ -19,8 +19,8 @@ from accumulus.rewriting.compiled.rewrite_state import ANNEAL
 from accumulus.rewriting.equivalence import Verification, verify
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, optimise, preview
+from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
 
 def ticking(seconds: float) -> Deadline:

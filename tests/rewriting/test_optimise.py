@@ -21,11 +21,10 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import EFFORTS, _Search, optimise
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
-from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
+from accumulus.tape.operations import IN_SEARCH, UNIT
+from accumulus.tape.tape import Tape, to_bytes
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)
 WHOLE = (-3.0, -2.0, -1.0, 2.0, 3.0, 5.0)

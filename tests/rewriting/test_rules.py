@@ -24,7 +24,7 @@ from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.optimise import optimise
 from accumulus.tape import operations
-from accumulus.tape.weights import IN_SEARCH
+from accumulus.tape.operations import IN_SEARCH
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "algebra-on-the-tape.md"
 NAMES = [rule.name for rule in RULES]

@@ -22,9 +22,8 @@ from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
 ADD, MULTIPLY, DIVIDE, SELECT = (BY_NAME[name].code for name in ("add", "multiply", "divide", "select"))
 INPUT, NEGATIVE = BY_NAME["input"].code, BY_NAME["negative"].code

@@ -10,8 +10,7 @@ from accumulus import cache
 from accumulus.programs import rewritten
 from accumulus.rewriting import optimise, tape_cache
 from accumulus.search.plan_cache import SWITCH
-from accumulus.tape.bytes import to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, to_bytes
 
 GIVEN = ("balanced", 1.0, 0, 0)
 

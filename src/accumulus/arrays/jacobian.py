@@ -30,11 +30,10 @@ from accumulus.graph.linearize import linearize
 from accumulus.options import Options
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import MANY_BLOCKS, BlockTape, Column, Range, column, references_in
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import owners_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, to_bytes
 
 __all__ = ["ArrayJacobian", "differentiate"]
 

@@ -22,7 +22,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.seeds import entries_of_seeds, inputs_of
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.narrowing import narrowed
+from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.targets.block_kernel import LongSegment, as_slice
 

@@ -21,8 +21,7 @@ from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.bytes import digest, to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, digest, to_bytes
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.extraction import Least

@@ -40,10 +40,9 @@ from accumulus.rewriting.signs import Definitions, emit, with_few_changes
 from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
-from accumulus.tape.operations import INPUT
+from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
-from accumulus.tape.weights import UNIT
 
 __all__ = ["Resubstitution", "cost", "with_helpers"]
 

@@ -36,8 +36,8 @@ from accumulus.resubstitution.points import LOST, Reals, agree, operation, run, 
 from accumulus.resubstitution.values import PRICES, Definition, Reading, Table, Values
 from accumulus.rewriting.running import SLACK, UNIT
 from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
-from accumulus.tape.weights import UNIT as ADDITION
 
 __all__ = ["WORSE", "Candidates", "Divisors", "Rounding", "Universe"]
 

@@ -47,11 +47,10 @@ from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import IN_SEARCH, OPERATIONS
+from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
-from accumulus.tape.weights import IN_SEARCH
-from accumulus.tape.weights import UNIT as ADDITION
 
 __all__ = ["PRICES", "Definition", "Reading", "Table", "Values", "normal"]
 

@@ -30,10 +30,9 @@ from accumulus.rewriting.signs import THRESHOLDS, Definitions, emit
 from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import FUSED, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import FUSED
 
 __all__ = ["Network"]
 

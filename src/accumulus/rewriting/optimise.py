@@ -16,8 +16,8 @@ from accumulus.rewriting.equivalence import IncomparableError, Verification, wit
 from accumulus.rewriting.network import MAKE, Network
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import with_few_changes
+from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import IN_SEARCH, UNIT
 
 __all__ = ["EFFORTS", "Rounds", "optimise", "preview", "sketch"]
 

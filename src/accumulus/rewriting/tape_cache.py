@@ -21,8 +21,7 @@ from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
-from accumulus.tape.bytes import digest, from_bytes, to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, digest, from_bytes, to_bytes
 from accumulus.versions import code_version
 
 __all__ = ["key_of", "load", "load_notes", "store"]

@@ -41,7 +41,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import OF_PLANS, Options
 from accumulus.search.plan import Plan
 from accumulus.search.plan_files import VERSION, plan_as_data, plan_from_data
-from accumulus.tape.bytes import digest, to_bytes
+from accumulus.tape.tape import digest, to_bytes
 from accumulus.versions import code_version
 
 __all__ = ["FOLDERS", "SWITCH", "graph_hash", "is_enabled", "key_of", "load", "search_version", "store"]

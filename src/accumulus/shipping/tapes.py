@@ -16,10 +16,9 @@ from accumulus.errors import ArgumentError, FileError, SizeError
 from accumulus.memory import check_fits
 from accumulus.shipping.data_files import Arrays, Record
 from accumulus.tape.blocks import MANY_BLOCKS, MATMUL, SCAN, SUM, Block, BlockTape
-from accumulus.tape.bytes import from_bytes, to_bytes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 __all__ = ["tape_as_data", "tape_from_data"]
 

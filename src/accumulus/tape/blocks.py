@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
 from accumulus.memory import check_fits
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.columns import (
     Column,
     Range,
@@ -38,7 +37,7 @@ from accumulus.tape.columns import (
     relative,
 )
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
-from accumulus.tape.tape import SELECT, Tape
+from accumulus.tape.tape import SELECT, Tape, to_bytes
 
 __all__ = [
     "MATMUL",

@@ -6,7 +6,7 @@ tests read it from here.
 
 Partial derivatives are written over ``x, y, z`` (the arguments) and ``v`` (the value that the operation already
 computed), with operators, comparisons, the names of other rows and ``over_x(series, v)``, v/x by its power series near 0 (see
-`accumulus.tape.removable`); `accumulus.tape.partials` compiles them. ``None``
+`accumulus.tape.partials`); `accumulus.tape.partials` compiles them. ``None``
 is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
 a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps. At its jumps fmod has those of
 its value there: with n the whole number for which it is x - n·y, they are 1 and -n.
@@ -28,7 +28,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-__all__ = ["BY_NAME", "INPUT", "OPERATIONS", "Operation", "helpers"]
+__all__ = [
+    "BY_NAME",
+    "FUSED",
+    "INPUT",
+    "IN_SEARCH",
+    "LATENCY",
+    "OPERATIONS",
+    "SECONDS",
+    "TIME",
+    "UNIT",
+    "Operation",
+    "helpers",
+]
 
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
 Kind = Literal["real", "boolean", "order"]
@@ -66,7 +78,7 @@ class Operation:
     `short` is the name of JAX's primitive and, in capitals, that of CasADi's operation.
     `time` says how long the operation keeps a processor busy at one point of a batch, in vectors of doubles, and
     `search` what it weighs in a search for a shorter program; an addition has 1 of both. `latency` are cycles until the
-    result can be used. `accumulus.tape.weights` says what they are for.
+    result can be used. See the weights below.
     `zero_signs` says what becomes of the result where a zero argument changes its sign: "kept" if it may change its own
     sign, "lost" if it never changes, "seen" if it may become another finite number.
     `domain` gives an interval for each argument in which the tests draw points; `kinks` lists arguments at which the
@@ -388,6 +400,40 @@ def _evaluator(template: str, arity: int) -> Callable[..., Any]:
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(_rows())
 BY_NAME: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
 INPUT: Final = BY_NAME["input"].code
+
+
+# Weights -------------------------------------------------------------------------------------------------------------
+
+# Weights by which operations are compared, from their rows:
+#
+# * `TIME`: how long it keeps a processor busy at one point of a batch, in vectors of doubles; an addition takes 1. It
+#   decides on the threads of a batch and on the variants of code (`accumulus.targets`).
+# * `LATENCY`: cycles until its result can be used; by this operations are scheduled.
+# * `IN_SEARCH`: its cost in the search for a shorter program (`accumulus.rewriting`).
+#
+# Times were measured on the processor of `SECONDS` and rounded to fives, but divisions, roots and fmod take half as long
+# there, and twice as long on some. The weights in the search are such that programs are fast as well as short: with these
+# the suite of benchmarks needs as few operations as with equal weights, and fewer divisions. Signs weigh nothing, since
+# most vanish in the end.
+#
+# They are rough, and the same on every machine, so that decisions are, too. A sum of times ignores products that are
+# fused with sums, signs that go into constants, loads, stores, and values that do not fit the registers.
+
+#: Seconds of an addition at one point, on an AMD EPYC of 2024 (Zen 5, vectors of eight doubles).
+SECONDS: Final = 15e-12
+
+#: What an addition weighs in a search for a shorter program.
+UNIT: Final = 64
+#: The key, among these, of the discount for a product with the sum that alone uses it: a target fuses them into one
+#: instruction, but they count as two operations.
+FUSED: Final = "sum with product"
+
+#: By code, in additions.
+TIME: Final = tuple(row.time for row in OPERATIONS)
+#: By code, in cycles.
+LATENCY: Final = tuple(row.latency for row in OPERATIONS)
+#: By name, an addition `UNIT`; and `FUSED`.
+IN_SEARCH: Final = {**{row.name: UNIT * row.search for row in OPERATIONS}, FUSED: 16}
 
 
 def _check() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import references_in
 from accumulus.tape.live import settled
-from accumulus.tape.narrowing import narrowed
+from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
 

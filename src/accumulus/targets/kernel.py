@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.tape.live import time_of
+from accumulus.tape.operations import SECONDS
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import SECONDS, time_of
 
 __all__ = ["DTYPES", "Call", "Kernel", "Segment", "Shape", "aligned", "check_arguments", "check_segments", "pool"]
 

@@ -19,9 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.operations import LATENCY, OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import LATENCY
 from accumulus.targets.kernel import Segment
 
 __all__ = [

@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from accumulus.forks import Lock
 from accumulus.native.machine import kernel
-from accumulus.tape.bytes import digest
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, digest
 from accumulus.targets.compiled.slots_state import SlotsState
 from accumulus.targets.kernel import Kernel, Segment, Shape, aligned
 from accumulus.targets.llvm.callees import Functions

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus import cache
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
-from accumulus.tape.bytes import digest, to_bytes
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, digest, to_bytes
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.versions import code_version, processor
 

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 
 from accumulus.tape.blocks import Column, Range
-from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.live import as_written
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import Tape, digest, to_bytes
 from accumulus.targets.llvm.callees import Functions
 from accumulus.targets.llvm.host import compile_modules
 from accumulus.targets.llvm.instructions import Instructions

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
-from accumulus.tape.bytes import to_bytes
 from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
-from accumulus.tape.weights import SECONDS, time_of
+from accumulus.tape.live import time_of
+from accumulus.tape.operations import SECONDS
+from accumulus.tape.tape import Tape, to_bytes
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, pool
 from accumulus.targets.llvm.host import host

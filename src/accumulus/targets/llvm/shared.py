@@ -13,7 +13,7 @@ import numpy as np
 
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
-from accumulus.tape.bytes import digest
+from accumulus.tape.tape import digest
 from accumulus.targets.llvm.library import Code, Library, load, store, version
 from accumulus.targets.llvm.python_abi import UNPACK, objects
 

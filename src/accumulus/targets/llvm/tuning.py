@@ -28,10 +28,9 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.tape.live import needed
-from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.live import needed, time_of
+from accumulus.tape.operations import LATENCY, OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.tape.weights import LATENCY, time_of
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
