@@ -23,7 +23,7 @@ from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.points import Spread
 from accumulus.frontends.record import record
-from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify
+from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify_expressions
 from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model
 from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.writing import Writer
@@ -201,7 +201,7 @@ def jacobian(
     writer = Writer(Tape(len(by) + len(others)), Places(model, np.split(np.arange(len(by) + len(others)), [len(by)])))
     writer.references(entries)
     replacements, nonzeros = expressions(tape, [*by, *others], iter(names), writer.numbers)
-    verify(tape, [*by, *others], replacements, nonzeros)
+    verify_expressions(tape, [*by, *others], replacements, nonzeros)
     matrix = sp.zeros(len(entries), len(by))
     for row, column, nonzero in zip(program.pattern.rows, program.pattern.columns, nonzeros, strict=True):
         matrix[int(row), int(column)] = nonzero

@@ -14,7 +14,7 @@ from looped import assert_same, unrolled
 
 import accumulus as acc
 from accumulus.arrays.entries import Entries
-from accumulus.arrays.verification import verify
+from accumulus.arrays.verification import verify_derivatives
 from accumulus.errors import VerificationError
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.tape.blocks import BlockTape, column
@@ -139,7 +139,7 @@ def test_wrong_products_with_directions_are_refused():
     zero = np.zeros(1, np.int64)
 
     def check(entry):
-        verify(tape, 1, [(9, 1, [local], None)], (zero, zero, np.array([entry])), {}, 0, directions)
+        verify_derivatives(tape, 1, [(9, 1, [local], None)], (zero, zero, np.array([entry])), {}, 0, directions)
 
     check(made)
     with pytest.raises(VerificationError):

@@ -19,7 +19,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import RewritingWarning
 from accumulus.resubstitution import optimise as module
 from accumulus.resubstitution.optimise import BRIEF, briefly, optimise
-from accumulus.resubstitution.points import run
+from accumulus.resubstitution.points import run_at_points
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
@@ -55,7 +55,7 @@ def test_the_default_finds_what_rules_do_not(name):
     verify_by_any(canonical(tape), found, seed=7)
     # no output is more than four times as uncertain as it was, at points that the search has not seen
     points = point * (1 + 0.05 * np.random.default_rng(7).normal(size=(50, len(point))))
-    (before, bounds), (after, uncertain) = run(canonical(tape), points), run(found, points)
+    (before, bounds), (after, uncertain) = run_at_points(canonical(tape), points), run_at_points(found, points)
     for a, b in zip(canonical(tape).outputs, found.outputs, strict=True):
         if a >= 0 and b >= 0:
             limit = np.fmax(bounds[a], np.abs(before[a]))

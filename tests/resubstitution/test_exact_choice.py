@@ -13,7 +13,7 @@ import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.resubstitution.compiled.states import COPY
 from accumulus.resubstitution.extraction import Extraction, cheaper
-from accumulus.resubstitution.values import PRICES, Definition, Table
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable
 from accumulus.rewriting import tape_cache
 from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.operations import UNIT
@@ -87,7 +87,7 @@ def test_annealing_and_the_integer_program_agree(drawn):
     choices = list(all_choices(every, roots))
     assume(choices)
     known = choices[0][1]
-    table = Table()
+    table = DefinitionTable()
     numbers = {each: table.add(each) for each in every}
     start = {node: numbers[each] for node, each in known.items()}
     extraction = Extraction(max(MADE) + 1, table, np.array([*numbers.values()]), roots, start, PRICES, UNIT)

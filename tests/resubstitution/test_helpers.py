@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.deadline import FOREVER
-from accumulus.resubstitution.compiled.states import KEY_BITS
+from accumulus.resubstitution.compiled.states import HELPER_KEY_BITS
 from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import MOST_HELPED, MOST_HELPERS, Resubstitution, with_helpers
 from accumulus.resubstitution.values import Values
@@ -89,7 +89,7 @@ def keys(numbers):
     """As the kernel has them."""
     with np.errstate(all="ignore"):
         sizes = np.abs(np.asarray(numbers, float))
-        bits = (sizes.view(np.int64) + (1 << (KEY_BITS - 1))) >> KEY_BITS
+        bits = (sizes.view(np.int64) + (1 << (HELPER_KEY_BITS - 1))) >> HELPER_KEY_BITS
         return np.where((sizes > 1e-12) & (sizes < 1e12), bits, 0).tolist()
 
 

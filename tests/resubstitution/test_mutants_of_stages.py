@@ -21,7 +21,7 @@ from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no
 
 from accumulus.resubstitution import extraction, identities, proofs, relations, resubstitute
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import Points
+from accumulus.resubstitution.points import RealPoints
 from accumulus.resubstitution.universe import Divisors, Rounding
 from accumulus.rewriting.equivalence import all_choices
 
@@ -47,7 +47,7 @@ def one_way(tape, most):
 def near_one(tape, given, rng, dtype="float64", *, few=False):
     at = 1.0 + 0.01 * rng.normal(size=(30, tape.inputs))
     everywhere = np.ones(len(at), bool)
-    return Points(at, everywhere, everywhere, everywhere)
+    return RealPoints(at, everywhere, everywhere, everywhere)
 
 
 def smaller(x, y, z):

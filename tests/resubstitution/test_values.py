@@ -13,7 +13,7 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.points import DOUBLE, SINGLE, SPANS, Points, Runs, points_of, run
+from accumulus.resubstitution.points import DOUBLE, SINGLE, SPANS, RealPoints, RealRuns, points_of, run_at_points
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import Definition, Values
 from accumulus.rewriting import optimise as rules
@@ -74,12 +74,12 @@ def test_values_at_real_points(program, seed, span):
     tape = program.tape()
     points = np.random.default_rng(seed).normal(size=(7, tape.inputs)) * np.logspace(-20, 20, 7)[:, np.newaxis]
     points[3] = 0.0
-    values, bounds = run(tape, points, span)
+    values, bounds = run_at_points(tape, points, span)
     expected = at_real_points(tape, points, span)
     for r, (value, bound) in enumerate(expected[: len(tape)]):
         np.testing.assert_array_equal(values[r], value)
         np.testing.assert_allclose(bounds[r], bound, rtol=1e-12)
-    plain, _ = Runs(tape, len(points), span, bounds=False).at(points)
+    plain, _ = RealRuns(tape, len(points), span, bounds=False).at(points)
     np.testing.assert_array_equal(plain, values)
     if span is SINGLE:
         assert not (np.isfinite(values) & (np.abs(values) > span.largest)).any()
@@ -100,7 +100,7 @@ def test_what_single_precision_cannot_hold_is_not_taken():
     base = canonical(tape)
     excess = {}
     for dtype, span in SPANS.items():
-        points = Points(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], *np.ones((3, 13), bool), span)
+        points = RealPoints(np.linspace(-30.0, 30.0, 13)[:, np.newaxis], *np.ones((3, 13), bool), span)
         values = Values(base, Verification(base, 1, choices=[{}] * 8), points)
         exp, fourth, fifth = (abs(values.base.outputs[k]) for k in (0, 3, 4))
         quotient = values.definitions.add(Definition(exp, DIVIDE, (fifth, fourth), 1))

@@ -14,7 +14,7 @@ from accumulus.tape.interpreter import Domain, run
 from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["Factor", "Label", "dependences", "opened_labels"]
+__all__ = ["BodyLabel", "Factor", "dependences", "opened_labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class BodyLabel:
     """A derivative on the tape of a body: its value, and conditions but for which it is 0."""
 
     value: int
@@ -80,13 +80,13 @@ class Label:
         return Factor(None, one_for_all or places[self.value], conditions)
 
 
-def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[Label]]:
+def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
     """A copy of a body's tape, and some of its outputs, taken apart where they are choices between a value and 0."""
     body, labels = tape.copy(), []
     for output in [tape.outputs[place] for place in places]:
         found = guarded(body, output)
         value, conditions = (found, frozenset[int]()) if isinstance(found, int) else (found.value, found.on)
-        labels.append(Label(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
+        labels.append(BodyLabel(value, body.value_of(value) if value < 0 else None, tuple(sorted(conditions))))
     return body, labels
 
 

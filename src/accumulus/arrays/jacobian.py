@@ -22,7 +22,7 @@ from accumulus.arrays.scans import Recurrence, Way
 from accumulus.arrays.sorting import sorted_entries
 from accumulus.arrays.structured import Edge, Structured, written_out
 from accumulus.arrays.through import through
-from accumulus.arrays.verification import Heads, verify
+from accumulus.arrays.verification import Heads, verify_derivatives
 from accumulus.deadline import Deadline
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
@@ -142,7 +142,7 @@ class _Accumulating:
         rows, columns, values = self._collected()
         nonzeros = rows, columns, values
         seed, directions = self.options.seed, None if self.ends == _INPUTS else self.directions
-        verify(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
+        verify_derivatives(self.made, self.end_count, given, nonzeros, self.products.rounded, seed, directions)
         self.made.outputs = np.concatenate([self.moving.at(outputs), values])
         return ArrayJacobian(self.made, len(outputs), rows, columns, tuple(self.bodies), self.products.count)
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from accumulus.checking.check_report import Finding
 from accumulus.checking.differences import Slopes, central_differences, complex_step
 from accumulus.checking.flat_problem import FlatProblem, Point, flat
-from accumulus.frontends.agreement import compare, run
+from accumulus.frontends.agreement import run
 from accumulus.frontends.trees import flatten
 from accumulus.programs.program import Program
-from accumulus.tape.error_bounds import UNIT
+from accumulus.tape.error_bounds import UNIT, compare
 
 __all__ = ["compare_programs", "compare_slopes"]
 

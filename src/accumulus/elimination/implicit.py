@@ -41,7 +41,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
+from accumulus.tape.interpreter import copied, evaluate
 from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders
@@ -72,16 +72,10 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
 
 def written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
     """The output of a template, recorded with these arguments."""
-    values = list(arguments)
-
-    def reference(k: int) -> int:
-        return tape.constant(template.value_of(k)) if k < 0 else values[k]
-
-    for k in range(template.inputs, len(template)):
-        values.append(tape.apply_code(template.codes[k], [reference(a) for a in template.arguments(k)]))
-        if values[-1] >= 0:
-            check_orders(tape, values[-1])
-    return reference(template.outputs[0])
+    before = len(tape)
+    found = copied(template, tape, arguments)[0]
+    check_orders(tape, before)
+    return found
 
 
 # Solutions -----------------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
+from accumulus.tape.interpreter import applied, copied
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import moved, rows_of
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import applied
 
 __all__ = ["InnerTape", "NestedTape", "replayed"]
 
@@ -134,13 +134,4 @@ def replayed(program: Tape, tape: Any, given: Sequence[int]) -> list[int]:
     Args:
         given: references there of the program's inputs.
     """
-    values: list[int] = [*given, *[0] * program.operations]
-    live, constants = needed(program), program.constants
-
-    def at(reference: int) -> int:
-        return values[reference] if reference >= 0 else int(tape.constant(constants[-1 - reference]))
-
-    for reference in range(program.inputs, len(program)):
-        if live[reference]:
-            values[reference] = applied(tape, program.codes[reference], [*map(at, program.arguments(reference))])
-    return [*map(at, program.outputs)]
+    return copied(program, tape, given, needed(program))

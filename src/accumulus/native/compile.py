@@ -17,7 +17,7 @@ import numba
 
 from accumulus.native import lowering
 from accumulus.native.decorators import compile_with
-from accumulus.native.sources import place_of
+from accumulus.native.sources import entry_of
 
 __all__ = ["code_of", "llvm_code", "main"]
 
@@ -42,7 +42,7 @@ def main(subject: str) -> None:
 
 def llvm_code(subject: str) -> bytes:
     """LLVM bitcode of a kernel."""
-    module, entry = place_of(subject)
+    module, entry = entry_of(subject)
     return code_of(getattr(importlib.import_module(module), entry))
 
 

@@ -50,7 +50,7 @@ def kernel(subject: str) -> Kernel:
     """Return a kernel as machine code.
 
     Args:
-        subject: "package.name", see `accumulus.native.sources.place_of`.
+        subject: "package.name", see `accumulus.native.sources.entry_of`.
     """
     found = _LOADED.get(subject)
     if found is None:

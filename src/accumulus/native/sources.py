@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["PACKAGE", "digest", "place_of", "subjects"]
+__all__ = ["PACKAGE", "digest", "entry_of", "subjects"]
 
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -22,7 +22,7 @@ _IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: impo
 
 
 def subjects() -> list[str]:
-    """Return all kernels: "package.name", as `place_of` finds them."""
+    """Return all kernels: "package.name", as `entry_of` finds them."""
     found = []
     for path in PACKAGE.glob("*/compiled/*_kernel.py"):
         for name in _ENTRY.findall(path.read_text(encoding="utf-8")):
@@ -30,7 +30,7 @@ def subjects() -> list[str]:
     return sorted(found)
 
 
-def place_of(subject: str) -> tuple[str, str]:
+def entry_of(subject: str) -> tuple[str, str]:
     """Return the module of a kernel, and the function in it.
 
     "package.name" is `anneal`, `prove` or `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
@@ -54,7 +54,7 @@ def digest(subject: str) -> str:
     Those are the kernel's module and what it imports from this library that is compiled, too. Of other modules the
     values count that a kernel takes: constants, and codes of the table of operations, to which rows can be added.
     """
-    waiting = [place_of(subject)[0], *_MAKERS]
+    waiting = [entry_of(subject)[0], *_MAKERS]
     known: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CaseError
-from accumulus.frontends.agreement import outputs_at
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
+from accumulus.tape.interpreter import outputs_at
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 

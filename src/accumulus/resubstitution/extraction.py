@@ -27,7 +27,7 @@ from accumulus.interrupts import interruptible
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.resubstitution.compiled.states import ARGUMENTS, CODE, DEEPEST, NODE, THRESHOLD_COUNT, ExtractionState
-from accumulus.resubstitution.values import Definition, Table
+from accumulus.resubstitution.values import Definition, DefinitionTable
 
 __all__ = ["MOST_DEFINITIONS", "Extraction", "Least", "cheaper"]
 
@@ -57,7 +57,7 @@ class Extraction:
     def __init__(
         self,
         count: int,
-        definitions: Table,
+        definitions: DefinitionTable,
         allowed: Integers,
         roots: Iterable[int],
         start: Mapping[int, int],

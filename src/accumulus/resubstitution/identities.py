@@ -24,22 +24,11 @@ from accumulus.resubstitution.proofs import MOST_COMPARISONS, NoRootError, Point
 from accumulus.resubstitution.values import Definition, Reading, Values, normal
 from accumulus.rewriting.equivalence import all_choices, verify_by_any
 from accumulus.rewriting.stand_ins import ANGLES, EXPONENTIALS
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.interpreter import Domain, evaluate, run
+from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-__all__ = [
-    "Expansion",
-    "Identity",
-    "Text",
-    "are_equal",
-    "constant",
-    "expanded",
-    "formula",
-    "identities",
-    "letters",
-    "symbol",
-]
+__all__ = ["Identity", "are_equal_expanded", "identities"]
 
 #: Operations of all formulas that are tried, at most, and how many one counts for besides.
 MOST_TRIED: Final = 60_000
@@ -196,19 +185,7 @@ class _Finder:
 
     def is_known(self, pair: _Pair, written: Set[int]) -> bool:
         """Whether both sides are one when they are multiplied out, and not long then."""
-        known: dict[int, Expansion | None] = {}
-
-        def of(value: int) -> Expansion | None:
-            if value not in known:
-                number, definition = self._values.numbers.get(value), self._define(value, written)
-                if number is not None:
-                    known[value] = constant(number)
-                else:
-                    known[value] = symbol(value) if definition is None else expanded(definition, of)
-            return known[value]
-
-        now = of(pair.value) if pair.now is None else expanded(pair.now, of)
-        return are_equal(expanded(pair.given, of), now)
+        return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
         """How a value is computed within a formula; None if it is a symbol there."""
@@ -288,7 +265,7 @@ class _Finder:
             return False
         return True
 
-    # Text ----------------------------------------------------------------------------------------------------------
+    # _Text ----------------------------------------------------------------------------------------------------------
 
     def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
         """An identity in words, of one pair.
@@ -298,7 +275,7 @@ class _Finder:
             are_named: whether symbols have their names in the program, and it is said what is proved; else all have
                 letters.
         """
-        unused = letters()
+        unused = _letters()
         names: dict[int, tuple[int, str]] = {}
 
         def name_of(symbol: int) -> tuple[int, str]:
@@ -311,22 +288,22 @@ class _Finder:
         uses = Counter(self._uses(pair, written))
         where: dict[int, str] = {}
 
-        def of(value: int) -> Text:
+        def of(value: int) -> _Text:
             sign, node = (1 if value > 0 else -1), abs(value)
             if node in self._values.numbers:
-                return Text(sign, f"{self._values.numbers[node]:.15g}", 2)
+                return _Text(sign, f"{self._values.numbers[node]:.15g}", 2)
             definition = self._define(node, written)
             if definition is None or (uses[node] > 1 and definition.code != COPY):
                 own, name = name_of(node)
                 if definition is not None and node not in where:
                     where[node] = ""
-                    text = str(formula(definition, of).times(own))
+                    text = str(_formula(definition, of).times(own))
                     where[node] = "" if text == name else f"{name} = {text}"
-                return Text(sign * own, name, 2)
-            return formula(definition, of).times(sign)
+                return _Text(sign * own, name, 2)
+            return _formula(definition, of).times(sign)
 
-        given = str(formula(pair.given, of))
-        now = str(of(pair.value) if pair.now is None else formula(pair.now, of))
+        given = str(_formula(pair.given, of))
+        now = str(of(pair.value) if pair.now is None else _formula(pair.now, of))
         proved = are_named and self.is_proved(pair, written)
         return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
 
@@ -397,7 +374,7 @@ def _prime() -> int:
 # Formulas in words, with as few brackets as that takes ---------------------------------------------------------------
 
 
-class Text(NamedTuple):
+class _Text(NamedTuple):
     """A formula in words.
 
     Attributes:
@@ -426,12 +403,12 @@ class Text(NamedTuple):
         """The text without its sign, as a part of what has that level."""
         return self.text if self.level >= least else f"({self.text})"
 
-    def times(self, sign: int) -> Text:
+    def times(self, sign: int) -> _Text:
         """It, or its negative."""
         return self._replace(sign=self.sign * sign)
 
 
-def formula(definition: Definition, of: Callable[[int], Text]) -> Text:
+def _formula(definition: Definition, of: Callable[[int], _Text]) -> _Text:
     """An operation on texts of its arguments."""
     code, sign = definition.code, definition.sign
     arguments = [of(a) for a in definition.arguments]
@@ -441,25 +418,25 @@ def formula(definition: Definition, of: Callable[[int], Text]) -> Text:
         first, second = sorted((each.times(sign) for each in arguments), key=lambda each: -each.sign)
         text = f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}"
         if first.sign > 0:
-            return Text(1, text, 0)
+            return _Text(1, text, 0)
         # of two negatives, so that the negative of that has no sign left
-        return Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
+        return _Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
     if code == MULTIPLY:
         first, second = arguments
         factors = Counter([*first.factors, *second.factors])
         text = "·".join(f"{factor}{_power(times)}" for factor, times in factors.items())
-        return Text(sign * first.sign * second.sign, text, 1, tuple(factors.elements()))
+        return _Text(sign * first.sign * second.sign, text, 1, tuple(factors.elements()))
     if code == DIVIDE:
         first, second = arguments
-        return Text(sign * first.sign * second.sign, f"{first.bracketed(1)}/{second.bracketed(2)}", 1)
-    return Text(sign, f"{OPERATIONS[code].name}({', '.join(map(str, arguments))})", 2)
+        return _Text(sign * first.sign * second.sign, f"{first.bracketed(1)}/{second.bracketed(2)}", 1)
+    return _Text(sign, f"{OPERATIONS[code].name}({', '.join(map(str, arguments))})", 2)
 
 
 def _power(times: int) -> str:
     return "" if times == 1 else "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(times))
 
 
-def letters() -> Iterator[str]:
+def _letters() -> Iterator[str]:
     """Names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
     turn = 0
     while True:
@@ -480,46 +457,53 @@ Product = tuple[tuple[Hashable, int], ...]
 Expansion = dict[Product, float]
 
 
-def constant(number: float) -> Expansion:
-    """A number."""
-    return {(): number} if number else {}
+class _Expansions(Domain):
+    """Expansions of formulas; None for more than `MOST_TERMS` terms."""
+
+    def number(self, number: float) -> Expansion:
+        return {(): number} if number else {}
+
+    def rule(self, row: Operation) -> Callable[..., Expansion | None]:
+        compute = super().rule(row)
+
+        def of(*operands: Expansion | None) -> Expansion | None:
+            if None in operands:
+                return None
+            found: Expansion = compute(*operands)
+            return found if len(found) <= MOST_TERMS else None
+
+        return of
+
+    def add(self, a: Expansion, b: Expansion) -> Expansion:
+        return _sum(a, b)
+
+    def subtract(self, a: Expansion, b: Expansion) -> Expansion:
+        return _sum(a, self.negative(b))
+
+    def negative(self, a: Expansion) -> Expansion:
+        return _times(a, {(): -1.0})
+
+    def multiply(self, a: Expansion, b: Expansion) -> Expansion:
+        return _times(a, b)
+
+    def divide(self, a: Expansion, b: Expansion) -> Expansion:
+        return _times(a, _inverse(b))
+
+    def function(self, row: Operation, *arguments: Expansion) -> Expansion:
+        names = [_name(each) for each in arguments]
+        number = 1.0
+        if row.parity is not None:
+            opposite = _name(self.negative(arguments[0]))
+            if repr(opposite) < repr(names[0]):
+                names, number = [opposite], -1.0 if row.parity == "odd" else 1.0
+        elif row.commutative:
+            names.sort(key=repr)
+        return {((("function", row.code, *names), 1),): number}
 
 
-def symbol(name: Hashable) -> Expansion:
-    """What stands for any number."""
-    return {((("symbol", name), 1),): 1.0}
-
-
-def expanded(definition: Definition, of: Callable[[int], Expansion | None]) -> Expansion | None:
-    """An operation on expansions of its arguments; None for more than `MOST_TERMS` terms.
-
-    Args:
-        of: expansions of values, which may be negative.
-    """
-    arguments = []
-    for argument in definition.arguments:
-        each = of(abs(argument))
-        if each is None:
-            return None
-        arguments.append(each if argument > 0 else _times(each, constant(-1.0)))
-    code = definition.code
-    if code == COPY:
-        found = arguments[0]
-    elif code == ADD:
-        found = _sum(*arguments)
-    elif code == MULTIPLY:
-        found = _times(*arguments)
-    elif code == DIVIDE:
-        found = _times(arguments[0], _inverse(arguments[1]))
-    else:
-        found = _function(code, arguments)
-    if definition.sign < 0:
-        found = _times(found, constant(-1.0))
-    return found if len(found) <= MOST_TERMS else None
-
-
-def are_equal(one: Expansion | None, two: Expansion | None) -> bool:
-    """Whether both are known, and equal but for rounding."""
+def are_equal_expanded(tape: Tape) -> bool:
+    """Return True if both outputs of a tape are one, but for rounding, when they are multiplied out, and short then."""
+    one, two = run(tape, _Expansions(), [{((("symbol", k), 1),): 1.0} for k in range(tape.inputs)])
     if one is None or two is None:
         return False
     scale = ROUNDED * max(map(abs, [*one.values(), *two.values()]), default=0.0)
@@ -527,18 +511,6 @@ def are_equal(one: Expansion | None, two: Expansion | None) -> bool:
         abs(one.get(product, 0.0) - two.get(product, 0.0)) <= max(scale * 1e-3, ROUNDED * abs(one.get(product, 0.0)))
         for product in one.keys() | two.keys()
     )
-
-
-def _function(code: int, arguments: list[Expansion]) -> Expansion:
-    names = [_name(each) for each in arguments]
-    number = 1.0
-    if OPERATIONS[code].parity is not None:
-        opposite = _name(_times(arguments[0], constant(-1.0)))
-        if repr(opposite) < repr(names[0]):
-            names, number = [opposite], -1.0 if OPERATIONS[code].parity == "odd" else 1.0
-    elif OPERATIONS[code].commutative:
-        names.sort(key=repr)
-    return {((("function", code, *names), 1),): number}
 
 
 def _sum(a: Expansion, b: Expansion) -> Expansion:
@@ -570,7 +542,7 @@ def _inverse(a: Expansion) -> Expansion:
         return {tuple((factor, -power) for factor, power in product): 1.0 / number}
     # of a sum, up to a factor
     lead = a[min(a, key=repr)] if a else 1.0
-    return {((("sum", _name(_times(a, constant(1.0 / lead)))), -1),): 1.0 / lead}
+    return {((("sum", _name(_times(a, {(): 1.0 / lead}))), -1),): 1.0 / lead}
 
 
 def _name(a: Expansion) -> Hashable:

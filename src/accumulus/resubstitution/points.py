@@ -25,14 +25,14 @@ __all__ = [
     "LOST",
     "SINGLE",
     "SPANS",
-    "Points",
+    "RealPoints",
+    "RealRuns",
     "Reals",
-    "Runs",
     "Span",
     "agree",
-    "operation",
+    "operation_with_bounds",
     "points_of",
-    "run",
+    "run_at_points",
     "within",
 ]
 
@@ -63,7 +63,7 @@ _OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan
 LOST: Final = 1e-3
 
 
-class Runs:
+class RealRuns:
     """Runs of a tape, each at as many real points as the others, in the same memory.
 
     Args:
@@ -107,7 +107,7 @@ class Runs:
                 code, arguments = tape.codes[r], tape.arguments(r)
                 at = [values[a] for a in arguments]
                 if self._bounds:
-                    v, error = operation(code, at, [errors[a] for a in arguments], span)
+                    v, error = operation_with_bounds(code, at, [errors[a] for a in arguments], span)
                     values[r], errors[r] = within(span, v, error)
                 else:
                     v = OPERATIONS[code].by_numpy(*(_as_given(code, k, x) for k, x in enumerate(at)))
@@ -116,12 +116,12 @@ class Runs:
         return values[: len(tape)], errors[: len(tape)]
 
 
-def run(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
+def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals, Reals]:
     """Values of a tape at real points, and bounds in units of rounding, (inputs and operations, points) each.
 
     What is beyond the span is infinite, and what is below it has errors of its size.
     """
-    return Runs(tape, len(points), span).at(points)
+    return RealRuns(tape, len(points), span).at(points)
 
 
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
@@ -149,7 +149,9 @@ def _as_given(code: int, place: int, x: Reals) -> Any:
     return x != 0 if OPERATIONS[code].arguments[place] == "boolean" else x
 
 
-def operation(code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE) -> tuple[Reals, Reals]:
+def operation_with_bounds(
+    code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE
+) -> tuple[Reals, Reals]:
     """What an operation makes of values at all points, and the bound of that, to first order."""
     if code == COPY:
         return at[0], errors[0]
@@ -212,7 +214,7 @@ SECANTS: Final = 9
 FEWEST: Final = 2
 
 
-class Points(NamedTuple):
+class RealPoints(NamedTuple):
     """Real points.
 
     Attributes:
@@ -232,7 +234,7 @@ class Points(NamedTuple):
 
 def points_of(
     tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
-) -> Points:
+) -> RealPoints:
     """Points at which something is computed, and of which some are in the domain; numbers of a type.
 
     Args:
@@ -261,7 +263,7 @@ def points_of(
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
     kinds = ("inside", "common", "generic")
     inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
-    return Points(at, inside, common, generic, span)
+    return RealPoints(at, inside, common, generic, span)
 
 
 def _around(given: Reals, rng: np.random.Generator) -> Reals:
@@ -301,14 +303,14 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
     values, low, high = (
         np.concatenate(drawn) for drawn in zip(*(_ways(tape, each, rng) for each in finite), strict=True)
     )
-    runs = Runs(tape, len(values), span, bounds=False)
+    runs = RealRuns(tape, len(values), span, bounds=False)
     before, after = (_at(runs, values, x) for x in (low, high))
     crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
     # of each set so many
     crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
     counts = np.bincount(crossing // crosses.shape[1], minlength=len(sets))
     values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]
-    runs = Runs(tape, len(values), span, bounds=False)
+    runs = RealRuns(tape, len(values), span, bounds=False)
 
     def on_way(t: Reals) -> Reals:
         return _at(runs, values, low + t[:, np.newaxis] * way)
@@ -325,7 +327,7 @@ def _ways(tape: Tape, points: Reals, rng: np.random.Generator) -> tuple[Integers
     return values, low, high
 
 
-def _at(runs: Runs, values: Integers, points: Reals) -> Reals:
+def _at(runs: RealRuns, values: Integers, points: Reals) -> Reals:
     """Values of a tape, each at a point of its own."""
     found: Reals = runs.at(points)[0][values, np.arange(len(values))]
     return found

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
@@ -337,7 +337,7 @@ def _run(tape: Tape) -> Reals:
     all_of_it = tape.copy()
     all_of_it.outputs = list(range(len(tape)))
     points = np.random.default_rng(0).normal(size=(tape.inputs, POINTS))
-    return np.array([np.broadcast_to(value, POINTS) for value in evaluate(all_of_it, list(points))], dtype=float)
+    return outputs_at(all_of_it, points.T)
 
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:

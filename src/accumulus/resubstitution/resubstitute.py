@@ -29,7 +29,7 @@ from accumulus.resubstitution.compiled.states import (
     Wanted,
 )
 from accumulus.resubstitution.extraction import Least
-from accumulus.resubstitution.points import Points, Reals, points_of
+from accumulus.resubstitution.points import RealPoints, Reals, points_of
 from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.universe import WORSE, Candidates, Divisors, Rounding, Universe
 from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
@@ -94,7 +94,7 @@ class Resubstitution:
         base: Tape,
         choices: Sequence[Mapping[int, bool]],
         kept_outputs: int,
-        points: Points,
+        points: RealPoints,
         seed: int,
         fewest: tuple[int, int] = (FEWEST_POINTS, FEWEST_POINTS),
         *,

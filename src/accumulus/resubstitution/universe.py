@@ -32,8 +32,8 @@ from accumulus.resubstitution.compiled.states import (
     DefinitionsState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.points import LOST, Reals, agree, operation, run, within
-from accumulus.resubstitution.values import PRICES, Definition, Reading, Table, Values
+from accumulus.resubstitution.points import LOST, Reals, agree, operation_with_bounds, run_at_points, within
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, Values
 from accumulus.rewriting.running import SLACK, UNIT
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
@@ -67,7 +67,7 @@ class Rounding:
                 self._before, self._uncertain = reading.at, reading.bounds
             self._limits = np.fmax(self._limits, np.fmax(reading.bounds, np.abs(reading.at)))
 
-    def excess(self, definitions: Table, numbers: Integers, slack: float) -> Reals:
+    def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
         """How many times as uncertain definitions make their values, at worst, as these are with some roundings more.
 
         Infinite where a definition is not finite and the value is, or is another number.
@@ -110,7 +110,9 @@ class Rounding:
         """The same for definitions by one operation, in NumPy."""
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
-        at, bounds = operation(code, list(signs * self._reals[nodes]), list(self._bounds[nodes]), self._span)
+        at, bounds = operation_with_bounds(
+            code, list(signs * self._reals[nodes]), list(self._bounds[nodes]), self._span
+        )
         at, bounds = within(self._span, at, bounds)
         at = at * rows[:, SIGN, np.newaxis]
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
@@ -129,7 +131,7 @@ class Rounding:
 
         Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
         """
-        at, bounds = run(tape, self._points, self._span)
+        at, bounds = run_at_points(tape, self._points, self._span)
         places = np.array(tape.outputs, np.int64)
         computed = np.flatnonzero(places >= 0)
         return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
@@ -161,7 +163,7 @@ class Rounding:
                 each = chosen[value]
                 nodes = [abs(a) for a in each.arguments]
                 arguments = [at[n] if a > 0 else -at[n] for n, a in zip(nodes, each.arguments, strict=True)]
-                made, bound = operation(each.code, arguments, [bounds[n] for n in nodes], self._span)
+                made, bound = operation_with_bounds(each.code, arguments, [bounds[n] for n in nodes], self._span)
                 made, bounds[value] = within(self._span, made, bound)
                 at[value] = each.sign * made
             limits = self._bounds.copy()

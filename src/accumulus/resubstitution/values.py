@@ -39,10 +39,10 @@ from accumulus.resubstitution.compiled.states import (
     Form,
     Found,
     Made,
-    PairsState,
     ReadingState,
+    ValuePairsState,
 )
-from accumulus.resubstitution.points import LOST, Points, Reals, run
+from accumulus.resubstitution.points import LOST, RealPoints, Reals, run_at_points
 from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
@@ -52,7 +52,7 @@ from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
-__all__ = ["PRICES", "Definition", "Reading", "Table", "Values", "normal"]
+__all__ = ["PRICES", "Definition", "DefinitionTable", "Reading", "Values", "normal"]
 
 # Definitions ---------------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definit
     return Definition(node, code, tuple(arguments), sign)
 
 
-class Table:
+class DefinitionTable:
     """Definitions, each once, numbered in the order in which they were found."""
 
     def __init__(self) -> None:
@@ -192,8 +192,8 @@ class Values:
         points: real points.
     """
 
-    def __init__(self, base: Tape, check: Verification, points: Points, kept_outputs: int = 0) -> None:
-        self.definitions = Table()
+    def __init__(self, base: Tape, check: Verification, points: RealPoints, kept_outputs: int = 0) -> None:
+        self.definitions = DefinitionTable()
         self.numbers: dict[int, float] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.fixed: dict[int, int] = {}
@@ -261,7 +261,7 @@ class Values:
         size, state = len(tape), self._state
         # an operation makes two values at most: one as it is written and one as a number; and 0, 1 and 2 may be new
         self._make_room(2 * size + len(tape.constants) + 3)
-        reals, bounds = run(tape, self.points.at, self.points.span)
+        reals, bounds = run_at_points(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
@@ -298,7 +298,7 @@ class Values:
         inverses = np.zeros(len(told))
         with np.errstate(over="ignore", divide="ignore"):  # a value of that size makes no quotient that is looked up
             inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
-        pairs = PairsState(
+        pairs = ValuePairsState(
             points=state.complex_points,
             real=real.reshape(-1),
             imaginary=imaginary.reshape(-1),
@@ -382,7 +382,7 @@ class Values:
         state.mode = READ
 
 
-def _make_more_room(pairs: PairsState, count: int) -> None:
+def _make_more_room(pairs: ValuePairsState, count: int) -> None:
     """Let there be room for so many definitions that pairs make; there may be `MOST`."""
     before, width = pairs.found.words, len(Found.fields)
     pairs.found_limit = min(MOST, count)

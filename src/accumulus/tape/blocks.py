@@ -28,7 +28,7 @@ from accumulus.tape.columns import (
     Range,
     References,
     are_equal,
-    check_order,
+    check_steps,
     column,
     fingerprint,
     own,
@@ -443,7 +443,7 @@ class BlockTape:
         count, outputs = int(offsets[-1]), len(body.outputs)
         given = operands([_range(self._size + k * count, count) for k in range(outputs)])
         columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in given)
-        check_order(columns, self._size, outputs, offsets, -self._constant_count)
+        check_steps(columns, self._size, outputs, offsets, -self._constant_count)
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
 

@@ -16,7 +16,7 @@ __all__ = [
     "Range",
     "References",
     "are_equal",
-    "check_order",
+    "check_steps",
     "column",
     "fingerprint",
     "own",
@@ -125,7 +125,7 @@ def are_equal(one: Column, other: Column) -> bool:
     return one is other or np.array_equal(one, other)
 
 
-def check_order(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
+def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
     """Refuse columns in which an instance takes a result of its own step, of a later one, or one that does not exist.
 
     Args:

@@ -8,6 +8,7 @@ comparison), the bound is as large as the jump.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,14 +16,14 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import BlockTape
-from accumulus.tape.interpreter import NUMBERS, Domain, run
+from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.operations import Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["UNIT", "ErrorBounds", "evaluate_with_bounds"]
+__all__ = ["UNIT", "Agreement", "ErrorBounds", "compare", "equal", "evaluate_with_bounds"]
 
 
-class Rounding(NamedTuple):
+class _Rounding(NamedTuple):
     """How an arithmetic rounds.
 
     Attributes:
@@ -39,12 +40,16 @@ class Rounding(NamedTuple):
 
 #: By the type of numbers.
 ROUNDING: Final = {
-    "float64": Rounding(16.0 * 2.0**-53, 16.0 * 2.0**-1074, 2.0**53),
-    "float32": Rounding(16.0 * 2.0**-24, 16.0 * 2.0**-149, 2.0**24),
+    "float64": _Rounding(16.0 * 2.0**-53, 16.0 * 2.0**-1074, 2.0**53),
+    "float32": _Rounding(16.0 * 2.0**-24, 16.0 * 2.0**-149, 2.0**24),
 }
 #: That of doubles.
 UNIT: Final = ROUNDING["float64"].unit
 
+#: Relative difference that needs no explanation.
+CLOSE: Final = 8.0 * 2.0**-53
+#: Rows that are compared at once.
+PART: Final = 1 << 15
 #: An array of points, or a number that is the same at all of them.
 Values = Any
 
@@ -201,3 +206,89 @@ def evaluate_with_bounds(
             for row, (value, error) in enumerate(found):
                 results[row], bounds[row] = value, error
     return results, np.where(np.isfinite(results), bounds, np.inf)
+
+
+# Comparison ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Values of a tape beside those expected of it, in arrays of shape (outputs, points).
+
+    Attributes:
+        values: of the tape.
+        expected: of the function.
+        allowed: by how much they may differ.
+        agrees: where they do not differ by more.
+        differs: where they do; neither, where nothing can be said.
+    """
+
+    values: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    allowed: NDArray[np.float64]
+    agrees: NDArray[np.bool_]
+    differs: NDArray[np.bool_]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return True if every output is a number, and agrees, at some point."""
+        return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
+
+
+def compare(
+    tape: Tape | BlockTape,
+    inputs: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    rounding: NDArray[np.float64] | float = 0.0,
+) -> Agreement:
+    """Run a tape, and compare its outputs with what they should be.
+
+    Bounds are computed only where values are not close.
+
+    Args:
+        inputs: of shape (points, inputs).
+        expected: of shape (outputs, points), of the first outputs; those behind are guards.
+        rounding: what the expected values may be off by themselves.
+    """
+    results = len(expected)
+    values = outputs_at(tape, inputs)[:results]
+    with np.errstate(all="ignore"):
+        allowed = CLOSE * np.abs(expected)
+        allowed += rounding
+        agrees = np.empty(expected.shape, bool)
+        for first in range(0, len(values), PART):  # arrays may be long
+            part = slice(first, first + PART)
+            one, other = values[part], expected[part]
+            agrees[part] = np.abs(one - other) <= allowed[part]
+            agrees[part] |= (one == other) | (np.isnan(one) & np.isnan(other))
+        if agrees.all():
+            return Agreement(values, expected, allowed, agrees, ~agrees)
+        columns = list(np.ascontiguousarray(inputs.T))
+        apart = np.abs(values - expected)
+        _, bounds = evaluate_with_bounds(tape, columns)
+        uncertain = (bounds[results:] > 0).any(axis=0)
+        allowed = allowed + bounds[:results]
+        agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
+        differs = np.isfinite(apart) & (apart > allowed)
+        # an entry that is a number wherever the function runs, and never one in the recording
+        never = ~agrees.any(axis=1, keepdims=True)
+        differs |= never & np.isfinite(expected) & ~np.isfinite(values)
+        differs &= ~uncertain
+    return Agreement(values, expected, allowed, agrees, differs)
+
+
+def equal(one: Tape | BlockTape, other: Tape | BlockTape, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which outputs of two programs are equal at points, as far as rounding lets anything be said.
+
+    Args:
+        points: of shape (points, inputs).
+
+    >>> one, other = Tape(2), Tape(2)
+    >>> one.outputs = [one.multiply(0, 1), one.add(0, 1)]
+    >>> other.outputs = [other.divide(0, other.divide(other.constant(1.0), 1)), other.subtract(0, 1)]
+    >>> equal(one, other, np.array([[0.1, 0.7]])).tolist()
+    [True, False]
+    """
+    values, bounds = evaluate_with_bounds(one, list(np.ascontiguousarray(points.T)))
+    differs: NDArray[np.bool_] = compare(other, points, values, bounds).differs
+    return np.asarray(~differs.any(axis=1))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import Block, BlockTape
 from accumulus.tape.columns import Column, Range, references_in
-from accumulus.tape.operations import INPUT, OPERATIONS, Operation, helpers
+from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.tape import Tape
 
 __all__ = [
@@ -30,14 +30,17 @@ __all__ = [
     "Memory",
     "Partial",
     "advance",
+    "applied",
     "copied",
     "evaluate",
+    "outputs_at",
     "resume",
     "run",
     "values",
 ]
 
 Integers = NDArray[np.int64]
+_NOT_EQUAL: Final = BY_NAME["not_equal"].code
 #: What computes an operation, and from how many operands; 0 if from the program, the place and the operands.
 Rule = tuple[Callable[..., Any], int]
 #: Shape of a product of matrices: (m, k, n), of an m × k matrix and a k × n one.
@@ -290,7 +293,7 @@ def resume(program: BlockTape, domain: Domain, known: Any, first: int = 0, memor
 # Domains -------------------------------------------------------------------------------------------------------------
 
 
-class Numbers(Domain):
+class _Numbers(Domain):
     """Double precision by NumPy, elementwise: numbers, or arrays of points."""
 
     def number(self, number: Any) -> Any:
@@ -339,7 +342,7 @@ class Numbers(Domain):
         return np.moveaxis(np.matmul(x, y).reshape(*points, m * n), -1, 0)
 
 
-NUMBERS: Final = Numbers()
+NUMBERS: Final = _Numbers()
 
 
 class _Arithmetic(Domain):
@@ -398,23 +401,45 @@ def evaluate(
         return run(program, NUMBERS, inputs)  # type: ignore[no-any-return]
 
 
+def outputs_at(tape: Tape | BlockTape, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
+    values = np.empty((len(tape.outputs), len(inputs)))
+    if not isinstance(tape, BlockTape):
+        for row, value in zip(values, evaluate(tape, list(np.ascontiguousarray(inputs.T))), strict=True):
+            row[:] = value
+    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+        values[:] = evaluate(tape, inputs.T)
+    else:
+        for k, point in enumerate(inputs):
+            values[:, k] = evaluate(tape, point)
+    return values
+
+
 class Copies(Domain):
-    """References of another program, onto which operations are written; constants are numbers until one is used.
+    """References of another program, onto which operations are written.
 
     Args:
         made: the program that is written, a `Tape` or a `BlockTape`.
+        is_eager: whether all constants are written first; else they are numbers until one is used.
     """
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, made: Any, *, is_eager: bool = False) -> None:
+        self.made, self._is_eager = made, is_eager
+
+    def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
+        """Return references of constants, the last of which come first, or themselves."""
+        return [self.made.constant(number) for number in reversed(numbers)][::-1] if self._is_eager else numbers
 
     def at(self, value: int | float) -> int:
         """Return the reference of a value."""
-        return value if isinstance(value, int) else int(self.made.constant(value))
+        return int(self.made.constant(value)) if isinstance(value, float) else value
 
     def rule(self, row: Operation) -> Callable[..., Any]:
         """Return what writes an operation."""
-        write, at, code = self.made.apply_code, self.at, row.code
+        made, at, code = self.made, self.at, row.code
+        if code == _NOT_EQUAL:
+            return lambda x, y: applied(made, code, [at(x), at(y)])
+        write = made.apply_code
         return lambda *operands: int(write(code, [*map(at, operands)]))
 
 
@@ -428,3 +453,12 @@ def copied(tape: Tape, made: Any, given: Sequence[int], live: Iterable[int] | No
     domain = Copies(made)
     found = values(tape, domain, given, live)
     return [domain.at(found[output]) for output in tape.outputs]
+
+
+def applied(tape: Any, code: int, references: Sequence[int]) -> int:
+    """Write an operation of a body onto the tape around it, where truth values are no numbers any more."""
+    if code == _NOT_EQUAL:
+        truth, zero = max(references), min(references)
+        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
+            return truth
+    return int(tape.apply_code(code, references))

@@ -20,9 +20,9 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.blocks import BlockTape, Lines
 from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.interpreter import Copies
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import writer
 
 __all__ = ["Body", "Place", "as_numbers", "instances", "recorded_body"]
 
@@ -162,10 +162,10 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
     """Each instance, operation by operation."""
-    write = writer(tape, body)
+    write = Copies(tape, is_eager=True).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, given in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
-        results[:, instance] = write(given)
+        results[:, instance] = write(*given)
     return list(map(column, results))
 
 

@@ -22,8 +22,8 @@ from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, paths, unflatten
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Column, Range, column
+from accumulus.tape.interpreter import Copies
 from accumulus.tape.tape import Tape
-from accumulus.tape.unrolling import writer
 
 __all__ = ["scan"]
 
@@ -330,9 +330,9 @@ def _in_blocks(tape: BlockTape, steps: _Steps, body: Body) -> tuple[NDArray[np.i
 def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, carry, taken = len(begin), begin.tolist(), body.taken.tolist()
-    write, own = writer(tape, body.tape), []
+    write, own = Copies(tape, is_eager=True).routine(body.tape), []
     for given in table.T.tolist() if len(table) else [[]] * steps.count:
-        found = write([*carry, *given, *taken])
+        found = write(*carry, *given, *taken)
         carry = found[:carries]
         own.append(found[carries:])
     return np.array(carry, np.int64), np.array(own, np.int64).reshape(steps.count, -1).T

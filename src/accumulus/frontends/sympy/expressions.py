@@ -13,20 +13,19 @@ from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from accumulus.errors import ArgumentError, VerificationError
-from accumulus.frontends.agreement import compare
 from accumulus.frontends.points import Spread
 from accumulus.frontends.sympy.model import SYMBOLS, Model
 from accumulus.frontends.sympy.nodes import Nodes
 from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.walk import bottom_up
 from accumulus.frontends.sympy.writing import Writer
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.interpreter import Domain, evaluate, values
+from accumulus.tape.error_bounds import equal
+from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-__all__ = ["expressions", "free_symbols", "verify"]
+__all__ = ["expressions", "free_symbols", "verify_expressions"]
 
 #: Numbers of which this multiple is whole are written as fractions.
 _FRACTIONS: Final = 1024.0
@@ -89,7 +88,9 @@ class _Expressions(Domain):
         return value
 
 
-def verify(tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]) -> None:
+def verify_expressions(
+    tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]
+) -> None:
     """Write expressions onto a tape of their own, and compare it with the one that they were made from, on numbers.
 
     Raises:
@@ -102,12 +103,9 @@ def verify(tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, 
         places.add(name, writer.references([expression])[0])
     other.outputs = writer.references(outputs)
     points = Spread().uniform(0.5, 1.0, (2, tape.inputs))
-    columns = list(np.ascontiguousarray(points.T))
-    expected = np.array([np.broadcast_to(value, 2) for value in evaluate(tape, columns)]).reshape(len(outputs), 2)
-    _, bounds = evaluate_with_bounds(tape, columns)
-    differs = compare(other, points, expected, np.broadcast_to(bounds, expected.shape)).differs
+    differs = ~equal(tape, other, points)
     if differs.any():
-        wrong = int(np.flatnonzero(differs.any(axis=1))[0])
+        wrong = int(np.flatnonzero(differs)[0])
         raise VerificationError(f"entry {wrong} of the expressions is not what they were made from")
 
 

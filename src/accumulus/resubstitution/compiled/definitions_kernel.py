@@ -42,15 +42,15 @@ SELECT: Final = BY_NAME["select"].code
 
 
 @compiled
-def place(state: BoundsState, reference: int) -> int:
+def _place(state: BoundsState, reference: int) -> int:
     """Where the values of a reference begin."""
     return (reference if reference >= 0 else reference + state.places) * state.points
 
 
 @compiled
-def run_arithmetic(state: BoundsState, r: int, code: int) -> None:
+def _run_arithmetic(state: BoundsState, r: int, code: int) -> None:
     """A sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = place(state, r), place(state, state.rows[r, 1]), place(state, state.rows[r, 2])
+    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values = state.values
     for p in range(state.points):
         x, y = values[first + p], values[second + p]
@@ -69,20 +69,20 @@ def run_arithmetic(state: BoundsState, r: int, code: int) -> None:
 
 
 @compiled
-def times(size: float, error: float) -> float:
+def _times(size: float, error: float) -> float:
     """What a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
     return 0.0 if size == 0.0 or error == 0.0 else size * error
 
 
 @compiled
-def bound_arithmetic(state: BoundsState, r: int, code: int) -> None:
+def _bound_arithmetic(state: BoundsState, r: int, code: int) -> None:
     """Bounds of one of these, once its values are there."""
-    own, first, second = place(state, r), place(state, state.rows[r, 1]), place(state, state.rows[r, 2])
+    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.values, state.errors
     for p in range(state.points):
         size, by_first, by_second = abs(values[own + p]), errors[first + p], errors[second + p]
         if code == MULTIPLY:
-            of_first, of_second = times(abs(values[second + p]), by_first), times(abs(values[first + p]), by_second)
+            of_first, of_second = _times(abs(values[second + p]), by_first), _times(abs(values[first + p]), by_second)
             errors[own + p] = of_second + of_first + size
         elif code == DIVIDE:
             errors[own + p] = (by_first + size * by_second) / abs(values[second + p]) + size
@@ -97,10 +97,10 @@ def bound_arithmetic(state: BoundsState, r: int, code: int) -> None:
 
 
 @compiled
-def choose_value(state: BoundsState, r: int) -> None:
+def _choose_value(state: BoundsState, r: int) -> None:
     """One of two values, by a third, at all points."""
-    own, condition = place(state, r), place(state, state.rows[r, 1])
-    first, second = place(state, state.rows[r, 2]), place(state, state.rows[r, 3])
+    own, condition = _place(state, r), _place(state, state.rows[r, 1])
+    first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     for p in range(state.points):
         taken = (first if state.values[condition + p] != 0.0 else second) + p
         state.values[own + p] = state.values[taken]
@@ -113,11 +113,11 @@ def perform_bounds(state: BoundsState) -> int:
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]
         if code in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
-            run_arithmetic(state, r, code)
+            _run_arithmetic(state, r, code)
             if state.mode == BOUNDED:
-                bound_arithmetic(state, r, code)
+                _bound_arithmetic(state, r, code)
         elif code == SELECT:
-            choose_value(state, r)
+            _choose_value(state, r)
         else:
             return r
     return state.end
@@ -127,7 +127,7 @@ def perform_bounds(state: BoundsState) -> int:
 
 
 @compiled
-def hash_of(state: DefinitionsState, k: int, given: bool) -> int:
+def _hash_of(state: DefinitionsState, k: int, given: bool) -> int:
     """Where the search for a definition begins: one of the table's, or one that is given."""
     rows = state.given if given else state.rows
     code = rows[k, CODE] * 2 + rows[k, SIGN] + (rows[k, NODE] << 12)
@@ -135,7 +135,7 @@ def hash_of(state: DefinitionsState, k: int, given: bool) -> int:
 
 
 @compiled
-def is_equal(state: DefinitionsState, known: int, k: int) -> bool:
+def _is_equal(state: DefinitionsState, known: int, k: int) -> bool:
     """Whether a definition of the table is one that is given."""
     same = True
     for column in range(WIDTH):
@@ -144,11 +144,11 @@ def is_equal(state: DefinitionsState, known: int, k: int) -> bool:
 
 
 @compiled
-def index(state: DefinitionsState) -> None:
+def _index(state: DefinitionsState) -> None:
     """Enter into the table what is not there yet."""
     mask = (1 << state.table_bits) - 1
     for k in range(state.indexed, state.count):
-        place = hash_of(state, k, False)
+        place = _hash_of(state, k, False)
         while state.table[place]:
             place = (place + 1) & mask
         state.table[place] = k + 1
@@ -156,12 +156,12 @@ def index(state: DefinitionsState) -> None:
 
 
 @compiled
-def enter(state: DefinitionsState) -> None:
+def _enter(state: DefinitionsState) -> None:
     """Append the definitions that are given and not there; note which each is."""
     mask = (1 << state.table_bits) - 1
     for k in range(state.given_count):
-        place = hash_of(state, k, True)
-        while state.table[place] and not is_equal(state, state.table[place] - 1, k):
+        place = _hash_of(state, k, True)
+        while state.table[place] and not _is_equal(state, state.table[place] - 1, k):
             place = (place + 1) & mask
         if not state.table[place]:
             for column in range(WIDTH):
@@ -176,7 +176,7 @@ def enter(state: DefinitionsState) -> None:
 
 
 @compiled
-def excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
+def _excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
     """The excess of a definition at a point, if it is more than that at others; as `operation` of bounds has it."""
     points, code = state.points, state.rows[k, CODE]
     i, j = state.rows[k, FIRST], state.rows[k, SECOND]
@@ -190,7 +190,7 @@ def excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
         bound = by_first + by_second + abs(v)
     elif code == MULTIPLY:
         v = x * y
-        bound = times(abs(x), by_second) + times(abs(y), by_first) + abs(v)
+        bound = _times(abs(x), by_second) + _times(abs(y), by_first) + abs(v)
     else:
         v = x / y
         bound = (by_first + abs(v) * by_second) / abs(y) + abs(v)
@@ -219,12 +219,12 @@ def excess_at(state: DefinitionsState, k: int, p: int, worst: float) -> float:
 
 
 @compiled
-def find_excess(state: DefinitionsState) -> None:
+def _find_excess(state: DefinitionsState) -> None:
     """How uncertain sums, products, quotients and copies make their values."""
     for n in range(state.number_count):
         k, worst = state.numbers[n], 0.0
         for p in range(state.points):
-            worst = max(worst, excess_at(state, k, p, worst))
+            worst = max(worst, _excess_at(state, k, p, worst))
             if worst == math.inf:
                 break
         state.excess[n] = worst
@@ -234,7 +234,7 @@ def find_excess(state: DefinitionsState) -> None:
 
 
 @compiled
-def needs(state: DefinitionsState, k: int, column: int) -> int:
+def _needs(state: DefinitionsState, k: int, column: int) -> int:
     """The value of an argument, where it has to be made and is not that of one before; else 0."""
     node: int = abs(state.rows[k, column])
     if node == 0 or state.is_given[node]:
@@ -246,13 +246,13 @@ def needs(state: DefinitionsState, k: int, column: int) -> int:
 
 
 @compiled
-def find_users(state: DefinitionsState) -> None:
+def _find_users(state: DefinitionsState) -> None:
     """Count what each definition has to wait for, and list those that wait for each value, the first one first."""
     for n in range(state.number_count - 1, -1, -1):
         k = state.numbers[n]
         state.missing[n] = 0
         for column in range(FIRST, THIRD + 1):
-            node = needs(state, k, column)
+            node = _needs(state, k, column)
             if node != 0:
                 state.missing[n] += 1
                 state.nexts[n, column - FIRST] = state.heads[node]
@@ -260,9 +260,9 @@ def find_users(state: DefinitionsState) -> None:
 
 
 @compiled
-def choose(state: DefinitionsState) -> None:
+def _choose(state: DefinitionsState) -> None:
     """A definition for each value that some make, made of values that come before it; rather the preferred one."""
-    find_users(state)
+    _find_users(state)
     room = state.number_count
     # the first queue is of preferred definitions, the second, behind it, of others
     first = first_end = 0
@@ -303,10 +303,10 @@ def choose(state: DefinitionsState) -> None:
 def perform_definitions(state: DefinitionsState) -> int:
     """Do what `mode` says; returns how many definitions there are."""
     if state.mode == ENTER:
-        index(state)
-        enter(state)
+        _index(state)
+        _enter(state)
     elif state.mode == EXCESS:
-        find_excess(state)
+        _find_excess(state)
     else:
-        choose(state)
+        _choose(state)
     return state.count

@@ -50,8 +50,8 @@ __all__ = [
     "Helper",
     "HelpersState",
     "Made",
-    "PairsState",
     "ReadingState",
+    "ValuePairsState",
     "Wanted",
 ]
 
@@ -290,7 +290,7 @@ class Found(Record):
     second: int
 
 
-class PairsState(State):
+class ValuePairsState(State):
     """Values at points, and the table by which they are found.
 
     Attributes:
