@@ -1,5 +1,9 @@
 """Scalar operations within programs over arrays: every array function, in few blocks and in many, and written out."""
 
+import ast
+import builtins
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from function_cases import CASES, program
@@ -8,14 +12,18 @@ from hypothesis import strategies as st
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
+from accumulus.errors import CompileError
 from accumulus.frontends.record import record
 from accumulus.frontends.trees import flatten
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.error_bounds import evaluate_with_bounds
+from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.tape.unrolling import unroll
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.target import emit_loops
 
 SOURCES = [source for name, sources in CASES.items() if "empty_like" not in name for source in sources]
 ARGUMENTS = (
@@ -29,6 +37,18 @@ ENTRIES = np.concatenate([np.ravel(each) for each in ARGUMENTS])
 
 def entries(result):
     return np.concatenate([np.empty(0), *(np.ravel(np.asarray(leaf)).astype(float) for _, leaf in flatten(result)[1])])
+
+
+def unknown_names(text):
+    """Names that are read in Python source and that nothing there gives a value."""
+    names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+    given = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | set(dir(builtins))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            given |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.Lambda):
+            given |= {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} | {getattr(node, "name", "")}
+    return {node.id for node in names} - given
 
 
 @pytest.mark.parametrize("long", [2, 10**9])
@@ -48,6 +68,11 @@ def test_every_array_function(source, long, monkeypatch):
     np.testing.assert_allclose(evaluate(tape, ENTRIES), expected, rtol=1e-11, atol=1e-13)
     written = evaluate(unroll(tape), list(ENTRIES[:, np.newaxis]))
     np.testing.assert_allclose([float(np.ravel(each)[0]) for each in written], expected, rtol=1e-11, atol=1e-13)
+    segments = [LongSegment(len(expected), slice(0, len(expected)), np.arange(len(expected)))]
+    for language in ("jax", "numpy"):
+        with suppress(CompileError):  # JAX has not all operations
+            text = emit_loops(tape, fuse(tape), segments, language, arguments=[np.shape(each) for each in ARGUMENTS])
+            assert not unknown_names(text)
     values, bounds = evaluate_with_bounds(tape, list(ENTRIES[:, np.newaxis]))
     assert not np.isfinite(bounds).any() or (abs(values[:, 0] - expected) <= bounds[:, 0] + 1e-13).all()
 

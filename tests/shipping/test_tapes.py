@@ -48,7 +48,19 @@ def arrays_of(arrays):
     ]
 
 
-@pytest.mark.parametrize("tape", [blocks(), scalars()], ids=["blocks", "scalars"])
+def segments():
+    """A program with scalar operations, some of them truth values, that are one block."""
+    tape = BlockTape(inputs=6)
+    truth = tape.apply("less", 0, 1)
+    value = 2
+    for k in range(6):
+        value = tape.select(truth, tape.multiply(value, k), tape.apply("sin", value))
+    tape.outputs = np.append(tape.apply("multiply", np.arange(6), value), tape.select(truth, value, 0))
+    assert any(block.body is not None for block in tape.blocks)
+    return tape
+
+
+@pytest.mark.parametrize("tape", [blocks(), scalars(), segments()], ids=["blocks", "scalars", "segments"])
 def test_there_and_back(tape):
     arrays = Arrays()
     data = tape_as_data(tape, arrays)

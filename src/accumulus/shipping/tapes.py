@@ -149,7 +149,7 @@ def _append(tape: BlockTape, record: Record) -> None:
         _check_references(operands, tape, record.what)
         tape.sums(references_in(operands[0]), offsets)
     elif code == SCAN:
-        body, steps = scalars_from_data(record.record("body")), record.array("steps").astype(np.int64)
+        body, steps = scalars_from_data(record.record("body"), in_loop=True), record.array("steps").astype(np.int64)
         _check_fits(tape, count * len(body.outputs), record.what)
         _check_increasing(steps, count, record.what)
         _check_lengths(operands, [count] * body.inputs, record.what)

@@ -87,7 +87,7 @@ def module(name: str, parameters: Sequence[str], tables: Sequence[str], lines: S
     """The text of a module with a function."""
     text = "\n".join(lines)
     called = [each.replace("np.", "jnp.") for each in helpers(text)]
-    imports = ["import jax", *(["import numpy as np"] if tables or "np.array(" in text.replace("jnp.", "") else [])]
+    imports = ["import jax", *(["import numpy as np"] if tables or "np." in text.replace("jnp.", "") else [])]
     imports.append("import jax.numpy as jnp")
     if "special." in "".join([text, *called]):
         imports.append("from jax.scipy import special")

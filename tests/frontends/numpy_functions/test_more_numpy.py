@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import types
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import scipy.signal
 from agreement import assert_agrees
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.errors import TraceError
@@ -56,6 +58,17 @@ def test_medians_of_what_is_not_a_number_are_none():
         x = np.arange(float(many))
         x[1] = np.nan
         assert np.isnan(acc.value_and_jacobian(np.median, check=False)(x)[0])
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_unwrapped_phases_have_the_slopes_of_phases_at_half_periods_too(loops):
+    x = np.array([0.0, 1.5, 0.0, 4.5, 3.0, 7.25])
+    with unrolled(0) if loops else nullcontext():
+        value, slopes = acc.value_and_jacobian(lambda x, period: np.unwrap(x, period=period), (0, 1))(x, 3.0)
+    np.testing.assert_array_equal(value, np.unwrap(x, period=3.0))
+    np.testing.assert_array_equal(slopes[0], np.eye(6))
+    periods = (value - x) / 3.0
+    np.testing.assert_array_equal(slopes[1], periods)
 
 
 def test_medians_are_differentiated_by_their_entries():

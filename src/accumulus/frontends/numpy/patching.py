@@ -196,7 +196,7 @@ MAKERS: Final[dict[Callable[..., Any], Maker]] = {
 #: under the oldest and the newest NumPy that is supported; functions that a version lacks are left out.
 OWN_SOURCE: Final = (
     *("angle", "apply_over_axes", "cumulative_prod", "cumulative_sum", "diff", "kron", "outer", "polyadd"),
-    *("polyint", "polysub", "trapezoid", "trapz", "unwrap"),
+    *("polyint", "polysub", "trapezoid", "trapz"),
     *("fft.fftshift", "fft.ifftshift"),
     *("linalg.cross", "linalg.matrix_norm", "linalg.outer", "linalg.tensorinv", "linalg.trace"),
 )

@@ -89,6 +89,18 @@ def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = N
     return a if upper is None else np.minimum(a, upper)
 
 
+@implements(np.unwrap)
+def _unwrap(tape: Tape, p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2.0 * np.pi) -> Any:
+    """Phases whose jumps by more than half a period are less by whole periods, which have no derivatives by phases."""
+    lines, half = np.moveaxis(as_array(tape, p), axis, -1), period / 2.0
+    steps = np.diff(lines)
+    small = np.mod(steps + half, period) - half
+    small = np.where((small == -half) & (steps > 0.0), small + period, small)
+    corrections = np.where(np.absolute(steps) < (half if discont is None else discont), 0.0, small - steps)
+    whole = np.concatenate([lines[..., :1], lines[..., 1:] + np.cumsum(corrections, axis=-1)], axis=-1)
+    return np.moveaxis(whole, -1, axis)
+
+
 @implements(np.sinc)
 def _sinc(tape: Tape, x: Any) -> Any:
     """sin(πx) / (πx), 1 at 0."""
