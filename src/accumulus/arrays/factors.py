@@ -40,12 +40,12 @@ class Factor:
 
     @property
     def is_free(self) -> bool:
-        """Whether a product with it is none."""
+        """Return True if a product with it is none."""
         return self.number in (1.0, -1.0)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What a product with it takes."""
+        """Return what a product with it takes."""
         return () if self.values is None else (self.values, *self.conditions)
 
     def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
@@ -101,6 +101,6 @@ class _Dependences(Domain):
 
 
 def dependences(body: Tape) -> list[set[int]]:
-    """Which inputs each output depends on."""
+    """Return which inputs each output depends on."""
     found = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
     return [{k for k in range(body.inputs) if on >> k & 1} for on in found]

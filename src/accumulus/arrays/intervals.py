@@ -37,7 +37,7 @@ class Intervals(Partial):
         self._known: list[Interval] = []
 
     def is_finite(self, values: Column) -> bool:
-        """Whether values are finite numbers."""
+        """Return True if values are finite numbers."""
         return _is_finite(self.of(values))
 
     def of(self, values: Column) -> Interval:

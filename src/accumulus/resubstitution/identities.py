@@ -116,7 +116,7 @@ class _Finder:
     # Pairs ---------------------------------------------------------------------------------------------------------
 
     def pairs(self) -> Iterator[_Pair]:
-        """What the given program computes in another way than is done now."""
+        """Return what the given program computes in another way than is done now."""
         seen = set()
         for each in self._definitions():
             value = each.node
@@ -180,15 +180,15 @@ class _Finder:
         return frozenset(written)
 
     def is_proved(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are equal as formulas, and not only up to rounding."""
+        """Return True if both sides are equal as formulas, and not only up to rounding."""
         return prove(*self._sides(pair, written)).is_whole
 
     def is_known(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are one when they are multiplied out, and not long then."""
+        """Return True if both sides are one when they are multiplied out, and not long then."""
         return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
-        """How a value is computed within a formula; None if it is a symbol there."""
+        """Return how a value is computed within a formula; None if it is a symbol there."""
         if value in self._own:
             is_written = value in written or self._own[value].code in _BOOLEAN
             return self._own[value] if is_written else None
@@ -197,7 +197,7 @@ class _Finder:
         return self._new.get(value)
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """What stands for any number in both formulas, in the order of its appearance."""
+        """Return what stands for any number in both formulas, in the order of its appearance."""
         found: dict[int, None] = {}
         seen: set[int] = set()
 
@@ -252,7 +252,7 @@ class _Finder:
         return self._tape(pair, written, (0,)), self._tape(pair, written, (1,))
 
     def _is_equal(self, pair: _Pair, written: Set[int]) -> bool:
-        """Whether both sides are equal up to rounding, whatever the symbols are."""
+        """Return True if both sides are equal up to rounding, whatever the symbols are."""
         both = self._tape(pair, written, (0, 1))
         self._tried += EACH_TRIED + both.operations
         if both.outputs[0] == both.outputs[1] or _is_equal_modulo(both):
@@ -342,7 +342,7 @@ def _is_exact(tape: Tape) -> bool:
 
 
 def _is_apart(tape: Tape) -> bool:
-    """Whether both outputs are other numbers at real points, by far more than rounding."""
+    """Return True if both outputs are other numbers at real points, by far more than rounding."""
     points = np.random.default_rng(0).uniform(0.5, 1.5, (tape.inputs, POINTS))
     one, two = evaluate(tape, list(points))
     with np.errstate(all="ignore"):
@@ -350,7 +350,7 @@ def _is_apart(tape: Tape) -> bool:
 
 
 def _is_equal_modulo(tape: Tape) -> bool:
-    """Whether both outputs are equal at points modulo a prime, however comparisons come out."""
+    """Return True if both outputs are equal at points modulo a prime, however comparisons come out."""
     choices = all_choices(tape, MOST_COMPARISONS)
     return choices is not None and all(_is_equal_where(tape, chosen) for chosen in choices)
 

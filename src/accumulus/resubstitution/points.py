@@ -136,7 +136,7 @@ def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
 
 
 def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
-    """Whether two values are one up to rounding, as far as their bounds say anything."""
+    """Return True if two values are one up to rounding, as far as their bounds say anything."""
     with np.errstate(all="ignore"):
         allowed = SLACK * UNIT * (bound + other)
         says = np.isfinite(a) & np.isfinite(b) & (allowed < LOST * np.fmax(np.abs(a), np.abs(b)))
@@ -152,7 +152,7 @@ def _as_given(code: int, place: int, x: Reals) -> Any:
 def operation_with_bounds(
     code: int, at: Sequence[Reals], errors: Sequence[Reals], span: Span = DOUBLE
 ) -> tuple[Reals, Reals]:
-    """What an operation makes of values at all points, and the bound of that, to first order."""
+    """Return what an operation makes of values at all points, and the bound of that, to first order."""
     if code == COPY:
         return at[0], errors[0]
     row = OPERATIONS[code]
@@ -194,7 +194,7 @@ def operation_with_bounds(
 
 
 def _times(size: Reals, error: Reals) -> Reals:
-    """What a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
+    """Return what a factor makes of an error: nothing of one that is unbounded, if it is 0 itself."""
     return np.where((size == 0) | (error == 0), 0.0, size * error)
 
 
@@ -334,7 +334,7 @@ def _at(runs: RealRuns, values: Integers, points: Reals) -> Reals:
 
 
 def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
-    """Where functions are zero between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
+    """Return where functions are zero between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
 
     Args:
         f: all functions, each at a point of its own.

@@ -91,12 +91,12 @@ class Proof(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all outputs are proved."""
+        """Return True if all outputs are proved."""
         return all(self.outputs)
 
 
 def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
-    """Which outputs of a tape another one with the same inputs is proved to compute.
+    """Return which outputs of a tape another one with the same inputs is proved to compute.
 
     >>> def of(write):
     ...     tape = Tape(2)
@@ -433,7 +433,7 @@ class Point(Partial):
 
 
 def _holds(x: Any) -> bool:
-    """Whether a truth holds; numbers are those that are not 0."""
+    """Return True if a truth holds; numbers are those that are not 0."""
     return x if isinstance(x, bool) else x != _ZERO
 
 
@@ -446,7 +446,7 @@ def random_prime(rng: random.Random) -> int:
 
 
 def _is_prime(number: int) -> bool:
-    """Whether a number that is 3 modulo 4 and has none of the small primes as divisor is one (Miller, Rabin)."""
+    """Return True if a number that is 3 modulo 4 and has none of the small primes as divisor is one (Miller, Rabin)."""
     half = number // 2
     return all(pow(witness, half, number) in (1, number - 1) for witness in _WITNESSES)
 

@@ -209,7 +209,7 @@ def _simple(weight: float) -> float:
 
 
 def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: float) -> int:
-    """What a combination takes, at most."""
+    """Return what a combination takes, at most."""
     taken = [abs(float(c)) for c in coefficients if c]
     return len(taken) - 1 + sum(c != 1.0 for c in taken) + int(constant != 0.0)
 
@@ -341,7 +341,7 @@ def _run(tape: Tape) -> Reals:
 
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:
-    """What values are functions of, by reference; the angles that these take are added to the others."""
+    """Return what values are functions of, by reference; the angles that these take are added to the others."""
     found: dict[int, _Function] = {}
     second = 0
     while second < len(angles):  # which are more and more

@@ -233,7 +233,7 @@ class Resubstitution:
         *,
         has_helpers: bool = False,
     ) -> Universe:
-        """What programs compute, and all that this can be made by."""
+        """Return what programs compute, and all that this can be made by."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
         # the cheapest program is what others have to be better than, and begin with
         start, lowest = values.base, cost(values.base.tape)
@@ -255,7 +255,7 @@ class Resubstitution:
         return Universe(values, start, known, np.flatnonzero(is_candidate), Rounding(values, [values.base, start]))
 
     def is_same(self, tape: Tape) -> bool:
-        """Whether a program computes the same."""
+        """Return True if a program computes the same."""
         return any(_is_verified(self._check(VERIFIED, turn), tape) for turn in range(len(self._tables)))
 
 
@@ -363,7 +363,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
 
 
 def _found(values: Values, nodes: Integers, seed: int) -> Integers:
-    """How many of some values want a helper, how it is made, and of which two, counted from 1; (helpers, 4)."""
+    """Return how many of some values want a helper, how it is made, and of which two, counted from 1; (helpers, 4)."""
     count = len(nodes) + 1
     real, imaginary = np.ones(count), np.zeros(count)
     real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)

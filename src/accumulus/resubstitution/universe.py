@@ -127,7 +127,7 @@ class Rounding:
         return worst
 
     def is_worse(self, tape: Tape, times: float) -> bool:
-        """Whether an output of a program is another number anywhere, or more than so many times as uncertain.
+        """Return True if an output of a program is another number anywhere, or more than so many times as uncertain.
 
         Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
         """
@@ -137,7 +137,7 @@ class Rounding:
         return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
 
     def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
-        """Which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
+        """Return which of some outputs are other numbers, or too uncertain, at which points, (outputs, points)."""
         elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64)[k])]
         before, limit = self._before[k], self._limits[k]
         known = np.isfinite(limit) & np.isfinite(before)
@@ -247,7 +247,7 @@ class Divisors:
         self._is_never_zero = cache(self._looked_into)
 
     def allow(self, rows: Integers) -> NDArray[np.bool_]:
-        """Whether each division is defined wherever its value was; other definitions are."""
+        """Return True if each division is defined wherever its value was; other definitions are."""
         allowed = np.ones(len(rows), bool)
         everything = (1 << len(self._bits)) - 1
         divisions = np.flatnonzero(rows[:, CODE] == DIVIDE)
@@ -260,7 +260,7 @@ class Divisors:
         return allowed
 
     def _looked_into(self, value: int, divided: int, depth: int) -> bool:
-        """Whether a value is not zero wherever none of some others is, given as bits."""
+        """Return True if a value is not zero wherever none of some others is, given as bits."""
         if divided & self._bits.get(value, 0):
             return True
         if value in self._values.numbers:

@@ -235,7 +235,7 @@ class Values:
 
     @property
     def is_given(self) -> NDArray[np.bool_]:
-        """Which values are inputs or numbers, (values,)."""
+        """Return which values are inputs or numbers, (values,)."""
         given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
         return given
 
@@ -400,7 +400,7 @@ def _normal(found: Integers, told: Integers) -> Integers:
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:
-    """Whether each reference can be told by its value: not what is NaN, or has a bound that is, nor truths."""
+    """Return True if each reference can be told by its value: not what is NaN, or has a bound that is, nor truths."""
     sizes, errors = run.sizes[:size], run.errors[:size]
     with np.errstate(invalid="ignore"):
         told = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= KNOWN * sizes)
@@ -409,7 +409,7 @@ def _told(run: Run, size: int) -> NDArray[np.bool_]:
 
 
 def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
-    """Which operations have to be rounded as they are written."""
+    """Return which operations have to be rounded as they are written."""
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool).copy()
     seeing = seeing_zero_signs(tape)
     if len(seeing):

@@ -45,7 +45,7 @@ class Range:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all instances have the same reference."""
+        """Return True if all instances have the same reference."""
         return self.step == 0
 
     @property
@@ -72,7 +72,7 @@ def column(references: References) -> Column:
 
 
 def _has_step(references: References, step: int) -> bool:
-    """Whether each reference is the one before and a step."""
+    """Return True if each reference is the one before and a step."""
     parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
     return all((part[1:] - part[:-1] == step).all() for part in parts)
 
@@ -89,7 +89,7 @@ def own(references: References) -> Column:
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
-    """Which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
+    """Return which blocks or arrays a column has references of, given the first of each; -1 for what is before all."""
     if not len(operands):
         return []
     if isinstance(operands, Range):
@@ -111,7 +111,7 @@ def owners_in(starts: References, operands: Column) -> list[int]:
 
 
 def fingerprint(operands: Column) -> Hashable:
-    """What equal columns have in common; others may have it, too."""
+    """Return what equal columns have in common; others may have it, too."""
     if isinstance(operands, Range):
         return operands
     count = len(operands)
@@ -119,7 +119,7 @@ def fingerprint(operands: Column) -> Hashable:
 
 
 def are_equal(one: Column, other: Column) -> bool:
-    """Whether two columns are the same, entry by entry."""
+    """Return True if two columns are the same, entry by entry."""
     if isinstance(one, Range) or isinstance(other, Range):
         return isinstance(one, Range) and isinstance(other, Range) and one == other
     return one is other or np.array_equal(one, other)

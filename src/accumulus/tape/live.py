@@ -151,7 +151,7 @@ def settled(tape: Tape) -> Tape:
 
 
 def lasting(tape: Tape) -> NDArray[np.bool_]:
-    """Whether operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
+    """Return True if operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
 
     These are ``attach(x, 1)``, which is held constant for good; ``attach(0, d)``, a zero that has a derivative; and an
     x attached to a polynomial, say, of such: to what depends on inputs through them alone. That has the derivatives of
@@ -214,7 +214,7 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
 
 
 def time_of(tape: Tape) -> int:
-    """How long the operations that the outputs need take at one point, in additions.
+    """Return how long the operations that the outputs need take at one point, in additions.
 
     Sine and cosine of one angle are one call, which takes as long as the sine.
 

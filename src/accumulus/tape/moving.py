@@ -43,7 +43,7 @@ class Moving:
 
     @property
     def has_constants(self) -> bool:
-        """Whether there are any."""
+        """Return True if there are any."""
         return len(self._constants) > 0
 
     def note(self, start: int, references: References) -> None:
@@ -94,7 +94,7 @@ class Moving:
 
 
 def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
-    """Which of so many constants columns have, the last constant first."""
+    """Return which of so many constants columns have, the last constant first."""
     found = np.zeros(count, bool)
     for operands in used:
         if isinstance(operands, Range) and operands.start >= 0 and operands.start + operands.step * len(operands) >= 0:
