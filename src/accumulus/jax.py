@@ -32,7 +32,7 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel
-from accumulus.targets.jax_function import jax_function
+from accumulus.targets.jax_source import jax_function
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.xla_handler import ENTRIES, RUN, handler
 

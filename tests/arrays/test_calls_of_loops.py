@@ -10,6 +10,7 @@ import accumulus as acc
 from accumulus.frontends import active
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.targets.llvm import maps
+from accumulus.targets.nests import Nest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 
@@ -96,7 +97,7 @@ def test_threads_share_one_point(function, sparse, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkeypatch):
     monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
-    step = maps._Step("map0", count, None, (), None, (), None, 1.0)
+    step = maps._Step("map0", Nest(count, ()), 1.0)
     found = step.shares(threads).tolist()
     assert [begin for begin, _ in found] == [0, *(end for _, end in found[:-1])]
     assert found[-1][1] == count

@@ -12,7 +12,6 @@ from typing import Final
 
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import array_names, check_name
 from accumulus.targets.c.c_header import BYTES, FLAGS, Argument, Array, framed
@@ -20,7 +19,7 @@ from accumulus.targets.c.c_loops import CLoops, hidden
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK, Places, Reading
 from accumulus.targets.kernel import Shape
-from accumulus.targets.returned import Place, Returned
+from accumulus.targets.nests import Nest, Nests, Place
 
 __all__ = ["LoopSource", "loop_source"]
 
@@ -71,18 +70,14 @@ class LoopSource:
         names = array_names(segments, (*inputs, *_TAKEN))
         self._results = [Array(each, segment.length) for each, segment in zip(names, segments, strict=True)]
         self._tape = tape
-        computed = [each for each in maps if each.count and each.results]
-        arrays = {start: each.count for each in computed for start in each.arrays(tape)}
-        columns = [column for each in computed for column in each.operands(tape)]
-        self._returned = Returned(tape, segments, arrays, columns)
-        kept = {start: count for start, count in arrays.items() if start not in self._returned.places}
-        columns += [copy.source for copy in self._returned.copies]
-        self._places = Places(name, tape, list(zip(inputs, map(prod, arguments), strict=True)), kept, columns)
+        self._nests = Nests(tape, maps, segments)
+        columns = [column for nest in self._nests.every for column in nest.loads]
+        lengths = list(zip(inputs, map(prod, arguments), strict=True))
+        self._places = Places(name, tape, lengths, self._nests.kept, columns)
         self._mathematics = mathematics or Mathematics(name, "float64")
         self._loops = CLoops(name, self._places, inputs, self._mathematics)
-        for each in computed:
-            self._write(each)
-        self._copy()
+        for nest in self._nests.every:
+            self._write(nest)
         self.operations = sum(
             each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
             for each in maps
@@ -97,45 +92,26 @@ class LoopSource:
 
     # Loops ---------------------------------------------------------------------------------------------------------
 
-    def _write(self, each: Map) -> None:
+    def _write(self, nest: Nest) -> None:
         read, loops = self._places.reading, self._loops
-        results = [self._result(start) for start in each.arrays(self._tape)]
-        operands = each.operands(self._tape)
-        if each.is_body:
-            readings = [read(column) for column in operands]
-            loops.body(each.body, each.count, readings, results, each.sensitive, each.steps)
+        if nest.body is None and nest.shape is not None:
+            left, right = (read(column, single=False) for column in nest.loads)
+            loops.product(nest.shape, left, right, self._result(nest.stores[0]))
             return
-        block = self._tape.blocks[each.blocks[0]]
-        if block.shape is not None:
-            left, right = (read(column, single=False) for column in operands)
-            loops.product(block.shape, left, right, results[0])
-            return
-        assert block.offsets is not None
-        loops.sums(read(operands[0]), block.offsets, results[0])
+        loads, stores = [read(column) for column in nest.loads], [self._result(store) for store in nest.stores]
+        if nest.body is None:
+            assert nest.offsets is not None
+            loops.sums(loads[0], nest.offsets, stores[0])
+        elif nest.positions is not None:
+            table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
+            loops.scatter(nest.count, loads[0], stores[0].array, table)
+        else:
+            loops.body(nest, loads, stores)
 
-    def _result(self, start: int) -> Reading:
-        place = self._returned.places.get(start)
-        if place is None:
-            return Reading(WORK, self._places.place(start))
-        return Reading(self._results[place.segment].name, place.offset)
-
-    def _copy(self) -> None:
-        """What is returned, and not stored there at once."""
-        copying = Tape(1)
-        copying.outputs = [0]
-        for copy in self._returned.copies:
-            count, place = len(copy.source), copy.place
-            if not count:
-                continue
-            source = self._places.reading(copy.source)
-            if copy.positions is None:
-                self._loops.body(copying, count, [source], [Reading(self._name_of(place), place.offset)])
-            else:
-                table = self._places.indices(copy.positions.astype("int64") + place.offset)
-                self._loops.scatter(count, source, self._name_of(place), table)
-
-    def _name_of(self, place: Place) -> str:
-        return self._results[place.segment].name
+    def _result(self, store: int | Place) -> Reading:
+        if isinstance(store, Place):
+            return Reading(self._results[store.segment].name, store.offset)
+        return Reading(WORK, self._places.place(store))
 
     # The functions that are called -----------------------------------------------------------------------------------
 
@@ -206,7 +182,7 @@ class LoopSource:
         for argument, first in places.staged.items():
             array = self._arguments[argument]
             run.append(f"for (ptrdiff_t i = 0; i < {array.length}; i++) {WORK}[{first} + i] = {array.name}[i];")
-        for result, cleared in zip(self._results, self._returned.cleared, strict=True):
+        for result, cleared in zip(self._results, self._nests.cleared, strict=True):
             if cleared:
                 run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
         return constants, [*run, *self._loops.calls]

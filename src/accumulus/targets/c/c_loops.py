@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.tape.live import as_written
-from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import fusible
 from accumulus.targets.c.c_header import Result
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import INDEX_TYPES, WORK, Places, Reading
 from accumulus.targets.c.c_statements import Statements
 from accumulus.targets.kernel import Segment
+from accumulus.targets.nests import Nest
 from accumulus.targets.parts import parts
 from accumulus.targets.schedule import groups, order
 
@@ -87,29 +87,17 @@ class CLoops:
 
     # Bodies --------------------------------------------------------------------------------------------------------
 
-    def body(
-        self,
-        body: Tape,
-        count: int,
-        readings: Sequence[Reading],
-        results: Sequence[Reading],
-        sensitive: int = 0,
-        steps: NDArray[np.int64] | None = None,
-    ) -> None:
-        """A body, or a recurrence.
-
-        Args:
-            results: where each instance stores each output.
-            sensitive: how many outputs, the first, are computed as they stand.
-            steps: of a recurrence, where the instances of each step begin, and where those of the last end.
-        """
+    def body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+        """A body, or a recurrence."""
+        body, count, steps = nest.body, nest.count, nest.steps
+        assert body is not None
         stored = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
         segments = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
         inputs = [(f"p{k}", 0) for k in range(body.inputs)]
-        at = {f"p{k}": reading for k, reading in enumerate(readings)}
-        at |= {f"r{k}": reading for k, reading in enumerate(results)}
+        at = {f"p{k}": reading for k, reading in enumerate(loads)}
+        at |= {f"r{k}": reading for k, reading in enumerate(stores)}
         written = [*order(body, groups(body, segments, 1))]
-        exact = {r for r, mark in enumerate(as_written(body, sensitive)) if mark}
+        exact = {r for r, mark in enumerate(as_written(body, nest.sensitive)) if mark}
         fused = fusible(body, written, exact)
         found, slots = parts(body, written, LOOP_PART, 1)
         found = [part for part in found if part.steps]

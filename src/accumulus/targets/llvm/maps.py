@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from accumulus.tape.blocks import BlockTape, Column, Range, references_in
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.fusion import Map
-from accumulus.tape.tape import Tape
 from accumulus.tape.weights import SECONDS, time_of
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, pool
@@ -33,7 +32,7 @@ from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
 from accumulus.targets.llvm.map_layout import Layout
 from accumulus.targets.matrix_products import MatrixProduct, Places
-from accumulus.targets.returned import Place, Returned
+from accumulus.targets.nests import Nest, Nests, Place
 
 __all__ = ["Loops"]
 
@@ -45,37 +44,26 @@ FINDING: Final = 6e-10
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Step:
     """Calls of a loop, or a product of matrices.
 
     Attributes:
         function: its name; of products none.
-        count: of instances.
-        steps: of recurrences, where the instances of each step begin, and where those of the last end.
-        operands, offsets: its arguments.
-        results: first references of what is kept, or places in what is returned.
-        positions: where in what is returned each result goes; None if they follow each other.
+        nest: what it computes.
         seconds: that it takes, roughly.
-        shape: of products, (m, k, n).
     """
 
     function: str
-    count: int
-    steps: NDArray[np.int64] | None
-    operands: tuple[Column, ...]
-    offsets: NDArray[np.int64] | None
-    results: tuple[int | Place, ...]
-    positions: NDArray[np.int32] | None
+    nest: Nest
     seconds: float
-    shape: tuple[int, int, int] | None = None
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """First instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
 
         There is one for all instances, or one for each wide step and each stretch of narrow ones.
         """
-        steps = np.array([0, self.count]) if self.steps is None else self.steps
+        steps = np.array([0, self.nest.count]) if self.nest.steps is None else self.nest.steps
         wide = np.diff(steps) >= lanes
         begins = wide.copy()
         begins[1:] |= wide[:-1]
@@ -86,17 +74,17 @@ class _Step:
 
     def shares(self, threads: int) -> NDArray[np.int64]:
         """The same for threads, as many as are worth it, each of which makes one call; one share if that is none."""
-        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
-        bounds = [0, self.count]
-        if wanted > 1 and self.steps is None:
+        wanted = min(threads, int(self.seconds / MINIMUM_WORK), self.nest.count // FEWEST_POINTS)
+        bounds = [0, self.nest.count]
+        if wanted > 1 and self.nest.steps is None:
             parts = np.arange(1, wanted) / wanted
-            if self.offsets is None:
-                ends = (parts * self.count).astype(np.int64)
+            if self.nest.offsets is None:
+                ends = (parts * self.nest.count).astype(np.int64)
             else:
-                ends = np.searchsorted(self.offsets, parts * self.offsets[-1])
+                ends = np.searchsorted(self.nest.offsets, parts * self.nest.offsets[-1])
             # whole cache lines of results each; a share has as many instances as a vector has lanes, or it is none
             ends -= ends % FEWEST_POINTS
-            bounds = sorted({0, *ends.tolist(), self.count})
+            bounds = sorted({0, *ends.tolist(), self.nest.count})
             if bounds[-1] - bounds[-2] < FEWEST_POINTS and len(bounds) > 2:
                 del bounds[-2]
         return np.array(list(pairwise(bounds)))
@@ -123,26 +111,18 @@ class Loops:
     ) -> None:
         self._given = tape, tuple(maps), tuple(segments), cache
         self._constants = tape.constants[::-1]
-        computed = [each for each in maps if each.count and each.results]
-        arrays = {start: each.count for each in computed for start in each.arrays(tape)}
-        operands = (column for each in computed for column in each.operands(tape))
-        returned = Returned(tape, segments, arrays, operands)
-        self.cleared = returned.cleared
-        self._layout = Layout(tape, {start: arrays[start] for start in arrays if start not in returned.places})
+        nests = Nests(tape, maps, segments)
+        self.cleared = nests.cleared
+        self._layout = Layout(tape, nests.kept)
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
-        for each in computed:
-            self._add(tape, each, tuple(returned.places.get(start, start) for start in each.arrays(tape)))
-        copying = Tape(1)
-        copying.outputs = [0]
-        for copy in returned.copies:
-            if len(copy.source):
-                self._add_body(copying, len(copy.source), (copy.source,), (copy.place,), positions=copy.positions)
+        for nest in nests.every:
+            self._add(nest)
         self._lanes = host().vector_bytes // 8
         # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
-            loops = [step for step in self._steps if step.shape is None]
+            loops = [step for step in self._steps if step.nest.shape is None]
             wanted = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if wanted:
                 bodies = [body for body in self._bodies.values() if body.name in wanted]
@@ -150,8 +130,8 @@ class Loops:
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
-        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.operands}
-        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.shape is not None}
+        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
+        self._products = {k: self._product(step) for k, step in enumerate(self._steps) if step.nest.shape is not None}
         self._idle: list[_Workspace] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,43 +139,31 @@ class Loops:
 
     # What is called -------------------------------------------------------------------------------------------------
 
-    def _add(self, tape: BlockTape, each: Map, results: tuple[int | Place, ...]) -> None:
-        if each.is_body:
-            self._add_body(each.body, each.count, tuple(each.leaves), results, each.sensitive, each.steps)
-            return
-        block = tape.blocks[each.blocks[0]]
-        if block.shape is not None:
-            self._steps.append(_Step("", block.count, None, block.operands, None, results, None, 0.0, block.shape))
-            return
-        (terms,) = block.operands
-        is_next = isinstance(terms, Range) and terms.step == 1
-        function, operands = (SUMS[0], terms) if is_next else (SUMS[1], references_in(terms))
-        seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
-        self._steps.append(_Step(function, each.count, None, (operands,), block.offsets, results, None, seconds))
-
-    def _add_body(
-        self,
-        body: Tape,
-        count: int,
-        operands: tuple[Column, ...],
-        results: tuple[int | Place, ...],
-        sensitive: int = 0,
-        steps: NDArray[np.int64] | None = None,
-        positions: NDArray[np.int32] | None = None,
-    ) -> None:
-        kinds = tuple(map(kind_of, operands))
-        stores = (FORWARD if positions is None else SCATTERED,) * len(results)
-        key = (to_bytes(body), kinds, stores, sensitive)
-        known = self._bodies.setdefault(key, Body(f"map{len(self._bodies)}", body, kinds, stores, sensitive))
-        moving = sum(MOVING if isinstance(column, Range) else FINDING for column in operands) + MOVING * len(results)
-        seconds = count * (SECONDS * time_of(body) + moving)
-        self._steps.append(_Step(known.name, count, steps, operands, None, results, positions, seconds))
+    def _add(self, nest: Nest) -> None:
+        if nest.body is not None:
+            kinds = tuple(map(kind_of, nest.loads))
+            stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
+            key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
+            name = f"map{len(self._bodies)}"
+            known = self._bodies.setdefault(key, Body(name, nest.body, kinds, stores, nest.sensitive))
+            moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
+            moving += MOVING * len(nest.stores)
+            self._steps.append(_Step(known.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
+        elif nest.shape is not None:
+            self._steps.append(_Step("", nest, 0.0))
+        else:
+            (terms,) = nest.loads
+            is_next = isinstance(terms, Range) and terms.step == 1
+            if not is_next:
+                nest = replace(nest, loads=(references_in(terms),))
+            seconds = len(terms) * (SECONDS + (MOVING if is_next else FINDING))
+            self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
     def _product(self, step: _Step) -> MatrixProduct:
-        assert step.shape is not None
-        left, right = map(self._places, step.operands)
-        constant = [bool((references_in(operands) < 0).all()) for operands in step.operands]
-        return MatrixProduct(step.shape, left, right, constant)
+        assert step.nest.shape is not None
+        left, right = map(self._places, step.nest.loads)
+        constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
+        return MatrixProduct(step.nest.shape, left, right, constant)
 
     def _places(self, operands: Column) -> Places:
         if isinstance(operands, Range):
@@ -242,28 +210,28 @@ class Loops:
                 products[k] = self._products[k].bind(values, self._target(values, step))
                 continue
             addresses.append(base)
-            for operands in step.operands:
+            for operands in step.nest.loads:
                 table = self._tables[id(operands)]
                 if table is None:
                     assert isinstance(operands, Range)
                     addresses.append(base + 8 * self._layout.place(operands.start))
                 else:
                     addresses.append(_address(table))
-            if step.offsets is not None:
-                addresses.append(_address(step.offsets))
-            for result in step.results:
+            if step.nest.offsets is not None:
+                addresses.append(_address(step.nest.offsets))
+            for result in step.nest.stores:
                 if isinstance(result, Place):
                     returned.append((len(addresses), result.segment, 8 * result.offset))
                     addresses.append(0)
                 else:
                     addresses.append(base + 8 * self._layout.place(result))
-            if step.positions is not None:
-                addresses.append(_address(step.positions))
+            if step.nest.positions is not None:
+                addresses.append(_address(step.nest.positions))
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
         """Where a product goes, given the arrays that are returned."""
-        ((result,), size) = step.results, step.count
+        ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, place = result.segment, slice(result.offset, result.offset + size)
             return lambda results: results[segment][place]

@@ -1,14 +1,20 @@
-"""Where the results of a program over arrays go: straight to the arrays that are returned, or by a copy in the end.
+"""Loop nests: what every printer of a language writes.
+
+A nest runs over instances. It *loads* an operand for each input of its body: the same for all, by start and stride, or
+by a table. The *body* is a straight-line program over scalars; sums and products of matrices have none, they are nests
+of their own kind. It *stores* each result: where it is kept for other nests, or at once where it is returned, next to
+each other or scattered by a table. With steps, instances load results of earlier ones. A scalar program is one body
+whose instances are the points of a batch.
 
 An array of results that nobody else takes is stored where it is returned, if it is returned as a whole and in its
-order. All else that is returned is copied from the workspace, as a stretch or by a table.
+order. All else that is returned is copied in the end, by nests with an empty body.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,9 +22,11 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 from accumulus.tape.columns import owners_in
+from accumulus.tape.fusion import Map
+from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 
-__all__ = ["Copy", "Place", "Returned"]
+__all__ = ["Nest", "Nests", "Place", "nests_of"]
 
 #: Stretches of references that follow each other are copied one by one if they are that long on average.
 LONG: Final = 256
@@ -36,22 +44,87 @@ class Place:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Values that go from the workspace to an array that is returned.
+@dataclass(frozen=True, slots=True, eq=False)
+class Nest:
+    """A loop over instances.
 
     Attributes:
-        source: their references.
-        place: where the first goes.
-        positions: where each goes, counted from there; None if they follow each other.
+        count: number of instances.
+        loads: a column of references for each operand.
+        starts: first references of the results, an array for each output of the body.
+        stores: where these go: references of what is kept, or places in what is returned.
+        body: operations of one instance; None of sums and of products of matrices.
+        sensitive: number of outputs, the first, that are computed operation by operation as they stand.
+        steps: of a recurrence, where the instances of each step begin, and where those of the last end.
+        offsets: of sums, where the terms of each begin, and where those of the last end.
+        shape: of products of matrices, (m, k, n).
+        positions: where each instance stores its result, counted from its place; None if they follow each other.
+        blocks: of the program that it computes.
     """
 
-    source: Column
-    place: Place
-    positions: NDArray[np.int32] | None
+    count: int
+    loads: tuple[Column, ...]
+    starts: tuple[int, ...] = ()
+    stores: tuple[int | Place, ...] = ()
+    body: Tape | None = None
+    sensitive: int = 0
+    steps: NDArray[np.int64] | None = None
+    offsets: NDArray[np.int64] | None = None
+    shape: tuple[int, int, int] | None = None
+    positions: NDArray[np.int32] | None = None
+    blocks: tuple[int, ...] = ()
 
 
-class Returned:
+def nests_of(tape: BlockTape, maps: Sequence[Map]) -> list[Nest]:
+    """Return the nests of a program, in their order; all results are kept."""
+    found = []
+    for each in maps:
+        if not each.count or not each.results:
+            continue
+        starts, loads = tuple(each.arrays(tape)), tuple(each.operands(tape))
+        nest = Nest(each.count, loads, starts, starts, blocks=tuple(each.blocks))
+        if each.is_body:
+            nest = replace(nest, body=each.body, sensitive=each.sensitive, steps=each.steps)
+        else:
+            block = tape.blocks[each.blocks[0]]
+            nest = replace(nest, offsets=block.offsets, shape=block.shape)
+        found.append(nest)
+    return found
+
+
+class Nests:
+    """The nests of a program whose results are arrays in memory.
+
+    Args:
+        tape: the program; its references and that of a zero, -1 - the number of constants, are what is copied.
+        maps: its bodies, in order.
+        segments: which outputs go where.
+
+    Attributes:
+        every: the nests, those that copy at the end.
+        kept: how many results are kept for other nests from some references on.
+        cleared: which segments have to hold zeros before.
+    """
+
+    def __init__(self, tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment]) -> None:
+        computed = nests_of(tape, maps)
+        arrays = {start: nest.count for nest in computed for start in nest.starts}
+        loads = [column for nest in computed for column in nest.loads]
+        returned = _Returned(tape, segments, arrays, loads)
+        self.cleared = returned.cleared
+        self.kept = {start: count for start, count in arrays.items() if start not in returned.places}
+        self.every = [
+            replace(nest, stores=tuple(returned.places.get(start, start) for start in nest.starts)) for nest in computed
+        ]
+        copying = Tape(1)
+        copying.outputs = [0]
+        for source, place, positions in returned.copies:
+            if len(source):
+                count = len(source)
+                self.every.append(Nest(count, (source,), (), (place,), body=copying, positions=positions))
+
+
+class _Returned:
     """The results of a program, by where they go.
 
     Args:
@@ -62,7 +135,8 @@ class Returned:
 
     Attributes:
         places: of the arrays that are stored where they are returned, by their first references.
-        copies: of all others.
+        copies: of all others: references of values, where the first goes, and where each goes, counted from there; None
+            if they follow each other.
         cleared: which segments have to hold zeros before.
     """
 
@@ -74,7 +148,7 @@ class Returned:
         operands: Iterable[Column],
     ) -> None:
         self.places: dict[int, Place] = {}
-        self.copies: list[Copy] = []
+        self.copies: list[tuple[Column, Place, NDArray[np.int32] | None]] = []
         self.cleared: list[bool] = []
         self._arrays, self._starts = arrays, sorted(arrays)
         self._firsts = np.array(self._starts, np.int64)
@@ -92,7 +166,7 @@ class Returned:
                     self.cleared[k] = True
                     if isinstance(positions, slice):
                         positions = np.arange(positions.start, positions.stop)
-                    self.copies.append(Copy(column(references), Place(k, 0), positions.astype(np.int32)))
+                    self.copies.append((column(references), Place(k, 0), positions.astype(np.int32)))
                     taken.update(self._arrays_in(column(references)))
                     continue
                 every = np.full(segment.length, zero, np.int64)
@@ -100,7 +174,7 @@ class Returned:
                 references = every
             found = _stretches(references)
             if found is None:
-                self.copies.append(Copy(references, Place(k, 0), None))
+                self.copies.append((references, Place(k, 0), None))
                 taken.update(self._arrays_in(references))
             else:
                 stretches += [(Place(k, at), stretch) for at, stretch in found]
@@ -125,7 +199,7 @@ class Returned:
     def _copy(self, place: Place, start: int, first: int, end: int) -> None:
         if first < end:
             source = Range(first, 1 if end - first > 1 else 0, end - first)
-            self.copies.append(Copy(source, Place(place.segment, place.offset + first - start), None))
+            self.copies.append((source, Place(place.segment, place.offset + first - start), None))
 
 
 def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
