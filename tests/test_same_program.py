@@ -31,7 +31,7 @@ CLOCKS = {
     "programs/preparation.py",
     "search/find.py",
     "targets/c/c_target.py",
-    "targets/cuda/cuda_kernel.py",
+    "targets/c/cuda_target.py",
     "targets/llvm/bytecode.py",
     "targets/llvm/llvm_kernel.py",
     "targets/numpy_source.py",

@@ -19,8 +19,8 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c import c_compiler, c_loops
-from accumulus.targets.c.c_loop_kernel import Loops
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
+from accumulus.targets.c.c_target import CLoops
 from accumulus.targets.target import target_of
 
 WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))
@@ -128,7 +128,7 @@ def test_random_programs(seed, parts, length):
     every = fuse(tape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_loops, "LOOP_PART", parts)
-        loops = Loops(tape, every, [segment], ((7,),))
+        loops = CLoops(tape, every, [segment], ((7,),))
     expected = np.zeros(segment.length)
     expected[places] = tape.evaluate(point)
     for given_point in (point, point):  # the work space is what it was left as
@@ -156,7 +156,7 @@ def test_sums_without_terms_of_their_own_and_empty_arrays():
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
     segment = LongSegment(3, slice(0, 3), slice(0, 3))
-    loops = Loops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
+    loops = CLoops(tape, fuse(tape), [segment, LongSegment(0, slice(0, 0), slice(0, 0))], ((3,), (0,)))
     result = np.full(3, np.nan)
     loops([np.array([4.0, 5.0, 6.0]), np.empty(0)], [result, np.empty(0)], 1)
     np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)

@@ -29,7 +29,7 @@ from accumulus.shipping.c_projects import source_of
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
 from accumulus.targets.c.c_expressions import check_name
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 

@@ -79,7 +79,7 @@ def batch_on_device(program: Program, axes: Axes, arguments: Sequence[Any], tran
             x = cupy.moveaxis(x, axis, -1 if transposed else 0)
         given.append(x)
     shared = [axes[k] is None for k in program._arguments.numeric]
-    from accumulus.targets.cuda.cuda_kernel import device_of
+    from accumulus.targets.c.cuda_target import device_of
 
     arrays: Any = device_of(program.kernel).on_device(given, points, shared, transposed)
     return program._results.rebuild(arrays, points, transposed)

@@ -15,7 +15,7 @@ from accumulus.errors import ArgumentError
 from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.targets.c.c_compiler import shared_library
-from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
 from accumulus.text import printable
 

@@ -90,7 +90,7 @@ TARGETS: Final[dict[str, str]] = {
 
 #: As `TARGETS`, of those that source is written for anywhere, and nothing is compiled, or on some machines only.
 SOURCES: Final[dict[str, str]] = {
-    "cuda": "accumulus.targets.cuda.cuda_kernel",
+    "cuda": "accumulus.targets.c.cuda_target",
     "jax": "accumulus.targets.jax_source",
 }
 

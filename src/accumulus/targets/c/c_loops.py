@@ -1,30 +1,266 @@
-"""C99 of the loops of programs over arrays: bodies, recurrences, sums, products of matrices, copies.
+"""C99 of a program over arrays: its loop nests, one after the other, for a point and for points that follow each other.
 
-Each is a function that takes the arrays that it reads and writes, and no others; the operations of a body are written
-as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are products
-of matrices along rows and columns; other products are added row by row.
+Numbers between loops, and nothing else, are in a work space that the caller gives. So there is no allocation, no state,
+and next to nothing on the stack; threads may call at a time, each with a work space of its own.
+
+What loops take is read where it lies: in the arguments, in constant tables, in the work space. Where the operands of
+one loop lie in several arrays (an initial value and what follows it, say), the constants and arguments among them are
+brought into the work space first, beside the results of other loops, so that one table of places serves all instances.
+Tables that are equal are one.
+
+Each nest is a function that takes the arrays that it reads and writes, and no others; the operations of a body are
+written as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are
+products of matrices along rows and columns; other products are added row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.live import as_written
-from accumulus.targets.c.c_expressions import fusible
-from accumulus.targets.c.c_header import Result
-from accumulus.targets.c.c_mathematics import Mathematics
-from accumulus.targets.c.c_places import INDEX_TYPES, WORK, Places, Reading
-from accumulus.targets.c.c_statements import Statements
-from accumulus.targets.kernel import Segment
-from accumulus.targets.nests import Nest
-from accumulus.targets.parts import parts
-from accumulus.targets.schedule import groups, order
+from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.fusion import Map
+from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import (
+    BYTES,
+    COMPILED,
+    Argument,
+    Array,
+    Declarations,
+    Result,
+    framed,
+    function_text,
+    table_text,
+)
+from accumulus.targets.c.c_mathematics import Mathematics, literal
+from accumulus.targets.kernel import Segment, Shape
+from accumulus.targets.nests import Nest, Nests, Place
 
-__all__ = ["LOOP_PART", "CLoops", "hidden"]
+__all__ = [
+    "INDEX_TYPES",
+    "LOOP_PART",
+    "WORK",
+    "LoopSource",
+    "NestPrinter",
+    "Places",
+    "Reading",
+    "hidden",
+    "loop_source",
+]
+
+# Where numbers are ----------------------------------------------------------------------------------------------------
+
+#: The parameter for the work space.
+WORK: Final = "work"
+#: Types of places in tables, the smaller one where they fit, and what names of functions on them end with.
+INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
+#: Owners of references: constants, the work space; arguments are counted from 0.
+_CONSTANT: Final = -1
+_WORK: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the instances of a loop find an operand: start + step · instance in an array, or by a table of places.
+
+    Attributes:
+        array: a parameter of the program, the work space, or a table of constants; empty for one number.
+        start, step: of places that follow each other.
+        table: its name, and the type of its entries.
+        value: the number.
+        places: where each instance finds it, if that is not start and step alone.
+    """
+
+    array: str
+    start: int = 0
+    step: int = 1
+    table: tuple[str, str] | None = None
+    value: float = 0.0
+    places: NDArray[np.int64] | None = None
+
+    def at(self, instance: str) -> str:
+        """The expression of the number that an instance takes."""
+        if not self.array:
+            return literal(self.value, "float64")
+        if self.table is not None:
+            return f"{self.array}[{self.table[0]}[{instance}]]"
+        if not self.step:
+            return f"{self.array}[{self.start}]"
+        factor = instance if abs(self.step) == 1 else f"{abs(self.step)} * {instance}"
+        if self.step < 0:
+            return f"{self.array}[{self.start} - {factor}]"
+        return f"{self.array}[{f'{self.start} + ' * bool(self.start)}{factor}]"
+
+
+class Places:
+    """The arrays of a program, and where each column of references is in them.
+
+    Args:
+        name: of the program; names of tables begin with it.
+        tape: the program; -1 - the number of its constants stands for one more zero.
+        arguments: names and lengths of the arguments, whose entries are the inputs.
+        kept: how many results are in the work space from some references on.
+        columns: all that will be read.
+
+    Attributes:
+        size: of the work space.
+        constants: numbers at its beginning.
+        staged: arguments that are copied into it, and where they begin there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tape: BlockTape,
+        arguments: Sequence[tuple[str, int]],
+        kept: Mapping[int, int],
+        columns: Iterable[Column],
+    ) -> None:
+        self._name = name
+        self._values = np.append(tape.constants, 0.0)
+        self._names = [argument for argument, _ in arguments]
+        self._firsts = np.cumsum([0, *(length for _, length in arguments)])[:-1]
+        self._inputs = tape.inputs
+        self._kept = np.array(sorted(kept), np.int64)
+        self._tables: dict[tuple[str, bytes], str] = {}
+        self._texts: list[str] = []
+        constants: list[NDArray[np.int64]] = []
+        staged: set[int] = set()
+        for column in columns:
+            owners = self._owners(column)
+            if len(owners) > 1:
+                references = references_in(column)
+                constants.append(np.unique(references[references < 0]))
+                staged.update(owner for owner in owners if owner >= 0)
+        self._constants = np.unique(np.concatenate([np.empty(0, np.int64), *constants]))
+        self.constants: NDArray[np.float64] = self._values[-1 - self._constants]
+        self.size = len(self._constants)
+        lengths = [length for _, length in arguments]
+        self.staged: dict[int, int] = {}
+        for argument in sorted(staged):
+            self.staged[argument] = self.size
+            self.size += lengths[argument]
+        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
+        self._places = self.size + np.cumsum(counts) - counts
+        self.size += int(counts.sum())
+
+    def place(self, reference: int) -> int:
+        """Where in the work space a result is."""
+        array = int(np.searchsorted(self._kept, reference, side="right")) - 1
+        return int(self._places[array]) + reference - int(self._kept[array])
+
+    def reserve(self, count: int) -> int:
+        """Where in the work space there is room for so many more numbers."""
+        self.size += count
+        return self.size - count
+
+    def reading(self, column: Column, *, single: bool = True) -> Reading:
+        """How a column is read.
+
+        Args:
+            single: whether constants that are all equal may be one number, which is in no array.
+        """
+        if isinstance(column, Range) and column.count and column.start >= 0:
+            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            array = self._array_of(low)
+            if array == self._array_of(high):
+                name, shift = self._in(*array)
+                return Reading(name, column.start + shift, column.step)
+        references = references_in(column)
+        if (references < 0).all():
+            values = self._values[-1 - references]
+            if single and len(values) and (values.view(np.int64) == values[:1].view(np.int64)).all():
+                return Reading("", value=float(values[0]))
+            return Reading(self._table("values", "double", values))
+        name, places = self._all(references)
+        start, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
+        if np.array_equal(places, start + step * np.arange(len(places))):
+            return Reading(name, start, step)
+        return Reading(name, table=self.indices(places), places=places)
+
+    def reading_of_constants(self) -> Reading:
+        """A table of the numbers that are at the beginning of the work space."""
+        return Reading(self._table("values", "double", self.constants))
+
+    def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
+        """A table of whole numbers, and the type of its entries."""
+        kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
+        return self._table("places", kind, places), kind
+
+    def tables(self, code: Iterable[str]) -> list[str]:
+        """The text of the tables that lines of code read."""
+        read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
+        return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
+
+    def _table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+        key = kind, numbers.tobytes()
+        known = self._tables.get(key)
+        if known is None:
+            known = self._tables[key] = f"{self._name}_{what}{len(self._tables)}"
+            texts = (
+                [literal(x, "float64") for x in numbers.tolist()] if kind == "double" else map(str, numbers.tolist())
+            )
+            self._texts.append(table_text(f"static const {kind} {known}", list(texts)))
+        return known
+
+    def _owners(self, column: Column) -> set[int]:
+        """What the references of a column belong to."""
+        if not len(column):
+            return set()
+        if isinstance(column, Range):
+            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            first, last = self._array_of(low)[0], self._array_of(high)[0]
+            if first == last:
+                return {first}
+        return set(np.unique(self._owners_of(references_in(column))).tolist())
+
+    def _owners_of(self, references: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.searchsorted(self._firsts, references, side="right") - 1
+        return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, found, _WORK))
+
+    def _array_of(self, reference: int) -> tuple[int, int]:
+        """The owner of a reference, and which array of results it is in."""
+        if reference < 0:
+            return _CONSTANT, 0
+        if reference >= self._inputs:
+            return _WORK, int(np.searchsorted(self._kept, reference, side="right")) - 1
+        return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
+
+    def _in(self, owner: int, array: int) -> tuple[str, int]:
+        """The name of an array, and what is added to references in it."""
+        if owner == _WORK:
+            return WORK, int(self._places[array] - self._kept[array])
+        return self._names[owner], -int(self._firsts[owner])
+
+    def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
+        """The array that all of these are in, and where."""
+        owners = self._owners_of(references)
+        found = np.unique(owners).tolist()
+        if len(found) == 1 and found[0] != _WORK:
+            name, shift = self._in(found[0], 0)
+            return name, references + shift
+        places = np.empty(len(references), np.int64)
+        for owner in found:
+            own = owners == owner
+            some = references[own]
+            if owner == _CONSTANT:
+                places[own] = np.searchsorted(self._constants, some)
+            elif owner == _WORK:
+                arrays = np.searchsorted(self._kept, some, side="right") - 1
+                places[own] = some + (self._places - self._kept)[arrays]
+            else:
+                places[own] = some - self._firsts[owner] + self.staged[owner]
+        return WORK, places
+
+
+# Nests ----------------------------------------------------------------------------------------------------------------
 
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
 #: the same time; that grows with the square of their length, though.
@@ -57,7 +293,7 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
 """
 
 
-class CLoops:
+class NestPrinter:
     """Writes the loops of a program, each as a function.
 
     Args:
@@ -91,26 +327,27 @@ class CLoops:
         """A body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
-        stored = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
-        segments = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
-        inputs = [(f"p{k}", 0) for k in range(body.inputs)]
-        at = {f"p{k}": reading for k, reading in enumerate(loads)}
-        at |= {f"r{k}": reading for k, reading in enumerate(stores)}
-        written = [*order(body, groups(body, segments, 1))]
-        exact = {r for r, mark in enumerate(as_written(body, nest.sensitive)) if mark}
-        fused = fusible(body, written, exact)
-        found, slots = parts(body, written, LOOP_PART, 1)
-        found = [part for part in found if part.steps]
-        self.stack = max(self.stack, slots * TILE + LOOP_PART)
+        results = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
+        at = dict(zip([f"p{k}" for k in range(body.inputs)], loads, strict=True))
+        at |= dict(zip([result.name for result in results], stores, strict=True))
+        written = Body(
+            body,
+            [(f"p{k}", 0) for k in range(body.inputs)],
+            results,
+            self._mathematics,
+            "float64",
+            sensitive=nest.sensitive,
+            longest=LOOP_PART,
+        )
+        self.stack = max(self.stack, written.slots * TILE + LOOP_PART)
         texts: list[tuple[list[str], list[str]]] = []
         instances = {each for each, reading in at.items() if reading.at("i") != reading.at("j")}
-        for part in found:
 
-            def place(array: str, row: int) -> str:
-                return f"frame[{row * TILE} + k]" if array == "frame" else at[array].at("i")
+        def place(array: str, row: int) -> str:
+            return f"frame[{row * TILE} + k]" if array == "frame" else at[array].at("i")
 
-            write = Statements(body, inputs, stored, self._mathematics, "float64", place)
-            lines, used = write.of(part, fused)
+        for part in written.parts:
+            lines, used = written.statements(part, place)
             if not instances & used:
                 lines.append("(void)i;")
             names = sorted({at[each].array for each in used if each in at} - {""})
@@ -127,7 +364,7 @@ class CLoops:
             inner = [*loop, *(f"    {line}" for line in lines), "}"]
             self._function(what, arrays, _nested(opening, inner))
             return
-        self._tiled(what, count, steps, texts, slots)
+        self._tiled(what, count, steps, texts, written.slots)
 
     def _tiled(
         self,
@@ -140,19 +377,17 @@ class CLoops:
         """A long body: functions for its parts, through which a few instances go at a time."""
         calls, every = [], set[str]()
         for part, (lines, arrays) in enumerate(texts):
-            function = f"{self._name}_loop{len(self.calls)}_part{part}"
+            name = f"{self._name}_loop{len(self.calls)}_part{part}"
             parameters = ", ".join([*map(self._parameter, arrays), "ptrdiff_t first", "ptrdiff_t count"])
-            text = [
-                f"{self._macro}_APART void {function}({parameters}) {{",
-                f"    {self._macro}_LANES",
-                "    for (ptrdiff_t k = 0; k < count; k++) {",
-                "        const ptrdiff_t i = first + k;",
-                *(f"        {line}" for line in lines),
-                "    }",
-                "}\n",
+            loop = [
+                f"{self._macro}_LANES",
+                "for (ptrdiff_t k = 0; k < count; k++) {",
+                "    const ptrdiff_t i = first + k;",
+                *(f"    {line}" for line in lines),
+                "}",
             ]
-            self.texts.append("\n".join(text))
-            calls.append(f"{function}({', '.join([*arrays, 'first', 'count'])});")
+            self.texts.append(function_text(f"{self._macro}_APART void {name}({parameters})", loop))
+            calls.append(f"{name}({', '.join([*arrays, 'first', 'count'])});")
             every.update(arrays)
         opening, first, stop = self._stepped(count, steps, narrow=False)
         inner = [
@@ -292,8 +527,8 @@ class CLoops:
                 continue
             opening += hidden(table, self._macro)
             lines = [line.replace(f"{table}[", f"{table}_here[") for line in lines]
-        head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'}) {{"
-        self.texts.append("\n".join([f"/* {what} */", head, *(f"    {line}" for line in [*opening, *lines]), "}\n"]))
+        head = f"{self._macro}_APART void {name}({', '.join(map(self._parameter, names)) or 'void'})"
+        self.texts.append(f"/* {what} */\n{function_text(head, [*opening, *lines])}")
         self.calls.append(f"{name}({', '.join(names)});")
 
 
@@ -308,3 +543,188 @@ def hidden(table: str, macro: str) -> list[str]:
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
     """Lines within a loop, if there is one."""
     return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+#: Names that no result may have, beside those of the arguments.
+_TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part")
+
+
+def loop_source(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """A C99 file that is complete in itself: what the header says, and the functions.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    return LoopSource(tape, maps, segments, arguments, name).text
+
+
+class LoopSource:
+    """A program over arrays as C.
+
+    Args:
+        tape: the program.
+        maps: its bodies, in their order.
+        segments: its result arrays.
+        arguments: shapes of the arrays that the tape's inputs are the entries of.
+        name: of the function; other names begin with it.
+        mathematics: of the language, if it is another than C.
+
+    Attributes:
+        header: declarations, sizes, and what has to be known.
+        code: the functions, to be put behind the header or an ``#include`` of it.
+        work: numbers in the work space.
+    """
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: Sequence[Shape],
+        name: str = "f",
+        mathematics: Mathematics | None = None,
+    ) -> None:
+        self._name, self._macro = check_name(name), name.upper()
+        inputs = argument_names(arguments)
+        self._arguments = [Argument(*pair) for pair in zip(inputs, arguments, strict=True)]
+        names = array_names(segments, (*inputs, *_TAKEN))
+        self._results = [Array(each, segment.length) for each, segment in zip(names, segments, strict=True)]
+        self._tape = tape
+        self._declared = Declarations(name, "float64", self._arguments, self._results, WORK)
+        self._nests = Nests(tape, maps, segments)
+        columns = [column for nest in self._nests.every for column in nest.loads]
+        lengths = list(zip(inputs, map(prod, arguments), strict=True))
+        self._places = Places(name, tape, lengths, self._nests.kept, columns)
+        self._mathematics = mathematics or Mathematics(name, "float64")
+        self._loops = NestPrinter(name, self._places, inputs, self._mathematics)
+        for nest in self._nests.every:
+            self._write(nest)
+        self.operations = sum(
+            each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
+            for each in maps
+        )
+        self.work = self._places.size
+        self.header, self.code = self._header(), self._code()
+
+    @property
+    def text(self) -> str:
+        """Header and code in one."""
+        return f"{self.header}\n{self.code}"
+
+    # Loops ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, nest: Nest) -> None:
+        read, loops = self._places.reading, self._loops
+        if nest.body is None and nest.shape is not None:
+            left, right = (read(column, single=False) for column in nest.loads)
+            loops.product(nest.shape, left, right, self._result(nest.stores[0]))
+            return
+        loads, stores = [read(column) for column in nest.loads], [self._result(store) for store in nest.stores]
+        if nest.body is None:
+            assert nest.offsets is not None
+            loops.sums(loads[0], nest.offsets, stores[0])
+        elif nest.positions is not None:
+            table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
+            loops.scatter(nest.count, loads[0], stores[0].array, table)
+        else:
+            loops.body(nest, loads, stores)
+
+    def _result(self, store: int | Place) -> Reading:
+        if isinstance(store, Place):
+            return Reading(self._results[store.segment].name, store.offset)
+        return Reading(WORK, self._places.place(store))
+
+    # The functions that are called -----------------------------------------------------------------------------------
+
+    def _header(self) -> str:
+        macro, name = self._macro, self._name
+        arrays, sizes = [], []
+        for argument in self._arguments:
+            shape = " x ".join(map(str, argument.shape)) or "1"
+            arrays.append(f" *   {argument.name}: {shape} numbers, given.")
+        for result in self._results:
+            arrays.append(f" *   {result.name}: {result.length} numbers, written.")
+        for array in (*self._arguments, *self._results):
+            sizes.append(f"#define {macro}_{array.name.upper()}_SIZE {array.length}")
+        about = [
+            f"/* C99; {self.operations} operations in {len(self._loops.calls)} loops. Nothing is allocated, there is",
+            " * no state, threads may call at a time, each with a work space of its own.",
+            " *",
+            f" * {name} computes one point, {name}_batch points that lie one behind the other. After each array",
+            f" * {name}_strided takes the distance, in numbers, from one point to the next, 0 if all points share it.",
+            " * Results and the work space overlap no other array.",
+            " *",
+            *arrays,
+            f" *   {WORK}: {macro}_WORK_SIZE numbers, as {name}_work_size returns, which need not be anything before.",
+            " *",
+            *COMPILED,
+            " *",
+            f" * {macro}_STACK_BYTES of the stack are taken, at most, roughly. */",
+            "",
+            "#include <stddef.h>",
+            "",
+            *sizes,
+            f"#define {macro}_WORK_SIZE {self.work}",
+            f"#define {macro}_STACK_BYTES {BYTES['float64'] * max(self._loops.stack, 64)}",
+        ]
+        declared = self._declared
+        return framed(macro, about, [declared.work_size, declared.point, declared.batch, declared.strided])
+
+    def _body(self) -> tuple[list[str], list[str]]:
+        """Statements that fill the work space with constants, and those that compute a point."""
+        places = self._places
+        constants: list[str] = []
+        if len(places.constants):
+            table = places.reading_of_constants()
+            constants = [
+                *hidden(table.array, self._macro),
+                f"for (ptrdiff_t i = 0; i < {len(places.constants)}; i++) {WORK}[i] = {table.array}_here[i];",
+            ]
+        run = []
+        for argument, first in places.staged.items():
+            array = self._arguments[argument]
+            run.append(f"for (ptrdiff_t i = 0; i < {array.length}; i++) {WORK}[{first} + i] = {array.name}[i];")
+        for result, cleared in zip(self._results, self._nests.cleared, strict=True):
+            if cleared:
+                run.append(f"for (ptrdiff_t i = 0; i < {result.length}; i++) {result.name}[i] = 0.0;")
+        return constants, [*run, *self._loops.calls]
+
+    def _code(self) -> str:
+        macro, name, places = self._macro, self._name, self._places
+        independent = [
+            "/* turns of the loop behind it do not depend on each other */",
+            "#if defined(__GNUC__) && !defined(__clang__)",
+            f'#define {macro}_LANES _Pragma("GCC ivdep")',
+            "#else",
+            f"#define {macro}_LANES",
+            "#endif",
+            "/* hides what a table holds: gcc 12 copies some tables wrongly where it has AVX-512 */",
+            "#ifdef __GNUC__",
+            f'#define {macro}_HIDDEN(table) __asm__("" : "+r"(table))',
+            "#else",
+            f"#define {macro}_HIDDEN(table)",
+            "#endif",
+            "",
+        ]
+        constants, run = self._body()
+        arrays = [*self._arguments, *self._results]
+        unused = [f"(void){each};" for each in (*(array.name for array in arrays), WORK)]
+        listed = ", ".join([*(array.name for array in arrays), WORK])
+        at = ", ".join([*(f"{array.name} + (ptrdiff_t)k * {array.name}_point" for array in arrays), WORK])
+        lengths = ", ".join([*(f"{array.name}, {array.length}" for array in arrays), WORK])
+        declared = self._declared
+        functions = [
+            (f"static void {name}_run({', '.join(self._declared.parameters)})", [*unused, *run]),
+            (declared.work_size, [f"return {self.work};"]),
+            (declared.point, [*constants, f"{name}_run({listed});"]),
+            (declared.strided, [*constants, f"for (size_t k = 0; k < points; k++) {name}_run({at});"]),
+            (declared.batch, [f"{name}_strided(points, {lengths});"]),
+        ]
+        loops = self._loops
+        texts = [*loops.helpers, *loops.texts, *(function_text(*each) for each in functions)]
+        parts = [*self._mathematics.prelude(), *independent, *places.tables(texts), *texts]
+        return "\n".join(parts) + "\n"

@@ -1,7 +1,14 @@
-"""The `cuda` target: kernels launched through CuPy, a thread a point, of arrays of NumPy or of arrays on the GPU.
+"""The `cuda` target: CUDA C, as a dialect of the C target's printer, and kernels launched through CuPy.
+
+Of a scalar program the text is a kernel in which one thread computes one point, every value in a register. Points may
+lie anywhere; neighbouring threads read and write neighbouring numbers where they are columns: the distance from point
+to point 1, that from entry to entry the number of points. Of a program over arrays it is one kernel with its loops,
+one after the other, whose threads compute a point each. Numbers between loops are in a work space that the caller
+gives, so much for each thread that is launched; threads take the points in turns, so there may be fewer of them.
 
 CuPy is imported when the first kernel is made. It compiles the source by NVRTC, caches what comes of it, and launches
-on its current stream; results of NumPy arrays are waited for, those of arrays on the GPU are not.
+on its current stream, a thread a point, arrays of NumPy or arrays on the GPU; results of NumPy arrays are waited for,
+those of arrays on the GPU are not.
 """
 
 from __future__ import annotations
@@ -19,12 +26,200 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.cuda.cuda_loop_source import CudaLoopSource, loop_source
-from accumulus.targets.cuda.cuda_source import source
+from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
+from accumulus.targets.c.c_header import REALS, Result, function_text
+from accumulus.targets.c.c_loops import WORK, LoopSource
+from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target
 
-__all__ = ["TARGET", "CudaKernel", "CudaLoops", "OnDevice", "device_of"]
+__all__ = ["TARGET", "CudaKernel", "CudaLoops", "OnDevice", "device_of", "source"]
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+class _Mathematics(Mathematics):
+    """What a kernel calls: CUDA's own functions, and what it does not have."""
+
+    truth = "bool"
+    qualifier = "static __device__"
+    widened = "{}"
+
+    def __init__(self, name: str, dtype: str) -> None:
+        super().__init__(name, dtype)
+        self.multiply_add = f"fma{self._suffix}"
+
+    def function(self, function: str) -> str:
+        """What a function is called."""
+        if function in SPECIAL_FUNCTIONS:
+            self._special[function] = None
+            return f"{self._name}_{function}"
+        return f"{function}{self._suffix}"
+
+    def prelude(self) -> list[str]:
+        """Numbers that have no literal, and special functions."""
+        return [
+            "#ifndef INFINITY",
+            "#define INFINITY __int_as_float(0x7f800000)",
+            "#endif",
+            "#ifndef NAN",
+            "#define NAN __int_as_float(0x7fffffff)",
+            "#endif",
+            "",
+            *self._definitions("fma"),
+        ]
+
+
+# Scalar programs ------------------------------------------------------------------------------------------------------
+
+
+def source(
+    tape: Tape,
+    segments: tuple[Segment, ...],
+    dtype: str,
+    arguments: Sequence[Shape],
+    name: str = "f",
+    exact: frozenset[int] = frozenset(),
+) -> str:
+    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    check_name(name, "CUDA")
+    real, inputs = REALS[dtype], argument_names(arguments)
+    results = [Result(*pair) for pair in zip(array_names(segments, inputs), segments, strict=True)]
+    for result in results:
+        result.whole = True  # there are no tiles: entries are stored where they belong
+    mathematics = _Mathematics(name, dtype)
+    places = [(each, k) for each, shape in zip(inputs, arguments, strict=True) for k in range(prod(shape))]
+    written = Body(tape, places, results, mathematics, dtype, exact=exact)
+    lines: list[str] = []
+    for part in written.parts:
+        lines += written.statements(part, lambda array, row: f"{array}[{row} * {array}_entry]")[0]
+
+    parameters, moved = ["long long points"], []
+    for kind, names in (("const ", inputs), ("", [result.name for result in results])):
+        for each in names:
+            parameters.append(f"{kind}{real} *__restrict__ {each}, long long {each}_point, long long {each}_entry")
+            moved.append(f"{each} += p * {each}_point;")
+    body = [
+        "const long long p = (long long)blockIdx.x * blockDim.x + threadIdx.x;",
+        "if (p >= points) return;",
+        *moved,
+        *(line for result in results for line in _zeros(result)),
+        *lines,
+    ]
+    listed = ",\n        ".join(parameters)
+    text = [
+        f"// {tape.operations} operations a point, one a thread: blocks and threads in x, as many as points at least.",
+        "// After each array come the distances, in numbers, from one point to the next (0 if all points share it) and",
+        "// from one entry to the next; quickest are 1 and the number of points. Results overlap no other array.",
+        "// Compile with --fmad=false: products are fused with sums where the text says so.",
+        "",
+        *mathematics.prelude(),
+        function_text(f'extern "C" __global__ void {name}(\n        {listed})', body),
+    ]
+    return "\n".join(text)
+
+
+def _zeros(result: Result) -> list[str]:
+    """Loops over the structural zeros."""
+    lines, end = [], 0
+    for position in (*result.positions, result.length):
+        if position > end:
+            store = f"{result.name}[i * {result.name}_entry] = 0;"
+            lines.append(f"for (long long i = {end}; i < {position}; i++) {store}")
+        end = position + 1
+    return lines
+
+
+# Programs over arrays -------------------------------------------------------------------------------------------------
+
+#: Words of C that CUDA has others for, or none without a header.
+_WORDS: Final = (
+    "#define restrict __restrict__",
+    "#define ptrdiff_t long long",
+    "#define {macro}_INLINE static __device__ __forceinline__",
+    "#define {macro}_APART static __device__ __noinline__",
+    "#define {macro}_LANES",
+    "#define {macro}_HIDDEN(table)",
+    "#define {macro}_MADD(a, b, c) fma(a, b, c)",
+)
+
+
+def loop_source(
+    tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Sequence[Shape], name: str
+) -> str:
+    """A file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
+
+    Raises:
+        ArgumentError: if `name` is not an identifier of C.
+    """
+    return _LoopSource(tape, maps, segments, arguments, name).text
+
+
+class _LoopSource(LoopSource):
+    """A program over arrays as a kernel; arguments and attributes as for `LoopSource`, but that all is `code`."""
+
+    def __init__(
+        self,
+        tape: BlockTape,
+        maps: Sequence[Map],
+        segments: Sequence[LongSegment],
+        arguments: Sequence[Shape],
+        name: str = "f",
+    ) -> None:
+        super().__init__(tape, maps, segments, arguments, check_name(name, "CUDA"), _Mathematics(name, "float64"))
+
+    @property
+    def text(self) -> str:
+        """The whole file."""
+        return self.code
+
+    def _header(self) -> str:
+        return ""
+
+    def _code(self) -> str:
+        name, arrays, loops = self._name, [*self._arguments, *self._results], self._loops
+        parameters = ["long long points"]
+        parameters += [
+            f"{each}, long long {array.name}_point"
+            for each, array in zip(self._declared.parameters, arrays, strict=False)
+        ]
+        parameters.append(self._declared.parameters[-1])
+        constants, run = self._body()
+        listed = ",\n        ".join(parameters)
+        point = [f"{array.name} + p * {array.name}_point" for array in arrays]
+        kernel = [
+            "const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;",
+            f"{WORK} += thread * {self.work};",
+            *constants,
+            "for (long long p = thread; p < points; p += (long long)gridDim.x * blockDim.x)",
+            f"    {name}_run({', '.join([*point, WORK])});",
+        ]
+        about = [
+            f"// {self.operations} operations a point in {len(loops.calls)} loops; threads, in x, take points in turn.",
+            "// After each array comes the distance, in numbers, from one point to the next (0 if all points share",
+            f"// it); entries of a point follow each other. {WORK} has {self.work} numbers for each thread of the",
+            "// launch, not only for those that have a point. Results and the work space overlap no other array.",
+            "// Compile with --fmad=false: products are fused with sums where the text says so.",
+            "",
+        ]
+        functions = [
+            function_text(f"static __device__ void {name}_run({', '.join(self._declared.parameters)})", run),
+            function_text(f'extern "C" __global__ void {name}(\n        {listed})', kernel),
+        ]
+        texts = [*loops.helpers, *loops.texts, *functions]
+        tables = [table.replace("static const", "static __device__ const", 1) for table in self._places.tables(texts)]
+        words = [word.format(macro=self._macro) for word in _WORDS]
+        parts = [*about, *words, "", *self._mathematics.prelude(), *tables, *texts]
+        return "\n".join(parts)
+
+
+# Kernels --------------------------------------------------------------------------------------------------------------
+
 
 _NAME: Final = "f"
 #: Threads of a block.
@@ -224,7 +419,7 @@ class CudaLoops:
         cache: bool = False,
     ) -> None:
         self._given = tape, tuple(maps), tuple(segments), arguments, cache
-        written = CudaLoopSource(tape, maps, segments, arguments, _NAME)
+        written = _LoopSource(tape, maps, segments, arguments, _NAME)
         lengths = [segment.length for segment in segments]
         self.cleared = [False] * len(segments)  # it clears what it has to
         self.device = OnDevice(written.text, [*map(prod, arguments)], lengths, np.dtype(float), written.work)
