@@ -33,8 +33,8 @@ from accumulus.programs.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel
 from accumulus.targets.jax_source import jax_function
+from accumulus.targets.llvm.callers import ENTRIES, RUN, handler
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
-from accumulus.targets.llvm.xla_handler import ENTRIES, RUN, handler
 
 __all__ = [
     "compile",

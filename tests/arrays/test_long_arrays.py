@@ -364,9 +364,9 @@ def test_code_that_catches_everything_gets_no_other_derivative(function):
 
 
 def test_workspaces_beyond_the_index_tables_are_refused(monkeypatch):
-    from accumulus.targets.llvm import map_layout
+    from accumulus.targets.llvm import maps
 
-    monkeypatch.setattr(map_layout, "MOST", 100)
+    monkeypatch.setattr(maps, "MOST", 100)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="index tables"):
         acc.jacobian(stencil, cache=False)(X)
 

@@ -19,7 +19,7 @@ from accumulus.errors import CompileError
 from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
-from accumulus.targets.llvm import host, library, llvm_kernel, shared
+from accumulus.targets.llvm import host, library, llvm_kernel
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_what_programs_share_is_compiled_once_a_machine(folder, compilations, mo
 
     def compiled():
         before = len(compilations)
-        monkeypatch.setattr(shared, "_LOADED", {})  # as in a new process
+        monkeypatch.setattr(llvm_kernel, "_LOADED", {})  # as in a new process
         assert_same(compile_tape(*program())(x)[0], expected)
         assert compile_tape(*program(name="tanh"))(x)[0][0] == pytest.approx(np.tanh(x[0]) * x[1], rel=1e-15)
         return len(compilations) - before

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accumulus.errors import ArgumentError, CompileError, unknown_name
-from accumulus.targets.llvm.callbacks import CALLBACKS, callback
+from accumulus.targets.llvm.callers import CALLBACKS, callback
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 
 if TYPE_CHECKING:

@@ -23,9 +23,7 @@ from accumulus.targets.c.c_header import Result
 from accumulus.targets.c.c_mathematics import Mathematics, literal
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.llvm.special_functions import OF_ORDER
-from accumulus.targets.parts import Part, parts
-from accumulus.targets.runs import WITHOUT_PRODUCT, fuse_products
-from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
 
 __all__ = ["Body", "Expressions", "Fused", "argument_names", "array_names", "check_name", "fusible"]
 

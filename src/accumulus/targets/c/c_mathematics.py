@@ -22,9 +22,8 @@ import numpy as np
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.targets.c.c_header import function_text
-from accumulus.targets.llvm.mathematics import Writer
+from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_POSIX, SPECIAL_FUNCTIONS
-from accumulus.targets.llvm.vector_functions import VECTOR_FUNCTIONS
 
 __all__ = ["Mathematics", "definition", "literal"]
 

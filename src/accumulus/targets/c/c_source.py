@@ -21,7 +21,7 @@ from accumulus.targets.c.c_expressions import Body, argument_names, array_names,
 from accumulus.targets.c.c_header import BYTES, Argument, Array, Header, Result, function_text, table_text
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.targets.parts import Part
+from accumulus.targets.schedule import Part
 
 __all__ = ["CSource", "Kind", "moving", "source"]
 
