@@ -119,8 +119,13 @@ def computed(loops, tape, segment, point):
 
 
 @settings(max_examples=10)
-@given(seed=st.integers(0, 2**32 - 1), parts=st.sampled_from([2, 2000]), length=st.sampled_from([1, 2, 9]))
-def test_random_programs(seed, parts, length):
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    parts=st.sampled_from([2, 2000]),
+    length=st.sampled_from([1, 2, 9]),
+    table=st.sampled_from([2, 64]),
+)
+def test_random_programs(seed, parts, length, table):
     tape, point = program(seed)
     count = len(tape.outputs)
     places = np.random.default_rng(seed).permutation(count * length)[:count]
@@ -128,6 +133,7 @@ def test_random_programs(seed, parts, length):
     every = fuse(tape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_loops, "LOOP_PART", parts)
+        patch.setattr(c_loops, "SHORTEST_TABLE", table)
         loops = CLoops(tape, every, [segment], ((7,),))
     expected = np.zeros(segment.length)
     expected[places] = tape.evaluate(point)
@@ -257,3 +263,32 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     np.testing.assert_allclose(found[:, 20:-20], [tape.evaluate(x) for x in X], rtol=1e-9, atol=1e-12)
     assert not found[:, :20].any()
     assert not found[:, -20:].any()
+
+
+def periodic(u):
+    return np.roll(u, 1) * np.sin(u) + np.roll(u, -1)
+
+
+def inner(u):
+    du = np.zeros_like(u)
+    du[1:-1] = u[2:] * u[:-2] - np.sin(u[1:-1])
+    return du
+
+
+def running(u):
+    return acc.scan(lambda s, v: (0.9 * s + np.sin(s * v), s), u[0], u)[0]
+
+
+@pytest.mark.parametrize("function", [periodic, inner, running])
+def test_text_does_not_grow_with_the_count(function):
+    lengths, sparse = [], None if function is running else "csr"
+    for count in (200, 800):
+        x = np.linspace(0.1, 1.0, count)
+        with unrolled(0):
+            made, expected = (
+                acc.value_and_jacobian(function, sparse=sparse, cache=False, effort="fast", target=target)
+                for target in ("c", "llvm")
+            )
+            assert_same(made(x), expected(x))
+            lengths.append(len(made.compile(x).source("c")))
+    assert lengths[1] < lengths[0] + 100

@@ -3,28 +3,23 @@
 Numbers between loops, and nothing else, are in a work space that the caller gives. So there is no allocation, no state,
 and next to nothing on the stack; threads may call at a time, each with a work space of its own.
 
-What loops take is read where it lies: in the arguments, in constant tables, in the work space. Where the operands of
-one loop lie in several arrays (an initial value and what follows it, say), the constants and arguments among them are
-brought into the work space first, beside the results of other loops, so that one table of places serves all instances.
-Tables that are equal are one.
-
 Each nest is a function that takes the arrays that it reads and writes, and no others; the operations of a body are
 written as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are
-products of matrices along rows and columns; other products are added row by row.
+products of matrices along rows and columns; other products are added row by row. What lies in a few
+stretches is brought together first; other operands are found by tables.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
@@ -37,236 +32,31 @@ from accumulus.targets.c.c_header import (
     Result,
     framed,
     function_text,
-    table_text,
 )
-from accumulus.targets.c.c_mathematics import Mathematics, literal
+from accumulus.targets.c.c_mathematics import Mathematics
+from accumulus.targets.c.c_places import (
+    INDEX_TYPES,
+    MOST_STRETCHES,
+    WORK,
+    Places,
+    Reading,
+    affine,
+    moves,
+    place_at,
+    stretches,
+)
 from accumulus.targets.kernel import Segment, Shape
 from accumulus.targets.nests import Nest, Nests, Place
 
-__all__ = [
-    "INDEX_TYPES",
-    "LOOP_PART",
-    "WORK",
-    "LoopSource",
-    "NestPrinter",
-    "Places",
-    "Reading",
-    "hidden",
-    "loop_source",
-]
-
-# Where numbers are ----------------------------------------------------------------------------------------------------
-
-#: The parameter for the work space.
-WORK: Final = "work"
-#: Types of places in tables, the smaller one where they fit, and what names of functions on them end with.
-INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
-#: Owners of references: constants, the work space; arguments are counted from 0.
-_CONSTANT: Final = -1
-_WORK: Final = -2
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How the instances of a loop find an operand: start + step · instance in an array, or by a table of places.
-
-    Attributes:
-        array: a parameter of the program, the work space, or a table of constants; empty for one number.
-        start, step: of places that follow each other.
-        table: its name, and the type of its entries.
-        value: the number.
-        places: where each instance finds it, if that is not start and step alone.
-    """
-
-    array: str
-    start: int = 0
-    step: int = 1
-    table: tuple[str, str] | None = None
-    value: float = 0.0
-    places: NDArray[np.int64] | None = None
-
-    def at(self, instance: str) -> str:
-        """The expression of the number that an instance takes."""
-        if not self.array:
-            return literal(self.value, "float64")
-        if self.table is not None:
-            return f"{self.array}[{self.table[0]}[{instance}]]"
-        if not self.step:
-            return f"{self.array}[{self.start}]"
-        factor = instance if abs(self.step) == 1 else f"{abs(self.step)} * {instance}"
-        if self.step < 0:
-            return f"{self.array}[{self.start} - {factor}]"
-        return f"{self.array}[{f'{self.start} + ' * bool(self.start)}{factor}]"
-
-
-class Places:
-    """The arrays of a program, and where each column of references is in them.
-
-    Args:
-        name: of the program; names of tables begin with it.
-        tape: the program; -1 - the number of its constants stands for one more zero.
-        arguments: names and lengths of the arguments, whose entries are the inputs.
-        kept: how many results are in the work space from some references on.
-        columns: all that will be read.
-
-    Attributes:
-        size: of the work space.
-        constants: numbers at its beginning.
-        staged: arguments that are copied into it, and where they begin there.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        tape: BlockTape,
-        arguments: Sequence[tuple[str, int]],
-        kept: Mapping[int, int],
-        columns: Iterable[Column],
-    ) -> None:
-        self._name = name
-        self._values = np.append(tape.constants, 0.0)
-        self._names = [argument for argument, _ in arguments]
-        self._firsts = np.cumsum([0, *(length for _, length in arguments)])[:-1]
-        self._inputs = tape.inputs
-        self._kept = np.array(sorted(kept), np.int64)
-        self._tables: dict[tuple[str, bytes], str] = {}
-        self._texts: list[str] = []
-        constants: list[NDArray[np.int64]] = []
-        staged: set[int] = set()
-        for column in columns:
-            owners = self._owners(column)
-            if len(owners) > 1:
-                references = references_in(column)
-                constants.append(np.unique(references[references < 0]))
-                staged.update(owner for owner in owners if owner >= 0)
-        self._constants = np.unique(np.concatenate([np.empty(0, np.int64), *constants]))
-        self.constants: NDArray[np.float64] = self._values[-1 - self._constants]
-        self.size = len(self._constants)
-        lengths = [length for _, length in arguments]
-        self.staged: dict[int, int] = {}
-        for argument in sorted(staged):
-            self.staged[argument] = self.size
-            self.size += lengths[argument]
-        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
-        self._places = self.size + np.cumsum(counts) - counts
-        self.size += int(counts.sum())
-
-    def place(self, reference: int) -> int:
-        """Where in the work space a result is."""
-        array = int(np.searchsorted(self._kept, reference, side="right")) - 1
-        return int(self._places[array]) + reference - int(self._kept[array])
-
-    def reserve(self, count: int) -> int:
-        """Where in the work space there is room for so many more numbers."""
-        self.size += count
-        return self.size - count
-
-    def reading(self, column: Column, *, single: bool = True) -> Reading:
-        """How a column is read.
-
-        Args:
-            single: whether constants that are all equal may be one number, which is in no array.
-        """
-        if isinstance(column, Range) and column.count and column.start >= 0:
-            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
-            array = self._array_of(low)
-            if array == self._array_of(high):
-                name, shift = self._in(*array)
-                return Reading(name, column.start + shift, column.step)
-        references = references_in(column)
-        if (references < 0).all():
-            values = self._values[-1 - references]
-            if single and len(values) and (values.view(np.int64) == values[:1].view(np.int64)).all():
-                return Reading("", value=float(values[0]))
-            return Reading(self._table("values", "double", values))
-        name, places = self._all(references)
-        start, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
-        if np.array_equal(places, start + step * np.arange(len(places))):
-            return Reading(name, start, step)
-        return Reading(name, table=self.indices(places), places=places)
-
-    def reading_of_constants(self) -> Reading:
-        """A table of the numbers that are at the beginning of the work space."""
-        return Reading(self._table("values", "double", self.constants))
-
-    def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
-        """A table of whole numbers, and the type of its entries."""
-        kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
-        return self._table("places", kind, places), kind
-
-    def tables(self, code: Iterable[str]) -> list[str]:
-        """The text of the tables that lines of code read."""
-        read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
-        return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
-
-    def _table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
-        key = kind, numbers.tobytes()
-        known = self._tables.get(key)
-        if known is None:
-            known = self._tables[key] = f"{self._name}_{what}{len(self._tables)}"
-            texts = (
-                [literal(x, "float64") for x in numbers.tolist()] if kind == "double" else map(str, numbers.tolist())
-            )
-            self._texts.append(table_text(f"static const {kind} {known}", list(texts)))
-        return known
-
-    def _owners(self, column: Column) -> set[int]:
-        """What the references of a column belong to."""
-        if not len(column):
-            return set()
-        if isinstance(column, Range):
-            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
-            first, last = self._array_of(low)[0], self._array_of(high)[0]
-            if first == last:
-                return {first}
-        return set(np.unique(self._owners_of(references_in(column))).tolist())
-
-    def _owners_of(self, references: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.searchsorted(self._firsts, references, side="right") - 1
-        return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, found, _WORK))
-
-    def _array_of(self, reference: int) -> tuple[int, int]:
-        """The owner of a reference, and which array of results it is in."""
-        if reference < 0:
-            return _CONSTANT, 0
-        if reference >= self._inputs:
-            return _WORK, int(np.searchsorted(self._kept, reference, side="right")) - 1
-        return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
-
-    def _in(self, owner: int, array: int) -> tuple[str, int]:
-        """The name of an array, and what is added to references in it."""
-        if owner == _WORK:
-            return WORK, int(self._places[array] - self._kept[array])
-        return self._names[owner], -int(self._firsts[owner])
-
-    def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
-        """The array that all of these are in, and where."""
-        owners = self._owners_of(references)
-        found = np.unique(owners).tolist()
-        if len(found) == 1 and found[0] != _WORK:
-            name, shift = self._in(found[0], 0)
-            return name, references + shift
-        places = np.empty(len(references), np.int64)
-        for owner in found:
-            own = owners == owner
-            some = references[own]
-            if owner == _CONSTANT:
-                places[own] = np.searchsorted(self._constants, some)
-            elif owner == _WORK:
-                arrays = np.searchsorted(self._kept, some, side="right") - 1
-                places[own] = some + (self._places - self._kept)[arrays]
-            else:
-                places[own] = some - self._firsts[owner] + self.staged[owner]
-        return WORK, places
-
-
-# Nests ----------------------------------------------------------------------------------------------------------------
+__all__ = ["LOOP_PART", "LoopSource", "NestPrinter", "hidden", "loop_source"]
 
 #: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
 #: the same time; that grows with the square of their length, though.
 LOOP_PART: Final = 2000
 #: Instances that go through the functions of a long body together.
 TILE: Final = 64
+#: Fewer instances find operands by a table; those of recurrences in so many stretches, at most, without one.
+SHORTEST_TABLE, MOST_PIECES = 64, 4
 #: Steps of recurrences with fewer instances are computed one instance after the other.
 WIDE: Final = 4
 _SUM: Final = """\
@@ -327,9 +117,10 @@ class NestPrinter:
         """A body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
+        before: list[str] = []
+        given, loads = loads, [self._together(reading, nest, before) for reading in loads]
+        moved = [reading.array for reading in (*given, Reading(WORK)) if before]
         results = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
-        at = dict(zip([f"p{k}" for k in range(body.inputs)], loads, strict=True))
-        at |= dict(zip([result.name for result in results], stores, strict=True))
         written = Body(
             body,
             [(f"p{k}", 0) for k in range(body.inputs)],
@@ -339,6 +130,8 @@ class NestPrinter:
             sensitive=nest.sensitive,
             longest=LOOP_PART,
         )
+        at = dict(zip([f"p{k}" for k in range(body.inputs)], loads, strict=True))
+        at |= dict(zip([result.name for result in results], stores, strict=True))
         self.stack = max(self.stack, written.slots * TILE + LOOP_PART)
         texts: list[tuple[list[str], list[str]]] = []
         instances = {each for each, reading in at.items() if reading.at("i") != reading.at("j")}
@@ -362,20 +155,45 @@ class NestPrinter:
                 independent, stop = "", str(count)
             loop = [*([independent] if independent else []), f"for (ptrdiff_t i = {first}; i < {stop}; i++) {{"]
             inner = [*loop, *(f"    {line}" for line in lines), "}"]
-            self._function(what, arrays, _nested(opening, inner))
+            self._function(what, [*arrays, *moved], [*before, *_nested(opening, inner)])
             return
-        self._tiled(what, count, steps, texts, written.slots)
+        self._tiled(what, nest, texts, written.slots, moved, before)
+
+    def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
+        """An operand without a long table, if it lies in a few stretches: brought together before.
+
+        Recurrences, which take results of their own, find it where it lies; those that become vectors by a table.
+        """
+        places = reading.places
+        if places is None or len(places) < SHORTEST_TABLE:
+            return reading
+        if nest.steps is None:
+            at = self._places.size
+            lines = moves(reading.array, places, WORK, at + np.arange(len(places)))
+            if lines is None:
+                return reading
+            before += lines
+            return Reading(WORK, self._places.reserve(len(places)))
+        found = stretches([places], MOST_PIECES) if np.diff(nest.steps).max(initial=0) < WIDE else None
+        if found is None:
+            return reading
+        pieces = []
+        for first, stop in found:
+            start, step = affine(places, first, stop)
+            pieces.append((stop, start - step * first, step))
+        return replace(reading, table=None, pieces=pieces)
 
     def _tiled(
         self,
         what: str,
-        count: int,
-        steps: NDArray[np.int64] | None,
+        nest: Nest,
         texts: Sequence[tuple[list[str], list[str]]],
         slots: int,
+        moved: Sequence[str],
+        before: Sequence[str],
     ) -> None:
         """A long body: functions for its parts, through which a few instances go at a time."""
-        calls, every = [], set[str]()
+        calls, every, count = [], set(moved), nest.count
         for part, (lines, arrays) in enumerate(texts):
             name = f"{self._name}_loop{len(self.calls)}_part{part}"
             parameters = ", ".join([*map(self._parameter, arrays), "ptrdiff_t first", "ptrdiff_t count"])
@@ -389,7 +207,7 @@ class NestPrinter:
             self.texts.append(function_text(f"{self._macro}_APART void {name}({parameters})", loop))
             calls.append(f"{name}({', '.join([*arrays, 'first', 'count'])});")
             every.update(arrays)
-        opening, first, stop = self._stepped(count, steps, narrow=False)
+        opening, first, stop = self._stepped(count, nest.steps, narrow=False)
         inner = [
             f"for (ptrdiff_t first = {first}; first < {stop or count}; first += {TILE}) {{",
             f"    const ptrdiff_t left = {stop or count} - first, count = left < {TILE} ? left : {TILE};",
@@ -397,7 +215,7 @@ class NestPrinter:
             "}",
         ]
         frame = [f"double frame[{slots * TILE}];"] if slots else []
-        self._function(what, sorted(every - {"frame"}), [*frame, *_nested(opening, inner)])
+        self._function(what, sorted(every - {"frame"}), [*frame, *before, *_nested(opening, inner)])
 
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
@@ -422,18 +240,40 @@ class NestPrinter:
 
     # Sums, products, copies ----------------------------------------------------------------------------------------
 
-    def sums(self, terms: Reading, offsets: NDArray[np.int64], result: Reading) -> None:
+    def sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
         """Sums over segments of a column."""
-        count, widths = len(offsets) - 1, np.diff(offsets)
+        offsets = nest.offsets
+        assert offsets is not None
+        count, widths = nest.count, np.diff(offsets)
+        before: list[str] = []
+        arrays = [terms.array, result.array]
         if (widths == widths[0]).all():
             width = int(widths[0])
+            if width < 8 and terms.places is not None and self._short_sums(terms, width, count, result):
+                return
+            terms = self._together(terms, nest, before)
             first, length = ("s" if width == 1 else f"{width} * s"), str(width)
         else:
             table, _ = self._places.indices(offsets)
             first, length = f"{table}[s]", f"{table}[s + 1] - {table}[s]"
         value = f"{result.at('s')} = {self._sum(terms, first, length)};"
         body = [f"for (ptrdiff_t s = 0; s < {count}; s++)", f"    {value}"]
-        self._function(f"{count} sums of {int(offsets[-1])} terms", [terms.array, result.array], body)
+        arrays += [WORK] if before else []
+        self._function(f"{count} sums of {int(offsets[-1])} terms", arrays, [*before, *body])
+
+    def _short_sums(self, terms: Reading, width: int, count: int, result: Reading) -> bool:
+        """Sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
+        assert terms.places is not None
+        columns = [terms.places[k::width] for k in range(width)]
+        found = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
+        lines = []
+        for first, stop in found or ():
+            total = " + ".join(f"{terms.array}[{place_at(*affine(column, first, stop), 's')}]" for column in columns)
+            to = f"{result.array}[{place_at(result.start + result.step * first, result.step, 's')}]"
+            lines.append(f"for (ptrdiff_t s = 0; s < {stop - first}; s++) {to} = 0.0 + {total};")
+        if lines:
+            self._function(f"{count} sums of {len(terms.places)} terms", [terms.array, result.array], lines)
+        return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
         """The expression of a sum of so many terms from the first on."""
@@ -505,6 +345,13 @@ class NestPrinter:
         at = self._places.reserve(rows * columns)
         opening.append(f"for (ptrdiff_t i = 0; i < {rows * columns}; i++) {WORK}[{at} + i] = {reading.at('i')};")
         return f"{WORK} + {at}", columns, 1
+
+    def copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
+        """Numbers that are brought from places to positions, in a few stretches; False if there are many."""
+        lines = moves(source.array, places, result, positions)
+        if lines is not None:
+            self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
+        return lines is not None
 
     def scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
         """Numbers that go to the places of a table."""
@@ -623,15 +470,27 @@ class LoopSource:
             left, right = (read(column, single=False) for column in nest.loads)
             loops.product(nest.shape, left, right, self._result(nest.stores[0]))
             return
-        loads, stores = [read(column) for column in nest.loads], [self._result(store) for store in nest.stores]
+        loads = [read(column) for column in nest.loads]
+        stores = [self._result(store) for store in nest.stores]
         if nest.body is None:
-            assert nest.offsets is not None
-            loops.sums(loads[0], nest.offsets, stores[0])
+            loops.sums(nest, loads[0], stores[0])
+        elif not nest.starts and self._copied(nest, loads[0], stores[0]):
+            return
         elif nest.positions is not None:
             table = self._places.indices(nest.positions.astype("int64") + stores[0].start)
             loops.scatter(nest.count, loads[0], stores[0].array, table)
         else:
             loops.body(nest, loads, stores)
+
+    def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
+        """Copy what is returned without a table, if one would be long, and a few stretches are enough."""
+        is_table = not source.array or source.array.startswith(f"{self._name}_values")
+        if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
+            return False
+        every = np.arange(nest.count)
+        places = source.start + source.step * every if source.places is None else source.places
+        positions = (every if nest.positions is None else nest.positions.astype(np.int64)) + result.start
+        return self._loops.copy(source, places, result.array, positions)
 
     def _result(self, store: int | Place) -> Reading:
         if isinstance(store, Place):

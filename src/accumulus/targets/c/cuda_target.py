@@ -28,8 +28,9 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import Body, argument_names, array_names, check_name
 from accumulus.targets.c.c_header import REALS, Result, function_text
-from accumulus.targets.c.c_loops import WORK, LoopSource
+from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_mathematics import Mathematics
+from accumulus.targets.c.c_places import WORK
 from accumulus.targets.kernel import Kernel, Segment, Shape
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.target import Target

@@ -1,0 +1,290 @@
+"""Where the numbers of a program over arrays are in C: in its arguments, in constant tables, in the work space.
+
+What loops take is read where it lies. Where the operands of one loop lie in several arrays (an initial value and what
+follows it, say), the constants and arguments among them are brought into the work space first, beside the results of
+other loops, so that one table of places serves all instances. Tables that are equal are one. Places that are in a few
+stretches need none: loops over the stretches move the numbers, so that text does not grow with the count of a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.tape.blocks import BlockTape, Column, Range, references_in
+from accumulus.targets.c.c_header import (
+    table_text,
+)
+from accumulus.targets.c.c_mathematics import literal
+
+__all__ = [
+    "INDEX_TYPES",
+    "MOST_STRETCHES",
+    "WORK",
+    "Places",
+    "Reading",
+    "affine",
+    "moves",
+    "place_at",
+    "stretches",
+]
+
+#: The parameter for the work space.
+WORK: Final = "work"
+#: Types of places in tables, the smaller one where they fit, and what names of functions on them end with.
+INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
+#: Stretches, at most, and the period, that places may be in for loops without a table.
+MOST_STRETCHES, LONGEST_PERIOD = 16, 8
+#: Owners of references: constants, the work space; arguments are counted from 0.
+_CONSTANT: Final = -1
+_WORK: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the instances of a loop find an operand: start + step · instance in an array, or by a table of places.
+
+    Attributes:
+        array: a parameter of the program, the work space, or a table of constants; empty for one number.
+        start, step: of places that follow each other.
+        pieces: of a few stretches, the instance after the last of each, start and step.
+        table: its name, and the type of its entries.
+        value: the number.
+        places: where each instance finds it, if that is not start and step alone.
+    """
+
+    array: str
+    start: int = 0
+    step: int = 1
+    table: tuple[str, str] | None = None
+    value: float = 0.0
+    places: NDArray[np.int64] | None = None
+    pieces: Sequence[tuple[int, int, int]] = ()
+
+    def at(self, instance: str) -> str:
+        """The expression of the number that an instance takes."""
+        if not self.array:
+            return literal(self.value, "float64")
+        if self.table is not None:
+            return f"{self.array}[{self.table[0]}[{instance}]]"
+        pieces = self.pieces or [(0, self.start, self.step)]
+        texts = [place_at(start, step, instance) for _, start, step in pieces]
+        chosen = [f"{instance} < {stop} ? {text} : " for (stop, *_), text in zip(pieces, texts[:-1], strict=False)]
+        return f"{self.array}[{''.join(chosen)}{texts[-1]}]"
+
+
+def place_at(start: int, step: int, instance: str) -> str:
+    """The expression of start + step · instance."""
+    if not step:
+        return str(start)
+    factor = instance if abs(step) == 1 else f"{abs(step)} * {instance}"
+    return f"{start} - {factor}" if step < 0 else f"{f'{start} + ' * bool(start)}{factor}"
+
+
+class Places:
+    """The arrays of a program, and where each column of references is in them.
+
+    Args:
+        name: of the program; names of tables begin with it.
+        tape: the program; -1 - the number of its constants stands for one more zero.
+        arguments: names and lengths of the arguments, whose entries are the inputs.
+        kept: how many results are in the work space from some references on.
+        columns: all that will be read.
+
+    Attributes:
+        size: of the work space.
+        constants: numbers at its beginning.
+        staged: arguments that are copied into it, and where they begin there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tape: BlockTape,
+        arguments: Sequence[tuple[str, int]],
+        kept: Mapping[int, int],
+        columns: Iterable[Column],
+    ) -> None:
+        self._name = name
+        self._values = np.append(tape.constants, 0.0)
+        self._names = [argument for argument, _ in arguments]
+        self._firsts = np.cumsum([0, *(length for _, length in arguments)])[:-1]
+        self._inputs = tape.inputs
+        self._kept = np.array(sorted(kept), np.int64)
+        self._tables: dict[tuple[str, bytes], str] = {}
+        self._texts: list[str] = []
+        constants: list[NDArray[np.int64]] = []
+        staged: set[int] = set()
+        for column in columns:
+            owners = self._owners(column)
+            if len(owners) > 1:
+                references = references_in(column)
+                constants.append(np.unique(references[references < 0]))
+                staged.update(owner for owner in owners if owner >= 0)
+        self._constants = np.unique(np.concatenate([np.empty(0, np.int64), *constants]))
+        self.constants: NDArray[np.float64] = self._values[-1 - self._constants]
+        self.size = len(self._constants)
+        lengths = [length for _, length in arguments]
+        self.staged: dict[int, int] = {}
+        for argument in sorted(staged):
+            self.staged[argument] = self.size
+            self.size += lengths[argument]
+        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
+        self._places = self.size + np.cumsum(counts) - counts
+        self.size += int(counts.sum())
+
+    def place(self, reference: int) -> int:
+        """Where in the work space a result is."""
+        array = int(np.searchsorted(self._kept, reference, side="right")) - 1
+        return int(self._places[array]) + reference - int(self._kept[array])
+
+    def reserve(self, count: int) -> int:
+        """Where in the work space there is room for so many more numbers."""
+        self.size += count
+        return self.size - count
+
+    def reading(self, column: Column, *, single: bool = True) -> Reading:
+        """How a column is read.
+
+        Args:
+            single: whether constants that are all equal may be one number, which is in no array.
+        """
+        if isinstance(column, Range) and column.count and column.start >= 0:
+            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            array = self._array_of(low)
+            if array == self._array_of(high):
+                name, shift = self._in(*array)
+                return Reading(name, column.start + shift, column.step)
+        references = references_in(column)
+        if (references < 0).all():
+            values = self._values[-1 - references]
+            if single and len(values) and (values.view(np.int64) == values[:1].view(np.int64)).all():
+                return Reading("", value=float(values[0]))
+            return Reading(self._table("values", "double", values))
+        name, places = self._all(references)
+        start, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
+        if np.array_equal(places, start + step * np.arange(len(places))):
+            return Reading(name, start, step)
+        return Reading(name, table=self.indices(places), places=places)
+
+    def reading_of_constants(self) -> Reading:
+        """A table of the numbers that are at the beginning of the work space."""
+        return Reading(self._table("values", "double", self.constants))
+
+    def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
+        """A table of whole numbers, and the type of its entries."""
+        kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
+        return self._table("places", kind, places), kind
+
+    def tables(self, code: Iterable[str]) -> list[str]:
+        """The text of the tables that lines of code read."""
+        read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
+        return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
+
+    def _table(self, what: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
+        key = kind, numbers.tobytes()
+        known = self._tables.get(key)
+        if known is None:
+            known = self._tables[key] = f"{self._name}_{what}{len(self._tables)}"
+            texts = (
+                [literal(x, "float64") for x in numbers.tolist()] if kind == "double" else map(str, numbers.tolist())
+            )
+            self._texts.append(table_text(f"static const {kind} {known}", list(texts)))
+        return known
+
+    def _owners(self, column: Column) -> set[int]:
+        """What the references of a column belong to."""
+        if not len(column):
+            return set()
+        if isinstance(column, Range):
+            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            first, last = self._array_of(low)[0], self._array_of(high)[0]
+            if first == last:
+                return {first}
+        return set(np.unique(self._owners_of(references_in(column))).tolist())
+
+    def _owners_of(self, references: NDArray[np.int64]) -> NDArray[np.int64]:
+        found = np.searchsorted(self._firsts, references, side="right") - 1
+        return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, found, _WORK))
+
+    def _array_of(self, reference: int) -> tuple[int, int]:
+        """The owner of a reference, and which array of results it is in."""
+        if reference < 0:
+            return _CONSTANT, 0
+        if reference >= self._inputs:
+            return _WORK, int(np.searchsorted(self._kept, reference, side="right")) - 1
+        return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
+
+    def _in(self, owner: int, array: int) -> tuple[str, int]:
+        """The name of an array, and what is added to references in it."""
+        if owner == _WORK:
+            return WORK, int(self._places[array] - self._kept[array])
+        return self._names[owner], -int(self._firsts[owner])
+
+    def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
+        """The array that all of these are in, and where."""
+        owners = self._owners_of(references)
+        found = np.unique(owners).tolist()
+        if len(found) == 1 and found[0] != _WORK:
+            name, shift = self._in(found[0], 0)
+            return name, references + shift
+        places = np.empty(len(references), np.int64)
+        for owner in found:
+            own = owners == owner
+            some = references[own]
+            if owner == _CONSTANT:
+                places[own] = np.searchsorted(self._constants, some)
+            elif owner == _WORK:
+                arrays = np.searchsorted(self._kept, some, side="right") - 1
+                places[own] = some + (self._places - self._kept)[arrays]
+            else:
+                places[own] = some - self._firsts[owner] + self.staged[owner]
+        return WORK, places
+
+
+def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int, int]] | None:
+    """Stretches in which each column has one step, each with its first and the one after its last; None if many."""
+    count = len(columns[0])
+    steps = np.stack([np.diff(column) for column in columns])
+    changes = np.flatnonzero((steps[:, 1:] != steps[:, :-1]).any(axis=0)) + 1
+    found: list[tuple[int, int]] = []
+    first = 0
+    while first < count:
+        if len(found) == most:
+            return None
+        change = int(np.searchsorted(changes, first, side="right"))
+        last = int(changes[change]) if change < len(changes) else count - 1
+        if last == first + 1 < count - 1:  # one of its own, before others
+            last = first
+        found.append((first, last + 1))
+        first = last + 1
+    return found
+
+
+def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
+    """The first number of a stretch, and its step."""
+    return int(column[first]), int(column[first + 1] - column[first]) if stop - first > 1 else 0
+
+
+def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
+    """Loops that bring numbers from places to positions, without tables; None if these would be many.
+
+    Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
+    """
+    for period in range(1, LONGEST_PERIOD + 1):
+        classes = [(places[k::period], positions[k::period]) for k in range(min(period, len(places)))]
+        found = [stretches(each, MOST_STRETCHES) for each in classes]
+        if sum(MOST_STRETCHES + 1 if each is None else len(each) for each in found) > MOST_STRETCHES:
+            continue
+        lines = []
+        for each, parts in zip(classes, found, strict=True):
+            for first, stop in parts or ():
+                taken, put = (place_at(*affine(column, first, stop), "i") for column in each)
+                lines.append(f"for (ptrdiff_t i = 0; i < {stop - first}; i++) {result}[{put}] = {source}[{taken}];")
+        return lines
+    return None
