@@ -26,11 +26,11 @@ SOURCES = Path(acc.__file__).parent
 CLOCKS = {
     "cache.py",
     "deadline.py",
-    "programs/array_program.py",
-    "programs/parts.py",
+    "programs/batches.py",
     "programs/preparation.py",
     "search/find.py",
     "targets/c/c_target.py",
+    "targets/code.py",
     "targets/cuda/cuda_kernel.py",
     "targets/llvm/bytecode.py",
     "targets/llvm/llvm_kernel.py",

@@ -28,10 +28,11 @@ from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model
 from accumulus.frontends.sympy.places import Places
 from accumulus.frontends.sympy.writing import Writer
 from accumulus.options import Given, Options, shows_options
-from accumulus.programs.argnums import Selection
+from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
+from accumulus.programs.selection import Selection
 from accumulus.tape.tape import Tape
 
 __all__ = ["Lambdified", "jacobian", "lambdify"]
@@ -192,7 +193,7 @@ def jacobian(
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):
             recording = record(model, point, check=chosen.check)
-        program = Program(recording, JACOBIAN, Selection.of(0), preparation)
+        program = Program.of(straight_line(recording, JACOBIAN, Selection.of(0), preparation), preparation)
     tape = program.tape.copy()
     (segment,) = program.kernel.segments
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]

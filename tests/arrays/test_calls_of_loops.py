@@ -8,7 +8,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.frontends import active
-from accumulus.programs.array_program import ArrayProgram
+from accumulus.targets.code import LoopNest
 from accumulus.targets.llvm import maps
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
@@ -74,7 +74,7 @@ def assert_equal(found, expected):
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_are_where_they_belong(function, sparse):
     looped = acc.value_and_jacobian(function, sparse=sparse, cache=False)
-    assert isinstance(looped.compile(X), ArrayProgram)
+    assert isinstance(looped.compile(X).code, LoopNest)
     in_numpy = acc.value_and_jacobian(function, sparse=sparse, cache=False, target="numpy")
     for one, other in zip(leaves(looped(X)), leaves(in_numpy(X)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -156,7 +156,7 @@ def test_numbers_are_taken_as_the_slow_path_takes_them(number):
     made = acc.compile(lambda u, k: u * k, cache=False, effort="fast")
     np.testing.assert_array_equal(made(X, number), X * float(number))
     program = made.compile(X, number)
-    assert isinstance(program, ArrayProgram)
+    assert isinstance(program.code, LoopNest)
     out = np.empty(300)
     found = program.kernel.point()(X, number, out)
     if isinstance(number, float) or number == 3:

@@ -257,23 +257,23 @@ def test_derivatives_of_what_is_not_chosen_are_nothing(function):
 def test_a_gradient_is_one_product_back_for_each_forward():
     with unrolled(0):
         program = acc.gradient(net, cache=False).compile(X)
-    sizes = sorted(each.shape for each in program.maps if each.shape is not None)
+    sizes = sorted(each.shape for each in program.code.maps if each.shape is not None)
     # two forward, two for weights, one for the layer between
     assert sizes == [(3, 4, 4), (4, 2, 4), (4, 3, 4), (4, 4, 2), (4, 4, 2)]
-    assert program.products < 200
+    assert program.facts.products < 200
 
 
 def test_what_a_branch_leaves_out_is_summed_by_matrices_where_it_is_finite():
     with unrolled(0):
         program = acc.gradient(gated, cache=False).compile(X)
-    assert program.maps[-1].shape is not None
-    assert {(4, 8, 5), (8, 5, 4), (3, 8, 4)} <= {each.shape for each in program.maps if each.shape is not None}
+    assert program.code.maps[-1].shape is not None
+    assert {(4, 8, 5), (8, 5, 4), (3, 8, 4)} <= {each.shape for each in program.code.maps if each.shape is not None}
 
 
 def test_a_jacobian_of_layers_is_one_product_of_matrices():
     with unrolled(0):
         program = acc.jacobian(layers, cache=False).compile(X)
-    assert [each.shape for each in program.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
+    assert [each.shape for each in program.code.maps if each.shape is not None and each.shape[2] > 1] == [(4, 5, 6)]
 
 
 def test_few_inputs_go_forward_and_few_outputs_go_back():

@@ -15,12 +15,12 @@ import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends import active
 from accumulus.frontends.record import record
-from accumulus.programs.array_program import ArrayProgram
 from accumulus.programs.program import Program
 from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
+from accumulus.targets.code import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))
@@ -119,7 +119,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_compute_what_is_written_out(function, sparse):
     looped, found, expected = both(function, X, sparse=sparse)
-    assert isinstance(looped.compile(X), ArrayProgram) or record(function, [X]).tape.operations < len(X)
+    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).tape.operations < len(X)
     assert_same(found, expected)
 
 
@@ -137,7 +137,7 @@ def test_several_arguments_and_constants():
 
     Y = np.linspace(0.0, 1.0, 60)
     looped, found, expected = both(f, 0.3, X, "heat", Y, argnums=(0, 3))
-    assert isinstance(looped.compile(0.3, X, "heat", Y), ArrayProgram)
+    assert isinstance(looped.compile(0.3, X, "heat", Y).code, LoopNest)
     assert_same(found, expected)
 
 
@@ -272,9 +272,9 @@ def test_dense_derivatives_of_short_arrays_are_loops():
     jacobian = acc.jacobian(softmax, cache=False)
     p = softmax(x)
     np.testing.assert_allclose(jacobian(x), np.diag(p) - np.outer(p, p), rtol=1e-12, atol=1e-18)
-    assert isinstance(jacobian.compile(x), ArrayProgram)
+    assert isinstance(jacobian.compile(x).code, LoopNest)
     banded = acc.jacobian(lambda x: np.diff(x) ** 2, cache=False)
-    assert not isinstance(banded.compile(x), ArrayProgram)
+    assert not isinstance(banded.compile(x).code, LoopNest)
 
 
 def test_short_arrays_are_written_out():
@@ -306,7 +306,7 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
 def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
     monkeypatch.setattr(blocks, "LONG_SEGMENT", long)
     looped, found, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
-    assert isinstance(looped.compile(X), ArrayProgram)
+    assert isinstance(looped.compile(X).code, LoopNest)
     assert_same(found, expected)
 
 
@@ -387,7 +387,7 @@ def test_repeated_forms_have_one_body():
         jac = acc.jacobian(f, sparse=True, cache=False)
         jac(X)
         program = jac.compile(X)
-    assert len({each.body.operations for each in program.maps if not each.is_sum}) <= 3
+    assert len({each.body.operations for each in program.code.maps if not each.is_sum}) <= 3
 
 
 def test_a_large_stencil_is_quick_and_right():

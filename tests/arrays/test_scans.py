@@ -20,7 +20,7 @@ from accumulus.tape.error_bounds import blocks_with_bounds
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import target_of
 
 # Blocks ----------------------------------------------------------------------------------------------------------

@@ -15,11 +15,10 @@ import accumulus as acc
 from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, LongProgramWarning
 from accumulus.options import PLANNING, Options
-from accumulus.programs import planning, preparation, rewritten
-from accumulus.programs import program as programs
-from accumulus.programs.argnums import Selection
+from accumulus.programs import derivation, graphs, preparation, rewritten
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
+from accumulus.programs.selection import Selection
 from accumulus.progress import Progress, ProgressLine
 
 STAGES = ["trace", "linearize", "plan", "emit", "optimise", "compile"]
@@ -91,7 +90,7 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
     clock, left = Clock(), {}
     made = Preparation("f", Options(time_limit=8.0, cache=False))
     made.deadline = Deadline(8.0, clock, work=5.0)
-    find_plan, emit, optimise = planning.find_plan, programs.emit, rewritten.optimise
+    find_plan, emit, optimise = graphs.find_plan, derivation.emit, rewritten.optimise
 
     def planned(graph, options, *, deadline, **rest):
         left["plan"] = deadline.left
@@ -106,11 +105,11 @@ def test_planning_and_rewriting_share_one_deadline(monkeypatch):
         left["optimise"] = options["deadline"].left, options["deadline"].clock_left
         return optimise(tape, **options)
 
-    monkeypatch.setattr(planning, "find_plan", planned)
-    monkeypatch.setattr(programs, "emit", emitted)
+    monkeypatch.setattr(graphs, "find_plan", planned)
+    monkeypatch.setattr(derivation, "emit", emitted)
     monkeypatch.setattr(rewritten, "optimise", optimised)
     trace = acc.trace(swirl, np.ones(3))
-    programs.Program(trace.recording, JACOBIAN, Selection.of(0), made)
+    derivation.straight_line(trace.recording, JACOBIAN, Selection.of(0), made)
     assert left == {"plan": 5.0 * PLANNING, "optimise": (4.0, 8.0)}
 
 
@@ -271,7 +270,7 @@ def clustered(points):
 def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypatch):
     """Within three times the operations that are written onto the tape, before these are rewritten."""
     estimated, written = [], []
-    expect, emit = Preparation.expect, programs.emit
+    expect, emit = Preparation.expect, derivation.emit
 
     def noted(self, operations, *others, **options):
         if not options:
@@ -284,7 +283,7 @@ def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypa
         return tape
 
     monkeypatch.setattr(Preparation, "expect", noted)
-    monkeypatch.setattr(programs, "emit", counted)
+    monkeypatch.setattr(derivation, "emit", counted)
     asks(function, cache=False, time_limit=0).compile(*arguments)
     assert all(max(written) / 3 < each < 3 * max(written) for each in estimated)
 

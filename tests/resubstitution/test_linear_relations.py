@@ -14,7 +14,7 @@ import accumulus as acc
 from accumulus.deadline import FOREVER
 from accumulus.graph.linearize import linearize
 from accumulus.options import Options
-from accumulus.programs.others import others_for
+from accumulus.programs.rewritten import others_for
 from accumulus.resubstitution.relations import with_relations
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify

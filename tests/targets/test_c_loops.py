@@ -17,10 +17,10 @@ from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape, Range, column
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c import c_compiler, c_loops
 from accumulus.targets.c.c_loop_kernel import Loops
 from accumulus.targets.c.c_loop_source import LoopSource
+from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import target_of
 
 WEIGHTS = np.random.default_rng(7).uniform(0.5, 1.5, (6, 9))

@@ -18,8 +18,8 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.cuda import cuda_kernel
+from accumulus.targets.kernel import LongSegment
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 

@@ -18,8 +18,8 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.target import emit_loops
+from accumulus.targets.code import LoopNest
+from accumulus.targets.kernel import LongSegment
 
 jax = pytest.importorskip("jax")
 
@@ -119,7 +119,7 @@ def test_random_programs_over_arrays(seed):
     count = len(tape.outputs)
     places = np.random.default_rng(seed).permutation(count + 7)[:count]
     segments = [LongSegment(count + 7, slice(0, count), places)]
-    text = emit_loops(tape, fuse(tape), segments, "jax", arguments=((3,), (4,)))
+    text = LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "jax", dtype="float64")
     expected = np.zeros(count + 7)
     expected[places] = tape.evaluate(point)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():

@@ -8,10 +8,10 @@ from typing import Any, Final, TypedDict, TypeVar
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, Options, with_parameters
-from accumulus.programs.chosen import Chosen
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
+from accumulus.programs.selection import Chosen
 
 __all__ = [
     "ARGUMENTS",

@@ -26,7 +26,6 @@ from accumulus.frontends.recorder import holder_of, recorder_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import source_of
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
 from accumulus.targets.c.c_expressions import check_name
 from accumulus.targets.c.c_loop_source import LoopSource
@@ -338,20 +337,16 @@ def _sorted(
     return order, Pattern.by_columns(pattern.shape, rows[chosen], columns[chosen])
 
 
-def _moved(segment: Any, order: NDArray[np.intp], size: int) -> Any:
+def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
     """A result array whose entries are in another order; those without a place are left out."""
-    every = np.arange(segment.length)
-    positions = every[segment.positions] if isinstance(segment.positions, slice) else np.array(segment.positions, int)
-    outputs = segment.outputs
-    if isinstance(outputs, slice):
-        outputs = np.arange(outputs.start, outputs.stop)
-    places = order[positions]
-    outputs, places = np.asarray(outputs, np.intp)[places >= 0], places[places >= 0]
-    if isinstance(segment, LongSegment):
-        # one after the other where they are all there: then they may be stored at once
-        by_place = np.argsort(places)
-        return LongSegment(size, outputs[by_place], places[by_place], segment.name)
-    return Segment(size, tuple(outputs.tolist()), tuple(places.tolist()), segment.name)
+    chosen = []
+    for each in (segment.positions, segment.outputs):
+        chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))
+    places, outputs = order[chosen[0]], chosen[1]
+    outputs, places = outputs[places >= 0], places[places >= 0]
+    # one after the other where they are all there: then they may be stored at once
+    by_place = np.argsort(places)
+    return segment.of(size, outputs[by_place], places[by_place], segment.name)
 
 
 def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:

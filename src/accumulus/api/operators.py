@@ -7,10 +7,43 @@ from typing import Any, Unpack
 
 from accumulus.api.asked import Asked, derivative, shows_arguments
 from accumulus.errors import ArgumentError
+from accumulus.frontends.active import ACTIVE
+from accumulus.programs.derivative import Derivative
 from accumulus.programs.kinds import LINEAR_OPERATOR
-from accumulus.programs.linearizations import Linearizations
 
-__all__ = ["linear_operator"]
+__all__ = ["Linearizations", "linear_operator"]
+
+
+class Linearizations:
+    """A function that returns the Jacobian of another at its arguments, as a `JacobianOperator`.
+
+    Records, plans and compiles when it is first called with arguments of new shapes, as a `Derivative` does.
+
+    Args:
+        derivative: whose programs return operators.
+    """
+
+    def __init__(self, derivative: Derivative) -> None:
+        self._derivative = derivative
+        self.__name__ = derivative.__name__
+        self.__doc__ = derivative.__doc__
+        self.__wrapped__ = derivative.__wrapped__
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The Jacobian at one point, as an operator.
+
+        Raises:
+            ArgumentError: while a function is recorded: operators are no arrays, and cannot be part of it.
+        """
+        if ACTIVE.tape is not None:
+            raise ArgumentError(
+                f"{self.__name__} was called in a function that is recorded; expected numbers: of traced values use "
+                "acc.jvp and acc.vjp, which become part of the function"
+            )
+        return self._derivative(*arguments, **keywords)
+
+    def __repr__(self) -> str:
+        return repr(self._derivative)
 
 
 @shows_arguments

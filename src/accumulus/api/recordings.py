@@ -13,12 +13,13 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import GUARDS, Options
-from accumulus.programs.argnums import Selection, arranged, checked_argnums, static_positions
+from accumulus.programs.derivation import straight_line
 from accumulus.programs.forms import Forms, settled, together
+from accumulus.programs.graphs import linearize_arguments
 from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import linearize_arguments
+from accumulus.programs.selection import Selection, arranged, checked_argnums, static_positions
 from accumulus.search.plan import Plan
 from accumulus.search.plan_cache import graph_hash
 
@@ -129,13 +130,8 @@ class Trace:
         own = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
         chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **own, **options})
         with Preparation(self.name, chosen) as preparation:
-            return Program(
-                self.recording,
-                VALUE_AND_JACOBIAN if values else JACOBIAN,
-                selection,
-                preparation,
-                given=(linearization, plan),
-            )
+            kind, given = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
+            return Program.of(straight_line(self.recording, kind, selection, preparation, given=given), preparation)
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
         """Arguments and linearization of the graph that the plan's accumulation is for, or of an equal one."""

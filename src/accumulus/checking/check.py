@@ -19,8 +19,8 @@ from accumulus.frontends.points import as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options
-from accumulus.programs.argnums import static_positions
 from accumulus.programs.forms import Forms, settled
+from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
 __all__ = ["check"]

@@ -22,7 +22,6 @@ from accumulus.programs.kinds import Seeds
 from accumulus.programs.program import Program
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, product_of
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
@@ -171,10 +170,10 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
     with user_code(path):
         form, numbers = made._form_of(examples, {})
         recording = form._record(numbers)
-        if not (isinstance(recording.tape, BlockTape) or recording.unrolled):
+        if recording.loops is None and not recording.unrolled:
             return None
         program = made.compile(*examples)
-    if not isinstance(program.tape, BlockTape):
+    if program.recording.loops is None:
         return None
     name, comment = printable(text.rpartition(":")[2]), target_of(target).comment
     source = program.source(target, _identifier(f"{name}_{program.kind.noun}"))
@@ -195,7 +194,7 @@ def _from_function(
         f"Returns {results}, flat in C order.",
     ]
     name = _identifier(f"{program.name}_{program.kind.noun}")
-    dtype, exact = program.options.dtype, program._exact
+    dtype, exact = program.options.dtype, program.code.exact
     if target == "numpy":
         labels = labels_of(program, named, parameters)
         text = numpy_source.source(program.tape, tuple(segments), dtype, inputs, name, labels=labels)

@@ -72,12 +72,21 @@ class Recording:
         assert isinstance(self.tape, Tape)
         return self.tape
 
+    @property
+    def loops(self) -> BlockTape | None:
+        """The tape, of a function that was recorded with operations on arrays; None for one written out."""
+        return None if isinstance(self.tape, Tape) else self.tape
+
     def as_scalars(self) -> Recording:
         """Return the recording with every operation on arrays written out, entry by entry."""
         if isinstance(self.tape, Tape):
             return self
         tape = unroll(self.tape) if self.written_out is None else self.written_out
         return replace(self, tape=tape, written_out=None, unrolled=0)
+
+    def returning(self, tape: Tape | BlockTape, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
+        """Return a recording of the same arguments and guards with other results, those of a tape."""
+        return replace(self, tape=tape, result_shapes=tuple(shapes), structure=structure, written_out=None, unrolled=0)
 
     @property
     def results(self) -> int:

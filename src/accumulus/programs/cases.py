@@ -23,13 +23,18 @@ from numpy.typing import NDArray
 from accumulus.errors import CaseError, TooManyCasesError
 from accumulus.forks import Lock
 from accumulus.frontends.agreement import where_it_holds
-from accumulus.programs.axes import Axes
-from accumulus.programs.fast_paths import FastPath, no_fast_path
-from accumulus.programs.guarded import GuardedKernel, Points, Settle
-from accumulus.programs.parting import parting_kernel
+from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.recorder import Recording
+from accumulus.options import Options
+from accumulus.programs.arguments import Axes
+from accumulus.programs.calls import FastPath, GuardedKernel, Points, Settle, no_fast_path
 from accumulus.programs.program import Program
+from accumulus.programs.rewritten import without_dead
 from accumulus.search.plan_cache import is_enabled
-from accumulus.targets import Kernel
+from accumulus.tape.live import signed_zeros
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import Tape
+from accumulus.targets import Kernel, Segment, compile_tape
 
 __all__ = ["Cases", "GrownError", "settled"]
 
@@ -146,7 +151,7 @@ class Cases:
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
             cache = first.options.cache and is_enabled()
-            kernel = parting_kernel([program.recording for program in programs], first.options, cache)
+            kernel = _parting_kernel([program.recording for program in programs], first.options, cache)
             self._parting = programs, kernel
         programs, kernel = self._parting
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
@@ -172,7 +177,7 @@ class Cases:
         return call
 
     def fast(self, *, matrices: bool = True) -> FastPath:
-        """The fast path for one point, see `accumulus.programs.fast_paths`; it tries one program after the other."""
+        """The fast path for one point, see `accumulus.programs.calls`; it tries one program after the other."""
         name = "fast" if matrices else "fast_nonzeros"
         first: FastPath = getattr(self.programs[0], name)
         if not self.is_guarded or first is no_fast_path:
@@ -352,3 +357,59 @@ def _other_shapes(lead: Program, program: Program) -> CaseError:
 
 def _form(shapes: Sequence[tuple[int, ...]]) -> str:
     return "shapes " + ", ".join(map(str, shapes)) if len(shapes) > 1 else f"shape {shapes[0] if shapes else ()}"
+
+
+# Which case each point of a batch belongs to --------------------------------------------------------------------------
+#
+# Guards of one function share most of what they compute, and where they differ they are few operations beside those of
+# derivatives. So where points of a batch belong to many cases, they are parted first, and then each program gets its
+# own.
+
+
+def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
+    """A kernel of one entry a point: the position of the recording that holds there, -1 if none does.
+
+    Args:
+        recordings: of one function, for arguments of one shape.
+        options: the target and the dtype.
+        cache: whether machine code is cached.
+
+    Returns:
+        None where arrays were recorded as such.
+    """
+    if any(recording.loops is not None for recording in recordings):
+        return None
+    common = Tape(recordings[0].tape.inputs)
+    found = common.constant(-1.0)
+    for position in reversed(range(len(recordings))):
+        holds = _copied(recordings[position], common)
+        found = common.select(holds, common.constant(position), found)
+    common.outputs = [found]
+    shapes = [shape for shape in recordings[0].argument_shapes if shape is not None]
+    return compile_tape(
+        common,
+        [Segment(1, (0,), (0,))],
+        target=options.target,
+        dtype=options.dtype,
+        arguments=shapes,
+        cache=cache,
+    )
+
+
+def _copied(recording: Recording, common: Tape) -> int:
+    """The truth value that all guards of a recording hold, recorded on another tape."""
+    tape = recording.scalars.copy()
+    tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
+    tape, _ = without_dead(tape, ())
+    signed = signed_zeros(tape)
+    place = list(range(tape.inputs))
+    for reference in range(tape.inputs, len(tape)):
+        arguments = [place[a] if a >= 0 else common.constant(tape.value_of(a)) for a in tape.arguments(reference)]
+        common.signed_zeros = bool(signed[reference])
+        place.append(common.apply_code(tape.codes[reference], arguments))
+    common.signed_zeros = False
+    output = tape.outputs[0]
+    number = place[output] if output >= 0 else common.constant(tape.value_of(output))
+    if number >= 0 and OPERATIONS[common.codes[number]].name == "select":
+        return common.first[number]
+    return common.apply("not_equal", number, common.constant(0.0))

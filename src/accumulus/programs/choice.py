@@ -13,18 +13,17 @@ from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
-from accumulus.programs.argnums import Selection
-from accumulus.programs.derived import derived, of_gradient
-from accumulus.programs.derived_blocks import has_attached
+from accumulus.programs.derivation import loop_nest, straight_line
+from accumulus.programs.derived import derived, derived_as_loops, of_gradient
 from accumulus.programs.expansion import expanded
-from accumulus.programs.expansion_blocks import expanded_in_blocks
+from accumulus.programs.graphs import in_directions, linearize_arguments, linearized
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
+from accumulus.programs.selection import Selection
 from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
 from accumulus.search.sweeps import sweep_counts
-from accumulus.tape.blocks import BlockTape, ManyBlocksError
+from accumulus.tape.blocks import ManyBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call
 
@@ -63,7 +62,7 @@ class Recorded(NamedTuple):
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Program:
-    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program`.
+    """Loops where the recording has blocks, else straight-line code; arguments are those of `Program.of`.
 
     Operations on long arrays that were few enough to be written out are recorded as such, if their derivatives are not.
     What was found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
@@ -84,10 +83,10 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         with preparation.stage("trace"):
             recording = again(at_once=True)
     if kind.first is not None:
-        if isinstance(recording.tape, BlockTape):
-            found = _of_blocks(recording, kind, kind.first, selection, preparation)
-            if found is not None:
-                return found
+        if recording.loops is not None:
+            loops = _of_blocks(recording, kind, kind.first, selection, preparation)
+            if loops is not None:
+                return loops
             recording = recording.as_scalars()
         if kind.seeds is Seeds.TANGENTS:
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
@@ -103,11 +102,10 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
                 recording = again(at_once=True)
         else:
             given = linearization, None
-    if isinstance(recording.tape, BlockTape):
-        from accumulus.programs.array_program import ArrayProgram
-
+    if recording.loops is not None:
         try:
-            return ArrayProgram(replace(recording, written_out=None), kind, selection, preparation)
+            found = loop_nest(replace(recording, written_out=None), kind, selection, preparation)
+            return Program.of(found, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -116,7 +114,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Pro
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    return Program(recording, kind, selection, preparation, given=given, starts=starts, first=first, shared=shared)
+    found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
+    return Program.of(found, preparation, first, shared)
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
@@ -166,9 +165,7 @@ def _expanded(
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
         with preparation.stage("trace"):
             recording = again(at_once=True)
-    if isinstance(recording.tape, BlockTape) and not has_attached(recording.tape):
-        return expanded_in_blocks(recording, selection, preparation)
-    return expanded(recording.as_scalars(), selection, preparation, points)
+    return expanded(recording, selection, preparation, points)
 
 
 def _with_mirror(
@@ -194,14 +191,14 @@ def _factored(
     Raises:
         SizeError: if it is not, they are, and it does not fit into memory.
     """
-    from accumulus.programs.factored_program import FactoredArrayProgram, FactoredProgram
+    from accumulus.programs.operators import factored, factored_as_loops
 
-    if isinstance(recording.tape, BlockTape):
+    if recording.loops is not None:
         operations, few = len(recording.tape), len(recording.tape) <= MOST_WRITTEN_OUT
         try:
-            found = FactoredArrayProgram(replace(recording, written_out=None), selection, preparation)
-            if found.nonzero_count <= SPARSE * operations or not few:
-                return found
+            made, nonzeros = factored_as_loops(replace(recording, written_out=None), selection, preparation)
+            if nonzeros <= SPARSE * operations or not few:
+                return Program.of(made, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -209,7 +206,7 @@ def _factored(
                 raise
         with preparation.stage("trace"):
             recording = recording.as_scalars()
-    return FactoredProgram(recording, selection, preparation, first, shared)
+    return Program.of(factored(recording, selection, preparation), preparation, first, shared)
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
@@ -244,12 +241,9 @@ def _of_blocks(
     recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
 ) -> Program | None:
     """Loops for the derivatives of a gradient; None if they are too many, or values have derivatives of their own."""
-    from accumulus.programs.array_program import ArrayProgram
-    from accumulus.programs.derived_blocks import recording_of_blocks
-
     try:
-        gradient = recording_of_blocks(recording, first, selection.whole, preparation)
-        return None if gradient is None else ArrayProgram(gradient, kind, selection, preparation)
+        gradient = derived_as_loops(recording, first, selection.whole, preparation)
+        return None if gradient is None else Program.of(loop_nest(gradient, kind, selection, preparation), preparation)
     except SizeError:
         return None
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from accumulus.errors import ArgumentError
+from numpy.typing import NDArray
+
+from accumulus.errors import ArgumentError, CaseError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
@@ -17,23 +20,19 @@ from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
-from accumulus.programs.argnums import Selection, checked_argnums, key_of, static_positions
-from accumulus.programs.axes import InAxes
-from accumulus.programs.batches import batch_of, like
-from accumulus.programs.cases import Cases
+from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, points_of, stand_in
+from accumulus.programs.calls import FastPath, Points, beside_constants, no_fast_path
+from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
-from accumulus.programs.chosen import Chosen
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, settled_seeds, signature_of
-from accumulus.programs.fast_paths import FastPath, beside_constants, no_fast_path
-from accumulus.programs.formed_program import FormedProgram
-from accumulus.programs.forms import Forms, axes_of_numbers
-from accumulus.programs.guarded import Points
+from accumulus.programs.forms import FormedProgram, Forms, axes_of_numbers
+from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
-from accumulus.programs.preparation import Preparation
+from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.program import Program
-from accumulus.programs.seeds import inputs_of
-from accumulus.programs.sizes import check_size
+from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of, static_positions
 from accumulus.programs.watched import Watched
 from accumulus.targets import Call
 
@@ -240,7 +239,57 @@ class Derivative:
         if form is not self:
             assert isinstance(form.__wrapped__, Restructured)
             in_axes = axes_of_numbers(form.__wrapped__, numbers, in_axes, transposed, self._name)
-        return batch_of(form, tuple(numbers), in_axes, out, threads, transposed)
+        return form._batch(tuple(numbers), in_axes, out, threads, transposed)
+
+    def _batch(
+        self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
+    ) -> Any:
+        """The slow path of a batch, of arguments in the form of numbers by position.
+
+        Of arrays elsewhere the first point is fetched or computed now: the function is recorded there.
+        """
+        name, lazy, on_device = self._name, any(map(is_lazy, arguments)), any(map(is_on_device, arguments))
+        if lazy and (out is not None or transposed):
+            raise ArgumentError(
+                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
+                "the result is a Dask array, which its own store() writes, and transpose() turns"
+            )
+        if on_device and not lazy:
+            check_options(self._options, out, name)
+        self._renew()
+        given = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
+        shapes = self._shapes(given)
+        known = [cases.argument_shapes for cases in [*self._programs.values()]]
+        axes = axes_of_points(in_axes, shapes, known, transposed, name)
+        point = tuple(map(first_point, arguments, axes))
+        shared = tuple([axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None])
+        call: Call = "transposed" if transposed else "batch"
+        if lazy:
+            cases, program = self._compiled(point, call, shared)
+            same = [y if axis is None else x for x, y, axis in zip(arguments, point, axes, strict=True)]
+            lengths = [segment.length for segment in program.kernel.segments]
+            return program.lazy_batch(axes, same, _Chunks(self, point, shared, lengths) if cases.is_guarded else None)
+        if on_device:
+            return self._compiled(point, call, shared)[1].batch_on_device(axes, arguments, transposed)
+        points = 1 if out is not None else points_of(arguments, axes)
+        make = partial(self._further, point, shared)
+        while True:
+            cases, program = self._compiled(point, call, shared, points)
+            kernel = cases.kernel(program, make)
+            with suppress(GrownError):  # begun again then: at most as often as there are cases
+                result = program.batch_along(
+                    axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
+                )
+                break
+        if None not in shapes and not isinstance(in_axes, list):
+            at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
+            with self._lock:
+                known = [known.argument_shapes for known in self._programs.values()]
+                certain = in_axes != "auto" or not mistakable(at_one, known)
+                if certain and cases in self._programs.values():
+                    fast = self._watched.while_current(cases.fast_batch(axes, transposed, make))
+                    self._fast_batch = in_axes, transposed, fast
+        return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
         """The program for arguments of these shapes, compiled now for one point if it is not yet there.
@@ -406,7 +455,7 @@ class Derivative:
         decides on values, all cases with their conditions, and how often each ran.
         """
         captured = self._last_form._watched.captured
-        found = self._program().report()
+        found: Report = self._program().report()
         if captured is not None:
             found = replace(found, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
         last = self._last_form._last
@@ -498,3 +547,32 @@ class Derivative:
     def _compiled_programs(self) -> list[Program]:
         forms = [self, *self._inner.values()]
         return [program for form in forms for cases in form._programs.values() for program in cases.programs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """What computes chunks of a batch of Dask arrays where they are, where a function decides on values."""
+
+    derivative: Derivative
+    point: tuple[Any, ...]
+    shared: tuple[bool, ...]
+    #: Of the arrays that are expected.
+    lengths: list[int]
+
+    def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+        """The arrays of a chunk, see `Program.arrays_along`."""
+        first = [*map(first_point, arguments, axes)]
+        cases, program = self.derivative._compiled(first, "batch", self.shared)
+        if [segment.length for segment in program.kernel.segments] != self.lengths:
+            raise self._grown()
+        make = partial(self.derivative._further, self.point, self.shared)
+        try:
+            return program.arrays_along(axes, arguments, cases.kernel(program, make))
+        except GrownError:
+            raise self._grown() from None
+
+    def _grown(self) -> CaseError:
+        return CaseError(
+            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
+            "that it had not met; expected a call at a point of each case before the batch"
+        )

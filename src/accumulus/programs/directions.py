@@ -10,9 +10,9 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Reader, Restructured, reader, restructured
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
-from accumulus.programs.argnums import Selection
 from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.selection import Selection
 
 __all__ = ["Directed", "DirectionForms", "settled_seeds", "signature_of"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from accumulus.frontends.containers import opened
 from accumulus.frontends.kinds import StandIn
 from accumulus.frontends.points import Spread, as_reals, moved
 from accumulus.frontends.trees import Constant, Leaf, Structure, paths
-from accumulus.programs.argnums import Selection, arranged
-from accumulus.programs.axes import InAxes
-from accumulus.programs.dask_batches import is_lazy
-from accumulus.programs.device_batches import is_on_device
+from accumulus.programs.arguments import InAxes
+from accumulus.programs.batches import is_lazy, is_on_device
+from accumulus.programs.selection import Selection, arranged
 
-__all__ = ["Forms", "axes_of_numbers", "settled", "stands_for", "together"]
+if TYPE_CHECKING:
+    from accumulus.programs.program import Program
+
+__all__ = ["FormedProgram", "Forms", "axes_of_numbers", "settled", "stands_for", "together"]
 
 #: Types of arguments that need no other form.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
@@ -260,3 +262,53 @@ def _axes_below(structure: Structure, entry: Any, what: str) -> list[int | None]
         for label, part in zip(labels, structure.parts, strict=True)
         for axis in _axes_below(part, given[label], what + label)
     ]
+
+
+class FormedProgram:
+    """A `Program` for arguments of one structure; whatever is not here is the program's own.
+
+    Args:
+        program: for the numbers in the arguments, by position.
+        forms: of the function.
+        call: the structure.
+    """
+
+    def __init__(self, program: Program, forms: Forms, call: Restructured) -> None:
+        self.program = program
+        self._forms, self._structure = forms, call
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # not there yet, while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.program, name)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Derivatives at one point."""
+        return self.program(*self._numbers(arguments, keywords))
+
+    def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
+        """As a call, with the values of the structural nonzeros, see `Program.nonzeros`."""
+        return self.program.nonzeros(*self._numbers(arguments, keywords))
+
+    def batch(
+        self,
+        *arguments: Any,
+        in_axes: InAxes = "auto",
+        out: Any = None,
+        threads: int | None = None,
+        transposed: bool = False,
+        **keywords: Any,
+    ) -> Any:
+        """Derivatives at many points, see `Derivative.batch`."""
+        numbers = self._numbers(arguments, keywords)
+        axes = axes_of_numbers(self._structure, numbers, in_axes, transposed, self.program.name)
+        return self.program.batch(*numbers, in_axes=axes, out=out, threads=threads, transposed=transposed)
+
+    def _numbers(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Sequence[Any]:
+        call, numbers = self._forms.of(arguments, keywords)
+        if call is None or call.key != self._structure.key:
+            raise ArgumentError(
+                f"the arguments of {self.program.name} have another structure, or other constants, than those that "
+                "this program was compiled for"
+            )
+        return numbers

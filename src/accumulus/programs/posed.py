@@ -10,12 +10,13 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
 from accumulus.programs.choice import graph_of
+from accumulus.programs.derivation import straight_line
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
+from accumulus.programs.selection import Selection
 from accumulus.search.plan import Plan
 
 __all__ = ["Posed", "posed"]
@@ -52,7 +53,9 @@ class Posed:
         """
         plan.verify()
         with Preparation(self.name, self.options) as preparation:
-            program = Program(self.recording, self.kind, self.selection, preparation, given=(self.linearization, plan))
+            given = self.linearization, plan
+            found = straight_line(self.recording, self.kind, self.selection, preparation, given=given)
+            program = Program.of(found, preparation)
         program.seconds = {**self.seconds, "plan": plan.seconds, **program.seconds}
         return program
 

@@ -1,23 +1,43 @@
-"""Tapes as the rewriter leaves them, by the options of a derivative: from the cache, or made and stored there."""
+"""Tapes as the rewriter leaves them: from the cache, or made of one program and of others for the same derivatives.
+
+An effort that makes one program of several takes values from other orders of elimination, and from the function written
+in another way. Programs that keep the function's own operations, the primal ones, as they are find them here, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import Deadline
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.emit import emit
+from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
+from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.optimise import looks_at_points, optimise
+from accumulus.resubstitution.relations import with_relations
+from accumulus.rewriting import optimise as rules
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
+from accumulus.search.find import find_plan
 from accumulus.search.plan_cache import is_enabled
+from accumulus.tape.live import as_written, needed, signed_rows
+from accumulus.tape.passes import Integers, extended, moved
 from accumulus.tape.tape import Tape
 
-__all__ = ["Rewritten", "rewritten"]
+__all__ = ["Rewritten", "others_for", "primal_operations", "rewritten", "without_dead"]
+
+#: Orders whose programs have values that the best one's does not.
+_ORDERS: Final = ("markowitz", "forward", "reverse")
+#: How derivatives of a function that is written in another way are accumulated.
+_REWRITTEN: Final = ("auto", "markowitz")
 
 
 class Rewritten(NamedTuple):
@@ -74,3 +94,103 @@ def rewritten(
         notes = {"work": deadline.spent - before}
         tape_cache.store(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)
+
+
+def others_for(linearization: Linearization, options: Options, deadline: Deadline) -> Iterator[Tape]:
+    """The same derivatives in other orders, and those of the function where that is written in another way.
+
+    Returns:
+        Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
+        rounding, and for derivatives that are given by hand: whoever takes values from them verifies that.
+    """
+    graph = linearization.graph
+    if options.method != "auto" or options.effort != "thorough" or graph.mirror is not None:
+        return
+    for method in _ORDERS:
+        accumulation = _accumulation(linearization, method, options, deadline)
+        yield emit(accumulation)
+    if not graph.wants_all:
+        return
+    function = _function(linearization, options.seed, deadline)
+    # one place of each entry
+    wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
+    for rewrite in (with_relations, with_sums_of_angles):
+        rewritten = rewrite(function)
+        if rewritten is not None:
+            for method in _REWRITTEN:
+                yield _derivatives(rewritten, linearization, wanted, method, options, deadline)
+
+
+def _derivatives(
+    function: Tape,
+    given: Linearization,
+    wanted: dict[int, tuple[int, int]],
+    method: str,
+    options: Options,
+    deadline: Deadline,
+) -> Tape:
+    """A function with its derivatives, accumulated by a method.
+
+    Args:
+        function: the same as the one that is given with its graph.
+        wanted: row and column of each entry that is an output, in the order of these.
+    """
+    linearization = linearize(function, given.columns)
+    linearization = replace(linearization, rows=linearization.rows[: len(given.rows)])
+    accumulation = _accumulation(linearization, method, options, deadline)
+    tape, places = emit(accumulation), _places(linearization, accumulation)
+    first, zero = len(function.outputs), tape.constant(0.0)
+    tape.outputs[first:] = [
+        tape.outputs[first + places[place]] if place in places else zero for _, place in sorted(wanted.items())
+    ]
+    return tape
+
+
+def _accumulation(linearization: Linearization, method: str, options: Options, deadline: Deadline) -> Accumulation:
+    brief = replace(options.alone, method=method, effort="fast")
+    return find_plan(linearization.graph, brief, deadline=deadline, keep_best=False).accumulation
+
+
+def _function(linearization: Linearization, seed: int, deadline: Deadline) -> Tape:
+    """The function by rules, where what its derivatives round as it is written stays, as the sign of |x| does."""
+    tape = linearization.tape.copy()
+    own = np.frombuffer(needed(tape), bool)
+    outputs = tape.outputs
+    tape.outputs = [*outputs, *(label for label in linearization.graph.labels if label >= 0)]
+    fixed = np.flatnonzero(own & np.frombuffer(as_written(tape), bool))
+    kept = fixed[fixed >= tape.inputs].tolist()
+    tape.outputs = [*kept, *outputs]
+    function = rules.optimise(tape, effort="balanced", seed=seed, kept_outputs=len(kept), deadline=deadline)
+    del function.outputs[: len(kept)]
+    return function
+
+
+def _places(linearization: Linearization, accumulation: Accumulation) -> dict[tuple[int, int], int]:
+    """Positions among an accumulation's entries, by row and column of the Jacobian."""
+    nonzeros = Nonzeros.of(linearization, sorted(accumulation.entries))
+    places = zip(nonzeros.rows.tolist(), nonzeros.columns.tolist(), strict=True)
+    return dict(zip(places, nonzeros.outputs.tolist(), strict=True))
+
+
+def primal_operations(tape: Tape, values: int) -> frozenset[int]:
+    """References of the operations that the first `values` outputs need: those of the function itself."""
+    return frozenset(_operations(tape, tape.outputs[:values]).tolist())
+
+
+def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
+    """The operations that the outputs need, none of them rewritten; and those of `chosen` by their new references."""
+    live = _operations(tape, tape.outputs)
+    place = np.full(len(tape), -1)
+    place[: tape.inputs] = np.arange(tape.inputs)
+    place[live] = tape.inputs + np.arange(len(live))
+    rows = signed_rows(tape)[live]
+    rows[:, 1:] = moved(rows[:, 1:], place)
+    # builders find nothing to simplify in what other builders left, so that each row writes one operation
+    result, values = extended(tape.emptied(), rows)
+    result.outputs = moved(moved(tape.outputs, place), values).tolist()
+    kept = place[sorted(chosen)]
+    return result, frozenset(values[kept[kept >= 0]].tolist())
+
+
+def _operations(tape: Tape, outputs: Sequence[int]) -> Integers:
+    return np.flatnonzero(np.frombuffer(needed(tape, outputs), bool)[tape.inputs :]) + tape.inputs

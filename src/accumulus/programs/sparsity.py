@@ -13,10 +13,11 @@ from accumulus.graph.degrees import index_domains
 from accumulus.graph.graph import are_wanted
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.choice import Recorded, graph_of
-from accumulus.programs.derived_blocks import LongResults, differentiated, recording_of_blocks
-from accumulus.programs.nonzeros import Nonzeros
-from accumulus.programs.seeds import inputs_of
-from accumulus.tape.blocks import BlockTape
+from accumulus.programs.derivation import differentiated
+from accumulus.programs.derived import derived_as_loops
+from accumulus.programs.graphs import inputs_of
+from accumulus.programs.results import Results
+from accumulus.programs.sparse import Nonzeros
 
 __all__ = ["sparsity_of"]
 
@@ -31,19 +32,19 @@ def sparsity_of(recorded: Recorded) -> Any:
     if kind.has_seeds or not kind.derivatives:
         raise ArgumentError(f"{kind.name} returns arrays without a pattern; expected a Jacobian, gradient or Hessian")
     recorded = recorded._replace(selection=recorded.selection.whole)
-    recording, nonzeros = _of_blocks(recorded) or _of_scalars(recorded)
+    recording, nonzeros = _of_loops(recorded) or _of_scalars(recorded)
     kind = replace(kind, values=False)
-    results = LongResults(recording, nonzeros, recorded.selection, kind=kind, sparse="csr", dtype=np.dtype(bool))
+    results = Results(recording, nonzeros, recorded.selection, kind=kind, sparse="csr", dtype=np.dtype(bool))
     return results.rebuild([np.ones(segment.length, bool) for segment in results.segments], None)
 
 
-def _of_blocks(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
+def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
     """What is differentiated, and the nonzeros of that, of long arrays; None where these are to be written out."""
     recording, kind, selection, preparation, *_ = recorded
-    if not isinstance(recording.tape, BlockTape):
+    if recording.loops is None:
         return None
     try:
-        own = recording if kind.first is None else recording_of_blocks(recording, kind.first, selection, preparation)
+        own = recording if kind.first is None else derived_as_loops(recording, kind.first, selection, preparation)
         if own is None:
             return None
         return own, differentiated(own, kind, selection, preparation.options, preparation.deadline).nonzeros

@@ -22,12 +22,11 @@ from accumulus.deadline import Deadline
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
-from accumulus.programs.argnums import Selection
+from accumulus.programs.graphs import counts_of, linearize_arguments, linearized, plan_of
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.planning import counts_of, plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
-from accumulus.programs.seeds import linearize_arguments, linearized
+from accumulus.programs.selection import Selection
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.find import find_plan
 from accumulus.search.plan import Plan

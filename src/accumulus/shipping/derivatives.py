@@ -20,15 +20,15 @@ from accumulus.errors import AccumulusError, ArgumentError, CaseError, FileError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.points import as_inputs, as_reals
-from accumulus.programs.argnums import Selection
 from accumulus.programs.cases import Cases
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
+from accumulus.programs.selection import Selection
 from accumulus.shipping.data_files import Arrays, Record, read, write
 from accumulus.shipping.loaded_report import LoadedReport
-from accumulus.shipping.program_data import LoadedProgram, options_as_data, options_from_data, program_as_data
+from accumulus.shipping.program_data import options_as_data, options_from_data, program_as_data, program_from_data
 from accumulus.shipping.structures import structure_as_data, structure_from_data
 from accumulus.shipping.values import Classes, Constants, written
 from accumulus.targets import Call
@@ -179,8 +179,8 @@ class LoadedDerivative(Derivative):
     def report(self) -> LoadedReport:  # type: ignore[override]
         """What is known of the program that was called last."""
         program, last = self._program(), self._last_form._last
-        assert isinstance(program, LoadedProgram)
-        return replace(program.report(), cases=1 if last is None else len(last[0].programs))
+        found: LoadedReport = program.report()
+        return replace(found, cases=1 if last is None else len(last[0].programs))
 
 
 def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
@@ -279,7 +279,10 @@ def _derivative(record: Record, constants: Constants) -> LoadedDerivative:
 def _add_programs(form: LoadedDerivative, record: Record, constants: Constants) -> None:
     """The programs for arguments of one shape."""
     programs = tuple(
-        [LoadedProgram(each, form._name, form._kind, form._options, constants) for each in record.records("programs")]
+        [
+            program_from_data(each, form._name, form._kind, form._options, constants)
+            for each in record.records("programs")
+        ]
     )
     if not programs or len({program.recording.argument_shapes for program in programs}) != 1:
         raise FileError(f"{record.what} has no programs, or some for other arguments")

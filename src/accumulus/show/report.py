@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
-    from accumulus.programs.program import Program
     from accumulus.resubstitution.by_value import ByValue
     from accumulus.resubstitution.identities import Identity
+    from accumulus.show.tables import Compiled
 
 __all__ = [
     "SWEEPS",
@@ -277,7 +277,7 @@ class CaseFacts:
     points: int
 
     @classmethod
-    def of(cls, program: Program) -> CaseFacts:
+    def of(cls, program: Compiled) -> CaseFacts:
         """The case of a program."""
         by_line: dict[tuple[str, int, str], list[str]] = {}
         for guard in program.recording.guards:
@@ -345,7 +345,7 @@ class FunctionFacts:
     lanes: int | None
 
     @classmethod
-    def of(cls, program: Program) -> FunctionFacts:
+    def of(cls, program: Compiled) -> FunctionFacts:
         """The facts of `program`."""
         recording, options = program.recording, program.options
         return cls(
@@ -424,12 +424,12 @@ class Report:
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
-    def of(cls, program: Program) -> Report:
+    def of(cls, program: Compiled) -> Report:
         """The report on `program`; plans the methods that it compares with, which takes a moment."""
-        linearization = program.linearization
-        nonzeros_of_root = Counter(root for root, _ in program.plan.accumulation.entries)
+        linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
+        nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
         return replace(
-            cls.of_plan(program.plan, program.seconds, program.tape),
+            cls.of_plan(plan, program.seconds, program.code.tape),
             name=program.name,
             emitted=_emitted(program),
             returns=program.kind.name,
@@ -440,8 +440,8 @@ class Report:
             nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
             function=FunctionFacts.of(program),
             differentiates=program.kind.derivatives,
-            by_value=None if program.by_value is None else ByValueFacts.of(program.by_value),
-            cases=(CaseFacts.of(program),) if program.is_guarded else (),
+            by_value=None if by_value is None else ByValueFacts.of(by_value),
+            cases=(CaseFacts.of(program),) if program.recording.guards else (),
         )
 
     @classmethod
@@ -549,9 +549,9 @@ def cut_short_rows(stage: str) -> list[tuple[str, str]]:
     return [("cut short", f"at {stage}: {said}")] if stage else []
 
 
-def _emitted(program: Program) -> int:
+def _emitted(program: Compiled) -> int:
     """Operations of the program's plan before they were rewritten."""
-    tape = emit(program.plan.accumulation)
+    tape = emit(program.facts.plan.accumulation)
     if not program.kind.values:
         del tape.outputs[: program.recording.results]
     return canonical(tape).operations

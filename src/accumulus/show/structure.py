@@ -13,7 +13,7 @@ from accumulus.show.tables import amount, counted, duration, key_values, plain_t
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-    from accumulus.programs.array_program import ArrayProgram
+    from accumulus.show.tables import Compiled
 
 __all__ = ["BodyFacts", "StructureReport"]
 
@@ -119,13 +119,13 @@ class StructureReport:
     cases: tuple[CaseFacts, ...] = ()
 
     @classmethod
-    def of(cls, program: ArrayProgram) -> StructureReport:
+    def of(cls, program: Compiled) -> StructureReport:
         """The report on `program`."""
-        recording = program.recording
+        recording, code, facts = program.recording, program.code, program.facts
         bodies = []
-        for each in program.maps:
-            block = program.tape.blocks[each.blocks[0]]
-            source = lines_text(program.tape.lines_of(each.blocks))
+        for each in code.maps:
+            block = code.tape.blocks[each.blocks[0]]
+            source = lines_text(code.tape.lines_of(each.blocks))
             if each.is_sum:
                 bodies.append(BodyFacts(each.count, block.operations, 1, 0, {}, source))
             elif each.shape is not None:
@@ -143,16 +143,16 @@ class StructureReport:
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
             recorded=recording.tape.operations,
-            jacobian_shape=program.jacobian_shape,
-            nonzeros=program.nonzero_count,
-            products=program.products,
+            jacobian_shape=facts.jacobian_shape,
+            nonzeros=facts.nonzero_count,
+            products=facts.products,
             operations=program.operations,
             bodies=tuple(bodies),
             target=program.options.target,
             seconds=dict(program.seconds),
             cut_short=program.cut_short,
             differentiates=program.kind.derivatives,
-            cases=(CaseFacts.of(program),) if program.is_guarded else (),
+            cases=(CaseFacts.of(program),) if recording.guards else (),
         )
 
     def to_dict(self) -> dict[str, Any]:

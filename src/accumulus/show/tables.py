@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from accumulus import markup
 from accumulus.text import printable
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from accumulus.programs.program import Program
+    from accumulus.frontends.recorder import Recording
+    from accumulus.options import Options
+    from accumulus.programs.kinds import Kind
+    from accumulus.targets.kernel import Kernel
 
 __all__ = [
     "WIDTH",
+    "Compiled",
     "amount",
     "as_html",
     "change",
@@ -45,6 +49,29 @@ __all__ = [
 WIDTH: Final = 96
 #: Units of time, the largest first.
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+class Compiled(Protocol):
+    """What reports are on: a program (`accumulus.programs.program.Program`), which makes them by these facts.
+
+    Attributes:
+        code: straight-line code or loops, with its tape.
+        facts: how that was found: a graph and its plan, or products between arrays.
+        ran: calls at one point, and points of batches.
+    """
+
+    name: str
+    recording: Recording
+    kind: Kind
+    options: Options
+    code: Any
+    facts: Any
+    operations: int
+    kernel: Kernel
+    seconds: dict[str, float]
+    from_cache: list[str]
+    cut_short: str
+    ran: Any
 
 
 def amount(value: int) -> str:
@@ -200,7 +227,7 @@ def _table(made: Table) -> str:
     return markup.table([str(column.header) for column in made.columns], rows, marked=marked)
 
 
-def programs_as_html(title: str, programs: Iterable[Program]) -> str:
+def programs_as_html(title: str, programs: Iterable[Compiled]) -> str:
     """Return what was compiled, a row for each program; nothing is planned or counted for it."""
     rows = [
         (

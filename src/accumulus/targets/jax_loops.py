@@ -22,7 +22,7 @@ from accumulus.tape.fusion import Map
 from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.kernel import LongSegment
 
 __all__ = ["BodyWriter", "Loops", "loop_lines", "module"]
 

@@ -17,8 +17,8 @@ from accumulus.tape.fusion import Map
 from accumulus.tape.helpers import helpers
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.jax_loops import BodyWriter, Loops
+from accumulus.targets.kernel import LongSegment
 
 __all__ = ["loop_module"]
 

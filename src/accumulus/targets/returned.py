@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape, Column, Range, column
 from accumulus.tape.columns import owners_in
-from accumulus.targets.block_kernel import LongSegment
+from accumulus.targets.kernel import LongSegment
 
 __all__ = ["Copy", "Place", "Returned"]
 

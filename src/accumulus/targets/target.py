@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from accumulus.errors import CompileError, unknown_name
+from accumulus.errors import unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
@@ -23,7 +23,7 @@ from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_argum
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.block_kernel import LongSegment, Loops
+    from accumulus.targets.kernel import LongSegment, Loops
 
 __all__ = [
     "SOURCES",
@@ -31,7 +31,6 @@ __all__ = [
     "Target",
     "check_target",
     "compile_tape",
-    "emit_loops",
     "emit_source",
     "languages",
     "target_of",
@@ -46,10 +45,10 @@ def _by_numpy(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
 ) -> Loops:
     """The loops of targets that have none of their own."""
-    from accumulus.targets.block_kernel import Interpreted
+    from accumulus.targets.kernel import InterpretedLoops
 
     del maps, arguments, cache
-    return Interpreted(tape, segments)
+    return InterpretedLoops(tape, segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,39 +215,6 @@ def emit_source(
     """
     given = _checked(tape, segments, target, dtype, arguments)
     return target_of(target).source(*given, name, frozenset(exact))
-
-
-def emit_loops(
-    tape: BlockTape,
-    maps: Sequence[Map],
-    segments: Sequence[LongSegment],
-    target: str,
-    name: str = "f",
-    *,
-    arguments: Sequence[Shape],
-) -> str:
-    """Source text of a program over arrays, with a function `name`.
-
-    Args:
-        tape: the program.
-        maps: its bodies, in their order (`accumulus.tape.fusion`).
-        segments: the result arrays.
-        target: a name, see `languages`.
-        arguments: shapes of the arrays that the tape's inputs are the entries of.
-
-    Raises:
-        UnknownNameError: for an unknown target.
-        CompileError: for one that writes no loops.
-        ArgumentError: if `name` is none that a function can have.
-    """
-    write = target_of(target).loop_source
-    if write is None:
-        able = [each for each in languages() if target_of(each).loop_source is not None]
-        raise CompileError(
-            f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, or "
-            "give exact_order=True for a program without loops"
-        )
-    return write(tape, maps, segments, tuple(map(tuple, arguments)), name)
 
 
 def _checked(

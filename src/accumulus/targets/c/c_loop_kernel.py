@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_compiler import Loaded
 from accumulus.targets.c.c_loop_source import LoopSource
-from accumulus.targets.kernel import Shape
+from accumulus.targets.kernel import LongSegment, Shape
 
 __all__ = ["Loops"]
 
@@ -49,7 +48,7 @@ class Loops:
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
     ) -> None:
-        """Compute one point on one thread, see `accumulus.targets.block_kernel.Loops`."""
+        """Compute one point on one thread, see `accumulus.targets.kernel.Loops`."""
         work = self._idle.pop() if self._idle else np.empty(self._work)
         self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
         self._idle.append(work)

@@ -13,13 +13,12 @@ from typing import Final
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import array_names, check_name
 from accumulus.targets.c.c_header import BYTES, FLAGS, Argument, Array, framed
 from accumulus.targets.c.c_loops import CLoops, hidden
 from accumulus.targets.c.c_mathematics import Mathematics
 from accumulus.targets.c.c_places import WORK, Places, Reading
-from accumulus.targets.kernel import Shape
+from accumulus.targets.kernel import LongSegment, Shape
 from accumulus.targets.returned import Place, Returned
 
 __all__ = ["LoopSource", "loop_source"]

@@ -18,10 +18,9 @@ from accumulus.errors import CompileError
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.cuda.cuda_loop_source import CudaLoopSource, loop_source
 from accumulus.targets.cuda.cuda_source import source
-from accumulus.targets.kernel import Kernel, Segment, Shape
+from accumulus.targets.kernel import Kernel, LongSegment, Segment, Shape
 from accumulus.targets.target import Target
 
 __all__ = ["TARGET", "CudaKernel", "CudaLoops", "OnDevice", "device_of"]
@@ -235,7 +234,7 @@ class CudaLoops:
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
     ) -> None:
-        """Compute one point, on one thread of the GPU, see `accumulus.targets.block_kernel.Loops`."""
+        """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.Loops`."""
         out = [result.reshape(1, -1) for result in results]
         self.device.run(arguments, out, 0, 1, False, (True,) * len(arguments))
 

@@ -11,12 +11,11 @@ from typing import Final
 
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map
-from accumulus.targets.block_kernel import LongSegment
 from accumulus.targets.c.c_expressions import check_name
 from accumulus.targets.c.c_loop_source import LoopSource
 from accumulus.targets.c.c_places import WORK
 from accumulus.targets.cuda.cuda_mathematics import CudaMathematics
-from accumulus.targets.kernel import Shape
+from accumulus.targets.kernel import LongSegment, Shape
 
 __all__ = ["CudaLoopSource", "loop_source"]
 

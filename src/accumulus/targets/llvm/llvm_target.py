@@ -19,7 +19,7 @@ from accumulus.targets.target import Target
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.block_kernel import LongSegment, Loops
+    from accumulus.targets.kernel import LongSegment, Loops
 
 __all__ = ["TARGET", "source"]
 

@@ -26,8 +26,7 @@ from accumulus.tape.bytes import to_bytes
 from accumulus.tape.fusion import Map
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import SECONDS, time_of
-from accumulus.targets.block_kernel import LongSegment
-from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, pool
+from accumulus.targets.kernel import FEWEST_POINTS, MINIMUM_WORK, MOVING, LongSegment, pool
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
 from accumulus.targets.llvm.map_functions import DRIVER, FORWARD, SCATTERED, SUMS, Body, compiled, kind_of
@@ -207,7 +206,7 @@ class Loops:
     # Calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, see `accumulus.targets.block_kernel.Loops`."""
+        """Compute one point, see `accumulus.targets.kernel.Loops`."""
         workspace = self._idle.pop() if self._idle else self._workspace()
         at = self._layout.first
         for argument in arguments:

@@ -1,4 +1,4 @@
-"""The graph of what is wanted of a recording: its Jacobian, or products with that, whose factors are in the graph.
+"""The graph of what is wanted of a recording, and its plan: of the Jacobian, or of products with it.
 
 A direction is one more terminal, on which the arguments depend by its entries; a weight is one more root, which depends
 on the results by its entries. So the search over orders of elimination decides whether forward, reverse, or something
@@ -9,18 +9,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.deadline import Deadline
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization, linearize
-from accumulus.programs.argnums import Selection
+from accumulus.native.machine import prepare
+from accumulus.options import Options
 from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.selection import Selection
+from accumulus.search.find import find_plan
+from accumulus.search.plan import Plan
+from accumulus.search.sweeps import sweep_counts
+from accumulus.tape.operations import BY_NAME
 
-__all__ = ["entries_of_seeds", "in_directions", "inputs_of", "linearize_arguments", "linearized"]
+__all__ = [
+    "counts_of",
+    "entries_of_seeds",
+    "in_directions",
+    "inputs_of",
+    "linearize_arguments",
+    "linearized",
+    "plan_of",
+]
+
+#: One in so many labels has a condition, if many have.
+FEW: Final = 50
+_SELECT: Final = BY_NAME["select"].code
+
+#: What the stages from planning on need, beside one another.
+_KERNELS: Final = (
+    *("elimination.vertex", "elimination.labels", "search.order"),
+    *("rewriting.rewrite", "rewriting.signs", "tape.passes"),
+)
 
 
 def linearized(
@@ -143,3 +169,38 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
         name=graph.name,
     )
     return Linearization(weighted, tuple(range(count)) if graph.roots else (-1,) * count, found.columns)
+
+
+def plan_of(linearization: Linearization, options: Options, deadline: Deadline) -> Plan:
+    """The plan by which derivatives of a kind are accumulated; verified.
+
+    The one of a Hessian is that of the Jacobian of the gradient's recording, of whose entries those of one triangle are
+    kept (`accumulus.programs.results`).
+    """
+    graph = linearization.graph
+
+    def before() -> None:
+        if options.rewrites:  # all kernels that the stages from now on need, side by side
+            with deadline.paused():
+                prepare(*_KERNELS)
+
+    brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
+    of_order = options.deadline_of_order(deadline)
+    return find_plan(graph, brief, deadline=of_order, keep_best=False, before=before)
+
+
+def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
+    """Operations that derivatives are written out with, at least about so many, and those that conditions reach."""
+    graph = linearization.graph
+    if plan is not None:
+        steps = len(plan.accumulation.steps)
+    else:
+        counted, _ = sweep_counts(graph)
+        # what is too large to be counted may be sparse: nothing is refused for what it may come to
+        steps = min((priced.steps for priced in counted.values()), default=len(graph.sources))
+    if graph.tape is None:
+        return steps, 0
+    codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
+    conditional = int(np.count_nonzero(codes[labels[labels >= 0]] == _SELECT))
+    # what is eliminated next to a condition has it, too: all, if they are not few
+    return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional

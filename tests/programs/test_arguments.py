@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.programs.axes import axes_of_points, mistakable
+from accumulus.programs.arguments import axes_of_points, mistakable
 
 
 def scaled(p, x):
