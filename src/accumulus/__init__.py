@@ -18,17 +18,18 @@ if _TYPE_CHECKING:
     __version__: str
 
     from accumulus import casadi, jax, sympy
-    from accumulus.api.hessians import hessian, hessian_of_lagrangian, value_gradient_hessian
     from accumulus.api.implicit_functions import ImplicitFunction, implicit
     from accumulus.api.jacobians import (
         compile,  # noqa: A004  # what it does
         gradient,
+        hessian,
+        hessian_of_lagrangian,
         jacobian,
         value_and_gradient,
         value_and_jacobian,
+        value_gradient_hessian,
     )
-    from accumulus.api.operators import linear_operator
-    from accumulus.api.products import hvp, jvp, taylor, vjp
+    from accumulus.api.products import hvp, jvp, linear_operator, taylor, vjp
     from accumulus.api.recordings import Trace, trace
     from accumulus.checking.check import check
     from accumulus.checking.check_report import CheckReport
@@ -128,14 +129,14 @@ _MODULES = {
     "expressions": "accumulus.theory.algebra.sets",
     "gradient": "accumulus.api.jacobians",
     "graphs": "accumulus.graph.generators",
-    "hessian": "accumulus.api.hessians",
-    "hessian_of_lagrangian": "accumulus.api.hessians",
+    "hessian": "accumulus.api.jacobians",
+    "hessian_of_lagrangian": "accumulus.api.jacobians",
     "hvp": "accumulus.api.products",
     "implicit": "accumulus.api.implicit_functions",
     "jacobian": "accumulus.api.jacobians",
     "jax": "accumulus.jax",
     "jvp": "accumulus.api.products",
-    "linear_operator": "accumulus.api.operators",
+    "linear_operator": "accumulus.api.products",
     "load": "accumulus.shipping.derivatives",
     "load_graph": "accumulus.graph.files",
     "load_plan": "accumulus.search.plan_files",
@@ -152,7 +153,7 @@ _MODULES = {
     "trace": "accumulus.api.recordings",
     "value_and_gradient": "accumulus.api.jacobians",
     "value_and_jacobian": "accumulus.api.jacobians",
-    "value_gradient_hessian": "accumulus.api.hessians",
+    "value_gradient_hessian": "accumulus.api.jacobians",
     "vjp": "accumulus.api.products",
 }
 

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_source
-from accumulus.api.hessians import hessian
-from accumulus.api.jacobians import gradient, value_and_jacobian
+from accumulus.api.jacobians import gradient, hessian, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
 from accumulus.options import Given, shows_options

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api import hessians, jacobians, products
+from accumulus.api import jacobians, products
 from accumulus.api.asked import ARGUMENTS, CHOICE, Asked, AskedOfMatrix, GivenOfMatrix
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
@@ -147,7 +147,7 @@ def hessian(
     >>> jax.vmap(curvature)(np.array([[1.0, 0.0], [2.0, 0.0]]))[:, 0, 1].tolist()
     [2.0, 4.0]
     """
-    return _Inside(hessians.hessian, (f, argnums), asked)
+    return _Inside(jacobians.hessian, (f, argnums), asked)
 
 
 @_shows_all
@@ -155,7 +155,7 @@ def value_gradient_hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.value_gradient_hessian` as a function of JAX's arrays; see `jacobian`."""
-    return _Inside(hessians.value_gradient_hessian, (f, argnums), asked)
+    return _Inside(jacobians.value_gradient_hessian, (f, argnums), asked)
 
 
 @_shows_choice
@@ -163,7 +163,7 @@ def hessian_of_lagrangian(
     f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]
 ) -> Callable[..., Any]:
     """`accumulus.hessian_of_lagrangian` as a function of JAX's arrays (x, sigma, multipliers, …); see `jacobian`."""
-    return _Inside(hessians.hessian_of_lagrangian, (f, g), options)
+    return _Inside(jacobians.hessian_of_lagrangian, (f, g), options)
 
 
 @_shows_options

@@ -8,8 +8,8 @@ import pytest
 
 import accumulus as acc
 from accumulus.frontends import active
-from accumulus.targets.code import LoopNest
 from accumulus.targets.llvm import maps
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 

@@ -20,7 +20,7 @@ from accumulus.show.structure import lines_text
 from accumulus.tape import blocks
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))

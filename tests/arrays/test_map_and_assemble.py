@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.frontends import active
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from accumulus.frontends import active
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import SCAN, BlockTape
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import LoopNest
+from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24

@@ -18,8 +18,8 @@ from accumulus.tape.fusion import fuse
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
-from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
+from accumulus.targets.target import LoopNest
 
 jax = pytest.importorskip("jax")
 

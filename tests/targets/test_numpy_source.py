@@ -17,8 +17,8 @@ from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
-from accumulus.targets.code import LoopNest
 from accumulus.targets.kernel import LongSegment
+from accumulus.targets.target import LoopNest
 
 
 def run(text, x):

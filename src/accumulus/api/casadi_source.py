@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.api.hessians import hessian, hessian_of_lagrangian
 from accumulus.api.jacobians import compile as compiled
 from accumulus.api.jacobians import gradient as gradient_of
-from accumulus.api.jacobians import jacobian, value_and_gradient, value_and_jacobian
+from accumulus.api.jacobians import hessian, hessian_of_lagrangian, jacobian, value_and_gradient, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of

@@ -39,7 +39,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.narrowing import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import Code, LoopNest, StraightLine
+from accumulus.targets.target import Code, LoopNest, StraightLine
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report

@@ -27,10 +27,14 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
 from accumulus.shipping.data_files import Arrays, Record, read, write
-from accumulus.shipping.loaded_report import LoadedReport
-from accumulus.shipping.program_data import options_as_data, options_from_data, program_as_data, program_from_data
-from accumulus.shipping.structures import structure_as_data, structure_from_data
-from accumulus.shipping.values import Classes, Constants, written
+from accumulus.shipping.program_data import (
+    LoadedReport,
+    options_as_data,
+    options_from_data,
+    program_as_data,
+    program_from_data,
+)
+from accumulus.shipping.structures import Classes, Constants, structure_as_data, structure_from_data, written
 from accumulus.targets import Call
 from accumulus.versions import version_of
 

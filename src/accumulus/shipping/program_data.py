@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -22,17 +23,66 @@ from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros, SparsePattern
 from accumulus.shipping.data_files import Arrays, Record
-from accumulus.shipping.loaded_report import LoadedReport
-from accumulus.shipping.structures import structure_as_data, structure_from_data
+from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
-from accumulus.shipping.values import Constants
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
-from accumulus.targets.code import Code, LoopNest, StraightLine
 from accumulus.targets.kernel import Segment
+from accumulus.targets.target import Code, LoopNest, StraightLine
+from accumulus.text import printable
 
-__all__ = ["Saved", "options_as_data", "options_from_data", "program_as_data", "program_from_data"]
+__all__ = ["LoadedReport", "Saved", "options_as_data", "options_from_data", "program_as_data", "program_from_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedReport:
+    """Report on a program from a file; what other plans would have cost is not known without its function.
+
+    Attributes:
+        name: of the function.
+        arguments, results: their shapes; of sparse results, the number of nonzeros.
+        operations: of the program.
+        target, dtype: that it is compiled for.
+        found: method, objective, cost and lower bound of the plan, as far as there is one plan.
+        cases: how many programs there are for arguments of these shapes.
+    """
+
+    name: str
+    arguments: Sequence[tuple[int, ...]]
+    results: Sequence[tuple[int, ...]]
+    operations: int
+    target: str
+    dtype: str
+    found: Mapping[str, Any]
+    cases: int = 1
+
+    def __str__(self) -> str:
+        listed = {
+            "arguments": ", ".join(map(str, self.arguments)),
+            "results": ", ".join(map(str, self.results)),
+            "operations": f"{self.operations:,}",
+            "compiled for": f"{self.target}, {self.dtype}",
+            **{name.replace("_", " "): value for name, value in self.found.items()},
+            "cases": self.cases,
+        }
+        width = max(map(len, listed))
+        lines = [f"{self.name}, from a file", *(f"  {name:<{width}}  {value}" for name, value in listed.items())]
+        return "\n".join(printable(line) for line in lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "name": self.name,
+            "arguments": [list(shape) for shape in self.arguments],
+            "results": [list(shape) for shape in self.results],
+            "operations": self.operations,
+            "target": self.target,
+            "dtype": self.dtype,
+            "found": dict(self.found),
+            "cases": self.cases,
+        }
+
 
 #: Options that say how a program runs; the others say how it was found.
 _RUNNING: Final = ("sparse", "target", "dtype", "threads", "check_finite", "most_cases", "cache")

@@ -1,33 +1,53 @@
-"""What a target is, the table of targets, and the two things asked of one: compiled code of a tape, and its source.
+"""Targets: what one is, the table of them, and the code that they compile.
 
-A target turns a tape into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
+A target turns code into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
 the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
 a target that computes single points does batches point by point, until it has a better way.
+
+Code has one of two forms: operations in a straight line, and loops over bodies. What is around it (arguments, results,
+guards, batches, files) is the same for both, whichever transformation has made it.
 """
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from accumulus.errors import unknown_name
+from accumulus.errors import CompileError, unknown_name
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape
-from accumulus.targets.kernel import DTYPES, Kernel, Segment, Shape, check_arguments, check_segments
+from accumulus.targets.kernel import (
+    DTYPES,
+    InterpretedLoops,
+    Kernel,
+    LongSegment,
+    LoopKernel,
+    Segment,
+    Shape,
+    check_arguments,
+    check_segments,
+)
 
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.kernel import LongSegment, Loops
+    from accumulus.targets.c.c_loop_source import LoopSource
+    from accumulus.targets.c.c_source import CSource
+    from accumulus.targets.kernel import Loops
 
 __all__ = [
     "SOURCES",
     "TARGETS",
+    "Code",
+    "LoopNest",
+    "StraightLine",
     "Target",
     "check_target",
     "compile_tape",
@@ -37,7 +57,6 @@ __all__ = [
     "targets",
 ]
 
-
 Shapes = tuple[Shape, ...]
 
 
@@ -45,8 +64,6 @@ def _by_numpy(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
 ) -> Loops:
     """The loops of targets that have none of their own."""
-    from accumulus.targets.kernel import InterpretedLoops
-
     del maps, arguments, cache
     return InterpretedLoops(tape, segments)
 
@@ -225,3 +242,134 @@ def _checked(
     if dtype not in dtypes:
         raise unknown_name("dtype", dtype, dtypes)
     return tape, check_segments(tape, segments), dtype, check_arguments(tape, arguments)
+
+
+# Code -----------------------------------------------------------------------------------------------------------------
+
+
+class Code(ABC):
+    """A program as it is compiled.
+
+    Attributes:
+        tape: its operations or loops; its outputs are what segments name.
+        exact: operations that a target must not fuse with others.
+        operations: of one call, of all instances of loops.
+        bodies: what is compiled of it, each a tape.
+        segment: the class of its result arrays.
+    """
+
+    tape: Any
+    exact: frozenset[int] = frozenset()
+    operations: int
+    bodies: Sequence[Tape]
+    segment: ClassVar[type[Segment]]
+
+    @cached_property
+    def compiled_operations(self) -> int:
+        """Operations that are compiled: of each body once."""
+        return sum(body.operations for body in self.bodies)
+
+    @abstractmethod
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled code, see `accumulus.targets.compile_tape`.
+
+        Args:
+            threads: that may share the work of one point.
+        """
+
+    @abstractmethod
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text in a target's language, with a function `name`.
+
+        Raises:
+            UnknownNameError: for an unknown target.
+            CompileError: for loops in a language without them.
+            ArgumentError: if `name` is none that a function can have.
+        """
+
+    @abstractmethod
+    def in_c(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], name: str, *, dtype: str
+    ) -> CSource | LoopSource:
+        """Return a function `name` of C with all that is called by it."""
+
+
+class StraightLine(Code):
+    """Operations one by one; `exact` among them are rounded by themselves."""
+
+    segment = Segment
+
+    def __init__(self, tape: Tape, exact: Collection[int] = ()) -> None:
+        self.tape, self.exact = tape, frozenset(exact)
+        self.operations, self.bodies = tape.operations, (tape,)
+
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled code; points are not shared among threads, which are short."""
+        del threads
+        return compile_tape(
+            self.tape, segments, target=target, dtype=dtype, exact=self.exact, arguments=arguments, cache=cache
+        )
+
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text of the operations, one by one."""
+        return emit_source(self.tape, segments, target, name, dtype, exact=self.exact, arguments=arguments)
+
+    def in_c(self, segments: Sequence[Any], arguments: Sequence[Shape], name: str, *, dtype: str) -> CSource:
+        """Return a function of points."""
+        from accumulus.targets.c.c_source import CSource
+
+        return CSource(self.tape, segments, dtype, arguments, name, self.exact)
+
+
+class LoopNest(Code):
+    """Loops over the instances of bodies.
+
+    Args:
+        tape: the loops, of which bodies were fused.
+        maps: the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
+    """
+
+    segment = LongSegment
+
+    def __init__(self, tape: BlockTape, maps: Sequence[Map]) -> None:
+        self.tape, self.maps = tape, maps
+        self.bodies = [each.body for each in maps if each.is_body]
+        self.operations = sum(
+            each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
+            for each in maps
+        )
+
+    def kernel(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
+    ) -> Kernel:
+        """Return compiled loops; threads share the instances of one point."""
+        start = time.perf_counter()
+        loops = target_of(target).loops(self.tape, self.maps, segments, tuple(map(tuple, arguments)), cache)
+        return LoopKernel(loops, segments, arguments, threads, time.perf_counter() - start)
+
+    def source(
+        self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, name: str = "f", *, dtype: str
+    ) -> str:
+        """Return source text of the loops, for languages that have them."""
+        write = target_of(target).loop_source
+        if write is None:
+            able = [each for each in languages() if target_of(each).loop_source is not None]
+            raise CompileError(
+                f"a program of loops over long arrays has no source in {target!r}; expected one of {', '.join(able)}, "
+                "or give exact_order=True for a program without loops"
+            )
+        return write(self.tape, self.maps, segments, tuple(map(tuple, arguments)), name)
+
+    def in_c(self, segments: Sequence[Any], arguments: Sequence[Shape], name: str, *, dtype: str) -> LoopSource:
+        """Return a function of one point, and the loops that it calls."""
+        from accumulus.targets.c.c_loop_source import LoopSource
+
+        return LoopSource(self.tape, self.maps, segments, tuple(map(tuple, arguments)), name)
