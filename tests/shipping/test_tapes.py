@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from accumulus.errors import FileError
-from accumulus.shipping.data_files import Arrays, Record
+from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.tapes import tape_as_data, tape_from_data
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.columns import Range, column
@@ -52,7 +52,7 @@ def arrays_of(arrays):
 def test_there_and_back(tape):
     arrays = Arrays()
     data = tape_as_data(tape, arrays)
-    found = tape_from_data(Record(data, "the tape", arrays_of(arrays)))
+    found = tape_from_data(Fields(data, "the tape", arrays_of(arrays)))
     x = np.linspace(0.1, 0.8, tape.inputs)
     run = (lambda t: t.evaluate(x)) if isinstance(tape, BlockTape) else (lambda t: evaluate(t, list(x)))
     np.testing.assert_array_equal(run(found), run(tape))
@@ -74,7 +74,7 @@ def test_changed_numbers(tape):
             256 if chosen.dtype.kind == "u" else 1000
         )
         try:
-            found = tape_from_data(Record(data, "the tape", given))
+            found = tape_from_data(Fields(data, "the tape", given))
         except FileError:
             refused += 1
             continue
@@ -93,4 +93,4 @@ def test_kinds_are_checked():
     arrays = Arrays()
     data = tape_as_data(tape, arrays)
     with pytest.raises(FileError, match="truth value"):
-        tape_from_data(Record(data, "the tape", arrays_of(arrays)))
+        tape_from_data(Fields(data, "the tape", arrays_of(arrays)))

@@ -93,7 +93,7 @@ def _second(
     outputs: Sequence[tuple[str, Pattern]],
     options: dict[str, Any],
 ) -> tuple[list[_Written], list[CasadiFunction]]:
-    """What second derivatives need: programs, and functions."""
+    """Programs and functions for second derivatives."""
     total, count = WeightedSum(f, len(points)), len(points)
     every = tuple(range(count + len(shapes)))
     given = [*points, *map(np.ones, shapes)]
@@ -325,7 +325,7 @@ class _Written:
 def _sorted(
     pattern: SparsePattern, pair: tuple[Shape, Shape] | None, *, upper: bool
 ) -> tuple[NDArray[np.intp], Pattern]:
-    """Where each nonzero comes in CasADi's order, -1 if it does not, and the pattern by columns."""
+    """Place of each nonzero in CasADi's order, -1 if it has none, and the pattern by columns."""
     rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
     if pair is not None:
         rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]

@@ -14,7 +14,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import GUARDS, Options
 from accumulus.programs.derivation import straight_line
-from accumulus.programs.forms import Forms, settled, together
+from accumulus.programs.forms import Forms, asked_together, settled_function
 from accumulus.programs.graphs import linearize_arguments
 from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
@@ -68,7 +68,9 @@ def trace(
     forms = Forms(f, name_of(f), None, None, static_argnums, static_argnames)
     call, numbers = forms.of(examples, keywords)
     if call is not None:
-        return Trace(f, record(settled(call, numbers, check=check), numbers, check=check, decides=decides), call)
+        return Trace(
+            f, record(settled_function(call, numbers, check=check), numbers, check=check, decides=decides), call
+        )
     static = static_positions(forms.static_positions, len(numbers))
     return Trace(f, record(f, numbers, static, check=check, decides=decides))
 
@@ -148,10 +150,10 @@ class Trace:
     def selection(
         self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
     ) -> Selection:
-        """What is differentiated by: by default all numeric arguments, one alone or a tuple of them."""
+        """Return the differentiated arguments: by default all numeric ones, one alone or a tuple of them."""
         asked: int | str | Sequence[int | str] | None = None
         if argnums is not None or argnames is not None:
-            asked = together(self._function, argnums, argnames)
+            asked = asked_together(self._function, argnums, argnames)
         if self._call is not None:
             if asked is None:
                 places = [*range(len(self._call.positional)), *self._call.keywords]

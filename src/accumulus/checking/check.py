@@ -21,7 +21,7 @@ from accumulus.frontends.points import as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, Given, Options, shows_options
-from accumulus.programs.forms import Forms, settled
+from accumulus.programs.forms import Forms, settled_function
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
@@ -80,7 +80,7 @@ def check(
     name = name_of(f)
     forms = Forms(f, name, None, None, static_argnums, static_argnames)
     call, numbers = forms.of(arguments, keywords or {})
-    function = settled(f if call is None else call, numbers, check=True)
+    function = settled_function(f if call is None else call, numbers, check=True)
     static = static_positions(forms.static_positions if call is None else (), len(numbers))
     try:
         recording = record(function, numbers, static, check=True, decides=chosen.guards == "cases")
@@ -121,7 +121,7 @@ def _findings(
     chosen: Options,
     options: Given,
 ) -> tuple[list[Finding], int]:
-    """What is found at points of one case, and at how many of them the function has values."""
+    """Findings at points of one case, and the number of points at which the function has values."""
     trace = Trace(function, recording)
     graph = trace.linearize(positions)
     found = plan(graph, **{option: getattr(chosen, option) for option in OF_PLANS})
@@ -175,7 +175,7 @@ Point = Sequence[Any]
 
 
 def holds(recording: Recording, point: Point) -> bool:
-    """Whether a recording holds at a point."""
+    """Return True if a recording holds at a point."""
     return bool(where_it_holds(recording, as_inputs(point, recording.argument_shapes)[np.newaxis])[0])
 
 

@@ -129,7 +129,7 @@ def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
 
 
 class FlatProblem:
-    """What is checked.
+    """Function and program that are checked.
 
     Args:
         function: the user's.
@@ -184,7 +184,7 @@ class FlatProblem:
         return [changed[()] if k == position else argument for k, argument in enumerate(point)]
 
     def interpreted(self, points: Sequence[Point]) -> tuple[Floats, Floats]:
-        """What the program's tape gives in NumPy, and bounds on its rounding, of shape (entries, points)."""
+        """Return results of the program's tape in NumPy, and bounds on its rounding, of shape (entries, points)."""
         columns = list(np.ascontiguousarray(self.inputs(points).T))
         values, bounds = evaluate_with_bounds(self.program.tape, columns, self.program.options.dtype)
         parts = []
@@ -202,14 +202,14 @@ class FlatProblem:
         return entries[self._places]
 
     def name(self, entry: int) -> str:
-        """How an entry of the flat arrays is written."""
+        """Return the name of an entry of the flat arrays."""
         if entry < self.rows:
             return f"f(…){self.recording.entry_name(entry)}"
         row, column = (int(i) for i in np.argwhere(self._places == entry)[0])
         return self.name_of_slope(row, column)
 
     def name_of_slope(self, row: int, column: int) -> str:
-        """How an entry of the Jacobian is written."""
+        """Return the name of an entry of the Jacobian."""
         position, index = self.columns[column]
         place = f"[{', '.join(map(str, index))}]" if index else ""
         return f"derivative of f(…){self.recording.entry_name(row)} by {argument_name(self.function, position)}{place}"

@@ -34,7 +34,7 @@ InAxes = int | None | Sequence[int | None] | Literal["auto"]
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a program was recorded with.
+    """Shapes and types of the arguments that a program takes.
 
     Args:
         name: of the function, for messages.
@@ -250,7 +250,7 @@ def _other_reading(
 
 
 def mistakable(shapes: Sequence[Shape | None], known: Collection[tuple[Shape | None, ...]]) -> bool:
-    """Whether a batch for these shapes at one point can look like one for others that are known, with shared arrays."""
+    """Return True if a batch for these shapes at one point can look like one for known others, with shared arrays."""
     return len(shapes) > 1 and any(
         len(other) == len(shapes)
         and any(a is not None and b is not None and len(b) == len(a) + 1 for a, b in zip(shapes, other, strict=True))
@@ -259,7 +259,7 @@ def mistakable(shapes: Sequence[Shape | None], known: Collection[tuple[Shape | N
 
 
 def _advice(shapes: Sequence[Shape | None], axes: Axes) -> str:
-    """What to write instead of nothing: every array has points, or the last one alone."""
+    """Advice on `in_axes`: every array has points, or the last one alone."""
     arrays = [k for k, axis in enumerate(axes) if axis is not None]
     last = max(arrays, key=lambda k: (len(shapes[k] or ()), k))
     alone = tuple(axis if k == last else None for k, axis in enumerate(axes))

@@ -32,7 +32,7 @@ __all__ = [
     "like",
     "moved_to_device",
     "on_disk",
-    "points_of",
+    "point_count",
     "stand_in",
 ]
 
@@ -97,7 +97,7 @@ def like(numbers: NDArray[Any], example: Any) -> Any:
     return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
 
 
-def points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
+def point_count(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
     """Return how many points a batch has."""
     return next((np.shape(x)[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None), 1)
 
@@ -106,7 +106,7 @@ def points_of(arguments: Sequence[Any], axes: Sequence[int | None]) -> int:
 
 
 def on_disk(arguments: Sequence[Any], out: Any) -> bool:
-    """Whether an argument or a result of a batch is a memory map."""
+    """Return True if an argument or a result of a batch is a memory map."""
     results = () if out is None else (out,) if isinstance(out, np.ndarray) else tuple(out)
     return any(isinstance(array, np.memmap) for array in (*arguments, *results))
 

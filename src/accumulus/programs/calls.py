@@ -25,17 +25,17 @@ from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 
 __all__ = [
+    "BatchPoints",
     "FastPath",
     "GuardedKernel",
-    "Points",
     "Ran",
     "Settle",
+    "_truths",
     "beside_constants",
     "elsewhere",
     "many_points",
     "no_fast_path",
     "one_point",
-    "truths",
 ]
 
 
@@ -43,7 +43,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class BatchPoints:
     """The points of a batch as a kernel takes them.
 
     Attributes:
@@ -58,28 +58,28 @@ class Points:
     transposed: bool
     threads: int
 
-    def some(self, which: NDArray[np.intp]) -> Points:
+    def some(self, which: NDArray[np.intp]) -> BatchPoints:
         """Some of the points."""
         X = [
             x if same else np.take(x, which, -1 if self.transposed else 0)
             for x, same in zip(self.X, self.shared, strict=True)
         ]
-        return Points(X, self.shared, self.transposed, self.threads)
+        return BatchPoints(X, self.shared, self.transposed, self.threads)
 
-    def in_rows(self) -> Points:
-        """The same with points along the first axis."""
+    def in_rows(self) -> BatchPoints:
+        """Return the points along the first axis."""
         if not self.transposed:
             return self
         X = [
             x if same else np.ascontiguousarray(np.moveaxis(x, -1, 0))
             for x, same in zip(self.X, self.shared, strict=True)
         ]
-        return Points(X, self.shared, False, self.threads)
+        return BatchPoints(X, self.shared, False, self.threads)
 
-    def between(self, first: int, last: int) -> Points:
+    def between(self, first: int, last: int) -> BatchPoints:
         """The points from the first to the one before the last, where they run along the first axis."""
         X = [x if same else x[first:last] for x, same in zip(self.X, self.shared, strict=True)]
-        return Points(X, self.shared, False, self.threads)
+        return BatchPoints(X, self.shared, False, self.threads)
 
     def one(self, which: int) -> list[NDArray[Any]]:
         """The arrays at one point."""
@@ -102,7 +102,7 @@ class Points:
 
 
 class Ran:
-    """How often a program of a function that decides on values ran.
+    """Counts of the runs of a program of a function that decides on values.
 
     Attributes:
         calls: at one point, where its guards held.
@@ -116,7 +116,7 @@ class Ran:
 
 
 #: What is done about the points where guards fail: given the points, the results, and where all guards hold, (points,).
-Settle = Callable[[Points, Sequence[NDArray[Any]], NDArray[Any]], None]
+Settle = Callable[[BatchPoints, Sequence[NDArray[Any]], NDArray[Any]], None]
 
 
 class GuardedKernel(Kernel):
@@ -138,7 +138,7 @@ class GuardedKernel(Kernel):
         return tuple(array[0] for array in arrays)
 
     def threads_for(self, count: int, threads: int) -> int:
-        """As many as the kernel takes."""
+        """Return the number of threads that the kernel takes."""
         return self._kernel.threads_for(count, threads)
 
     def batch(
@@ -150,11 +150,11 @@ class GuardedKernel(Kernel):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """As `Kernel.batch`."""
-        points = Points(X, tuple(map(bool, shared)) or (False,) * len(X), transposed, threads)
+        """Compute a batch, see `Kernel.batch`."""
+        points = BatchPoints(X, tuple(map(bool, shared)) or (False,) * len(X), transposed, threads)
         count = self._points(X, points.shared, transposed)
         arrays = self.allocate(count, transposed) if out is None else tuple(out)
-        holds = truths(count, transposed, self.dtype)
+        holds = _truths(count, transposed, self.dtype)
         if self._skips():
             holds[:] = 0.0
         else:
@@ -173,7 +173,7 @@ class _Memory(threading.local):
 _MEMORY: Final = _Memory()
 
 
-def truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
     """An array of one number a point, which this thread uses until it asks for another."""
     size = count * dtype.itemsize
     if len(_MEMORY.entries) < size:
@@ -367,14 +367,14 @@ def _settled(
     def call(*arrays: Any) -> Any:
         points = arrays[leading]
         count = points.shape[-1 if transposed else 0]
-        holds = truths(count, transposed, dtype)
+        holds = _truths(count, transposed, dtype)
         if compute(*arrays, holds) is not None:
             return NotImplemented
         X = [np.asarray(x, dtype) for x in arrays[:expected]]
         results = [
             array.reshape((-1, count) if transposed else (count, -1)) if count else array for array in arrays[expected:]
         ]
-        settle(Points(X, shared, transposed, 1), results, holds.reshape(-1))
+        settle(BatchPoints(X, shared, transposed, 1), results, holds.reshape(-1))
         return None
 
     return call

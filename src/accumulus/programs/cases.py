@@ -27,7 +27,7 @@ from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options
 from accumulus.programs.arguments import Axes
-from accumulus.programs.calls import FastPath, GuardedKernel, Points, Settle, no_fast_path
+from accumulus.programs.calls import BatchPoints, FastPath, GuardedKernel, Settle, no_fast_path
 from accumulus.programs.program import Program
 from accumulus.programs.rewritten import without_dead
 from accumulus.search.plan_cache import is_enabled
@@ -36,7 +36,7 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-__all__ = ["Cases", "GrownError", "settled"]
+__all__ = ["Cases", "GrownError", "_settled"]
 
 #: Bytes of the results of points that are computed for another program at once, at most, unless one point has more.
 PART: Final = 1 << 26
@@ -72,7 +72,7 @@ class Cases:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the function decides on values."""
+        """Return True if the function decides on values."""
         return self.programs[0].is_guarded
 
     @property
@@ -140,13 +140,13 @@ class Cases:
             "np.minimum there, which record both branches; or allow more cases by most_cases."
         )
 
-    def kernel(self, lead: Program, make: Callable[[Points], Program]) -> Kernel:
-        """The kernel for batches: points go to the program for which they are; arguments as for `settled`."""
+    def kernel(self, lead: Program, make: Callable[[BatchPoints], Program]) -> Kernel:
+        """The kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
-        return GuardedKernel(lead.kernel, settled(self, lead, make), lambda: self.parts)
+        return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.parts)
 
-    def parted(self, points: Points) -> NDArray[Any] | None:
+    def parted(self, points: BatchPoints) -> NDArray[Any] | None:
         """The position among the programs of that to which each point belongs, -1 if none does; None if not known."""
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
@@ -156,8 +156,8 @@ class Cases:
         programs, kernel = self._parting
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
-    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[Points], Program]) -> FastPath:
-        """The fast path for batches, see `Program.fast_batch`; `make` as for `settled`."""
+    def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], Program]) -> FastPath:
+        """The fast path for batches, see `Program.fast_batch`; `make` as for `_settled`."""
         first = self.programs[0]
         if not self.is_guarded:
             return first.fast_batch(axes, transposed)
@@ -168,7 +168,7 @@ class Cases:
                 return NotImplemented
             lead = self.recent[0]
             if id(lead) not in known:  # which keeps the program, so that no other one gets its identity
-                known[id(lead)] = lead, lead.fast_batch(axes, transposed, settled(self, lead, make))
+                known[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
             try:
                 return known[id(lead)][1](arguments, out, threads)
             except (CaseError, GrownError):  # another program may have to lead, or results have to be laid out anew
@@ -215,8 +215,8 @@ def _laid_out_alike(programs: list[Program]) -> list[Program]:
     return [program.laid_out(union) if same else program for program, same in zip(programs, alike, strict=True)]
 
 
-def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> Settle:
-    """What is done about points where the guards of a program fail: they go to the others.
+def _settled(cases: Cases, lead: Program, make: Callable[[BatchPoints], Program]) -> Settle:
+    """Return a function that hands points where the guards of a program fail to the other programs.
 
     Args:
         cases: all programs.
@@ -228,7 +228,7 @@ def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> S
         GrownError: by what is returned, if sparse results have got further nonzeros.
     """
 
-    def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+    def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
         if not len(holds) or holds.min() > 0:
             lead.ran.points += len(holds)
             return
@@ -268,7 +268,7 @@ def settled(cases: Cases, lead: Program, make: Callable[[Points], Program]) -> S
 def _by_case(
     cases: Cases,
     alike: Sequence[Program],
-    points: Points,
+    points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
     positions: NDArray[Any],
@@ -315,7 +315,7 @@ def _by_case(
 
 def _computed(
     program: Program,
-    points: Points,
+    points: BatchPoints,
     arrays: Sequence[NDArray[Any]],
     left: NDArray[np.intp],
     forced: NDArray[np.bool_],

@@ -15,7 +15,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.derivation import loop_nest, straight_line
 from accumulus.programs.derived import derived, derived_as_loops, of_gradient
-from accumulus.programs.expansion import expanded
+from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import in_directions, linearize_arguments, linearized
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
@@ -165,7 +165,7 @@ def _expanded(
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
         with preparation.stage("trace"):
             recording = again(at_once=True)
-    return expanded(recording, selection, preparation, points)
+    return taylor_recording(recording, selection, preparation, points)
 
 
 def _with_mirror(

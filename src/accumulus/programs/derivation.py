@@ -39,7 +39,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.narrowing import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import Tape
-from accumulus.targets.target import Code, LoopNest, StraightLine
+from accumulus.targets.target import Compilable, LoopNest, StraightLine
 
 if TYPE_CHECKING:
     from accumulus.show.report import Report
@@ -60,7 +60,7 @@ _ATTACH: Final = BY_NAME["attach"].code
 
 
 class Facts(Protocol):
-    """How code was found."""
+    """Facts on how code was found."""
 
     def report(self, program: Any) -> Any:
         """Return the report on a program of that code."""
@@ -68,7 +68,7 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """How straight-line code was found.
+    """Graph and plan of straight-line code.
 
     Attributes:
         linearization: the graph of the derivatives.
@@ -89,7 +89,7 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """How loops were found.
+    """Sizes of the derivatives that loops compute.
 
     Attributes:
         products: products of derivatives between arrays.
@@ -127,7 +127,7 @@ class Derivation:
     recording: Recording
     kind: Kind
     selection: Selection
-    code: Code
+    code: Compilable
     nonzeros: Nonzeros
     facts: Facts
     from_cache: list[str] = field(default_factory=list)
@@ -378,7 +378,7 @@ def differentiated(
 
 
 def _fixed(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same values without derivatives."""
+    """Values without derivatives."""
     if not len(references):
         return references
     return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)

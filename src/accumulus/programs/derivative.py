@@ -21,8 +21,8 @@ from accumulus.frontends.points import as_inputs, as_reals
 from accumulus.frontends.recorder import Recording
 from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, points_of, stand_in
-from accumulus.programs.calls import FastPath, Points, beside_constants, no_fast_path
+from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, point_count, stand_in
+from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
 from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.derived import check_number, points_around
@@ -32,7 +32,7 @@ from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.program import Program
-from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of, static_positions
+from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
 from accumulus.targets import Call
 
@@ -162,23 +162,25 @@ class Derivative:
         return result
 
     def _is_current(self) -> bool:
-        """Whether what is watched is equal to what it was; from now on, equal objects in its place are compared."""
+        """Return True if what is watched is equal to what it was; from now on, equal objects are compared."""
         is_current = self._watched.is_current
         self._singles = self._watched.singles if self._singles else ()
         return is_current
 
     def _nested(self, given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A call while a function is recorded: the derivative is part of that."""
-        from accumulus.programs.nesting import written
+        from accumulus.programs.nesting import derivative_within
 
         last = self._last_form
         form, numbers = self._form_of(given, keywords)
         self._last_form = last
         static = static_positions(form._static, len(numbers))
-        return written(form.__wrapped__, numbers, static, form._kind, form._selected, form._name, self._options)
+        return derivative_within(
+            form.__wrapped__, numbers, static, form._kind, form._selected, form._name, self._options
+        )
 
     def _selected(self, recording: Recording) -> Selection:
-        """What is differentiated by, and which arguments are directions or weights, checked."""
+        """Differentiated arguments, directions and weights, checked."""
         selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
         if self._chosen is not None:
@@ -271,7 +273,7 @@ class Derivative:
             return program.lazy_batch(axes, same, _Chunks(self, point, shared, lengths) if cases.is_guarded else None)
         if on_device:
             return self._compiled(point, call, shared)[1].batch_on_device(axes, arguments, transposed)
-        points = 1 if out is not None else points_of(arguments, axes)
+        points = 1 if out is not None else point_count(arguments, axes)
         make = partial(self._further, point, shared)
         while True:
             cases, program = self._compiled(point, call, shared, points)
@@ -346,7 +348,7 @@ class Derivative:
     ) -> tuple[Cases, Program]:
         """The program for one point, and all for arguments of its shapes."""
         self._renew()
-        key = key_of(examples, static_positions(self._static, len(examples)), self._name)
+        key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
         if cases is None or program is None:
@@ -364,7 +366,7 @@ class Derivative:
         self._last = cases, program
         return cases, program
 
-    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: Points) -> Program:
+    def _further(self, given: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> Program:
         """The program for the first of some points of a batch, recorded there if there is none.
 
         Args:
@@ -411,7 +413,7 @@ class Derivative:
             return ((cases, self._watched.while_current(fast)), *others[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """As a call of a sparse derivative, with the values of the nonzeros in the place of SciPy's matrices.
+        """Call a sparse derivative; values of the nonzeros are returned in the place of SciPy's matrices.
 
         See `Program.nonzeros`; `pattern` says where they belong.
 
@@ -440,7 +442,7 @@ class Derivative:
 
     @property
     def pattern(self) -> Any:
-        """Where the structural nonzeros of the last compiled program are, see `Program.pattern`."""
+        """Return the places of structural nonzeros of the last compiled program, see `Program.pattern`."""
         return self._program().pattern
 
     @property
@@ -475,7 +477,7 @@ class Derivative:
         return next((known for known in cases.programs if known.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any) -> Program:
-        """As `compile`, with loops for operations on arrays however short these are: for C, whose compilers take long.
+        """Compile loops for operations on arrays however short these are: for C, whose compilers take long.
 
         Arguments are numbers and arrays, by position; the program is not kept for calls.
         """
@@ -485,7 +487,7 @@ class Derivative:
         return self._made(examples, first, shared, points)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
+        """Return where derivatives by arguments of these shapes can be other than zero, before anything is compiled.
 
         A SciPy matrix of True (entries of result × entries of argument), or several in the structure of the results: of
         all derivatives, whatever `rows` choose; in the case of the examples, of a function that decides on values.
@@ -512,7 +514,7 @@ class Derivative:
             return program_of(recorded, first, shared)
 
     def _recorded(self, examples: Sequence[Any], preparation: Preparation, *, at_once: bool = False) -> Recorded:
-        """What programs are made of."""
+        """Recording and selection that programs are made of."""
         with preparation.stage("trace"):
             recording = self._record(examples, at_once=at_once)
         selection, shapes = self._selected(recording), recording.argument_shapes
@@ -551,7 +553,7 @@ class Derivative:
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """What computes chunks of a batch of Dask arrays where they are, where a function decides on values."""
+    """Computes chunks of a batch of Dask arrays where they are, for a function that decides on values."""
 
     derivative: Derivative
     point: tuple[Any, ...]

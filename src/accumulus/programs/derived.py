@@ -52,7 +52,7 @@ def derived(
     preparation: Preparation,
     points: NDArray[np.float64] | None = None,
 ) -> Recording:
-    """What derivatives of a kind compute, of a recording without blocks, as a recording of the same arguments.
+    """Return a recording of derivatives of a kind, with the arguments of a recording without loops.
 
     Args:
         points: at which the recording holds, (points, inputs); where it has attached derivatives these are compared
@@ -137,7 +137,7 @@ class _Returned:
 
 
 def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
-    """What a kind with a Hessian differentiates, and its graph, which has a mirror: one triangle is planned.
+    """Return the gradient of a kind with a Hessian, and its graph, which has a mirror: one triangle is planned.
 
     Args:
         recording: of a function that returns one number, without attached derivatives.

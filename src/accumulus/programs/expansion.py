@@ -31,12 +31,12 @@ from accumulus.tape.passes import moved
 from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
-__all__ = ["expanded"]
+__all__ = ["taylor_recording"]
 
 Integers = NDArray[np.int64]
 
 
-def expanded(
+def taylor_recording(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None = None
 ) -> Recording:
     """The values of a recording and their Taylor coefficients, as a recording of the same arguments.
@@ -130,7 +130,7 @@ def _by_derivatives(
 def _of_loops(
     recording: Recording, given: BlockTape, selection: Selection, preparation: Preparation
 ) -> tuple[BlockTape, Integers]:
-    """The same of a recording with loops, without attached derivatives."""
+    """Loops with the outputs of a recording, and coefficients; the recording has no attached derivatives."""
     order, values = selection.seed_count, recording.results
     with preparation.stage("linearize"):
         writing = _Writing(given, order)

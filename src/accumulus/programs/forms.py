@@ -26,14 +26,14 @@ from accumulus.programs.selection import Selection, arranged
 if TYPE_CHECKING:
     from accumulus.programs.program import Program
 
-__all__ = ["FormedProgram", "Forms", "axes_of_numbers", "settled", "stands_for", "together"]
+__all__ = ["FormedProgram", "Forms", "asked_together", "axes_of_numbers", "settled_function", "stands_for"]
 
 #: Types of arguments that need no other form.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
 
 
 class Forms:
-    """What is asked of a function, and in which form its arguments come.
+    """Forms of a function's arguments, and what is asked of them.
 
     Args:
         function: the user's.
@@ -52,7 +52,7 @@ class Forms:
         static_argnames: str | Sequence[str],
     ) -> None:
         self._function, self._name = function, name
-        self.asked = together(function, argnums, argnames)
+        self.asked = asked_together(function, argnums, argnames)
         static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self.static = (
             *static,
@@ -61,7 +61,7 @@ class Forms:
 
     @property
     def _needed(self) -> list[int | str]:
-        """What must be given even where it has a default."""
+        """Arguments that must be given even where they have a default."""
         given = (self.asked,) if isinstance(self.asked, int | str) else self.asked
         return [place for place in given if not isinstance(place, int) or place > 0]
 
@@ -107,7 +107,7 @@ class Forms:
         return call, numbers
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """What takes the numbers out of further arguments like these, in short; None if that is not so simple.
+        """Return a function that takes the numbers out of further arguments like these; None if that is not simple.
 
         Args:
             call: their form, as `of` has found it; None if they are passed on as they are.
@@ -125,11 +125,11 @@ class Forms:
         return reader(structures, [each.place for each in order])
 
     def selection(self, call: Restructured) -> Selection:
-        """What to differentiate by among the numbers of a call."""
+        """Return the differentiated arguments among the numbers of a call."""
         return arranged(call, self.asked, self._name)
 
 
-def settled(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
+def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
     """A function with arrays for lists of numbers, where it makes no difference to the user's, or that takes no lists.
 
     SciPy's functions take lists for arrays, and call the user's function with arrays; what is called directly gets
@@ -164,13 +164,13 @@ def settled(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool
 
 @dataclass(frozen=True)
 class _StandIn:
-    """What stands for an argument where only its place matters."""
+    """Stand-in for an argument where only its place matters."""
 
     place: int | str
 
 
 def stands_for(value: Any) -> bool:
-    """Whether an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
+    """Return True if an object stands for numbers: an array of Dask or CuPy, or what is being recorded."""
     return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
@@ -179,11 +179,11 @@ def _needs_form(argument: Any) -> bool:
 
 
 def _stands_alone(part: Structure) -> bool:
-    """Whether an argument is a number or array as it is, or a constant."""
+    """Return True if an argument is a number or array as it is, or a constant."""
     return isinstance(part, Constant) or part == Leaf()
 
 
-def together(
+def asked_together(
     function: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
 ) -> int | str | Sequence[int | str]:
     """Positions and names in one: those by position first."""
@@ -287,7 +287,7 @@ class FormedProgram:
         return self.program(*self._numbers(arguments, keywords))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """As a call, with the values of the structural nonzeros, see `Program.nonzeros`."""
+        """Call for the values of the structural nonzeros, see `Program.nonzeros`."""
         return self.program.nonzeros(*self._numbers(arguments, keywords))
 
     def batch(

@@ -107,7 +107,7 @@ def linearize_arguments(
 
 
 def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
-    """Which inputs of the tape belong to some arguments, in their order."""
+    """Return the inputs of the tape that belong to some arguments, in their order."""
     parts = [np.arange(recording.tape.inputs)[recording.argument_slices[k]] for k in argnums]
     return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
 

@@ -34,7 +34,7 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.options import Options
 from accumulus.programs.derivation import has_attached
 from accumulus.programs.derived import check_number, derived, derived_as_loops, points_around
-from accumulus.programs.expansion import expanded
+from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
@@ -43,7 +43,7 @@ from accumulus.tape.columns import column, references_in
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 
-__all__ = ["written"]
+__all__ = ["derivative_within"]
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
 #: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
@@ -68,7 +68,7 @@ class _Taken:
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
-        """What the arguments are on the tape around.
+        """Find the arguments on the tape around.
 
         Raises:
             ArgumentError: for an argument that is neither real nor a constant.
@@ -160,7 +160,7 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
 def _nested_in_blocks(
     function: Callable[..., Any], taken: _Taken, outer: BlockTape
 ) -> tuple[Recording, NDArray[np.int64]]:
-    """The same where arrays are recorded as such: it is recorded on the tape around, of copies of its arguments."""
+    """Recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
     copies = [None if each is None else _copied(outer, each) for each in taken.entries]
     outputs, shapes, structure = taken.recorded(function, outer, copies)
     tape, further = _parted(outer, one_by_one(copies), outputs)
@@ -169,7 +169,7 @@ def _nested_in_blocks(
 
 
 def _copied(tape: BlockTape, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same values under references of their own, of which no others are."""
+    """Copies of values under references of their own."""
     if not references.size:
         return references
     tape.copies += 1
@@ -216,7 +216,7 @@ def _parted(
     return made, taken
 
 
-def written(
+def derivative_within(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     static: frozenset[int],
@@ -225,7 +225,7 @@ def written(
     name: str,
     options: Options,
 ) -> Any:
-    """What a derivative of a kind returns, as traced values: its operations are written onto the tape around it.
+    """Write a derivative's operations onto the tape around it, and return its results as traced values.
 
     Args:
         function, arguments, static: what is recorded, as `record` has them.
@@ -260,7 +260,7 @@ def written(
         point = point_at(outer, given)
         points = None if point is None else points_around(point)
         if kind.seeds is Seeds.SERIES:
-            found = expanded(found, selection, preparation, points)
+            found = taylor_recording(found, selection, preparation, points)
         elif kind.derivatives:
             found = derived(found, kind, selection, preparation, points)
     replay = np.array(replayed(found.scalars, outer, given.tolist()), np.int64)
@@ -270,11 +270,11 @@ def written(
 def _derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
-    """What derivatives of a kind compute, as loops; None if there are none of it, or too many."""
+    """Recording of derivatives as loops; None if there are none, or too many."""
     found: Recording | None = recording
     if kind.seeds is Seeds.SERIES:
         as_loops = recording.loops is not None and not has_attached(recording.loops)
-        return expanded(recording, selection, preparation) if as_loops else None
+        return taylor_recording(recording, selection, preparation) if as_loops else None
     try:
         if kind.first is not None:
             found = derived_as_loops(recording, kind.first, selection.whole, preparation)

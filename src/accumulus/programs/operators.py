@@ -38,7 +38,7 @@ from accumulus.search.scarcity import scarce_set
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-__all__ = ["JacobianOperator", "Products", "factored", "factored_as_loops"]
+__all__ = ["JacobianOperator", "JacobianProducts", "factored", "factored_as_loops"]
 
 Matrix = NDArray[Any]
 #: Of a product with the Jacobian, or with its transpose.
@@ -46,7 +46,7 @@ Direction = Literal["forward", "reverse"]
 
 
 @dataclass(frozen=True)
-class Products:
+class JacobianProducts:
     """Products with a Jacobian at one point.
 
     Attributes:
@@ -73,7 +73,7 @@ class JacobianOperator(LinearOperator):
         nonzeros: structural ones of the Jacobian, which a product with the matrix would take as multiplications.
     """
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], value: Any, products: Products) -> None:
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], value: Any, products: JacobianProducts) -> None:
         super().__init__(dtype, shape)  # type: ignore[call-arg]  # which the stubs leave out
         self.value = value
         self.multiplications, self.nonzeros = products.multiplications, products.nonzeros
@@ -215,7 +215,7 @@ class _BySparseMatrix:
         value, blocks = unflatten(self.structure, results[: self.leaves]), results[self.leaves :]
         rows = [blocks[k : k + self.width] for k in range(0, len(blocks), self.width)]
         whole: Any = sparse.bmat(rows, format="csr")
-        products = Products(whole.__matmul__, whole.T.tocsr().__matmul__, whole.nnz, whole.nnz)
+        products = JacobianProducts(whole.__matmul__, whole.T.tocsr().__matmul__, whole.nnz, whole.nnz)
         return JacobianOperator(self.shape, whole.dtype, value, products)
 
 
@@ -243,7 +243,7 @@ class _ByFactors:
     def __call__(self, results: Sequence[Any]) -> JacobianOperator:
         *values, labels = results
         forward, reverse = (partial(self._product, direction, labels) for direction in ("forward", "reverse"))
-        products = Products(forward, reverse, self._factors.multiplications, self._nonzeros)
+        products = JacobianProducts(forward, reverse, self._factors.multiplications, self._nonzeros)
         shape, dtype = (self._factors.results, self._factors.arguments), np.dtype(self._options.dtype)
         return JacobianOperator(shape, dtype, unflatten(self._structure, values), products)
 

@@ -42,7 +42,7 @@ class Posed:
 
     @property
     def graph(self) -> DifferentiationGraph:
-        """What is to be planned."""
+        """Return the graph that a plan is for."""
         return self.linearization.graph
 
     def compile(self, plan: Plan) -> Program:
@@ -61,7 +61,7 @@ class Posed:
 
 
 def posed(derivative: Derivative, examples: Sequence[Any]) -> Posed:
-    """What is to be planned for arguments of these shapes.
+    """Return the derivative for arguments of these shapes, left to be planned.
 
     Raises:
         TraceError, ArgumentError: as a call with these arguments.

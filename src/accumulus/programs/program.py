@@ -16,9 +16,9 @@ from accumulus.options import Options, check_threads
 from accumulus.programs.arguments import Arguments, Axes, InAxes, axes_of_points
 from accumulus.programs.batches import arrays_of_points, in_parts, lazy_batch, moved_to_device, on_disk
 from accumulus.programs.calls import (
+    BatchPoints,
     FastPath,
     GuardedKernel,
-    Points,
     Ran,
     Settle,
     elsewhere,
@@ -131,7 +131,7 @@ class Program:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether the function decided on values: the kernel's last array says whether all guards hold, 1 or 0."""
+        """Return True if the function decided on values: the kernel's last array says if all guards hold, 1 or 0."""
         return bool(self.recording.guards)
 
     @property
@@ -174,7 +174,7 @@ class Program:
         return self.at(arguments)
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
-        """As a call at a point for which the program is, whether its guards hold there or rounding turns one."""
+        """Call the program at a point inside its guards, or within rounding of them."""
         arrays = self.kernel(*self._arguments.point(arguments))
         if self.is_guarded:
             arrays = arrays[:-1]
@@ -182,7 +182,7 @@ class Program:
         return self._results.rebuild(arrays, None, matrices=matrices)
 
     def holds(self, arguments: Sequence[Any]) -> bool:
-        """Whether all guards hold at a point."""
+        """Return True if all guards hold at a point."""
         return not self.is_guarded or bool(self.kernel(*self._arguments.point(arguments))[-1][0] > 0)
 
     def _check_guards(self, arguments: Sequence[Any]) -> None:
@@ -197,7 +197,7 @@ class Program:
 
     @cached_property
     def fast_nonzeros(self) -> FastPath:
-        """As `fast`, with the values of nonzeros in the place of matrices."""
+        """Return the fast path for values of nonzeros in the place of matrices."""
         return self._fast_path(matrices=False)
 
     @cached_property
@@ -221,7 +221,7 @@ class Program:
         return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
-        """As a call, with the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
+        """Call for the values of the structural nonzeros, in the order of `pattern`, in the place of matrices.
 
         An array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most: a solver
         that keeps one only has to write these values into it.
@@ -239,7 +239,7 @@ class Program:
 
     @property
     def pattern(self) -> Any:
-        """Where the structural nonzeros are: a `SparsePattern`, or several in the structure of the derivatives.
+        """Return the places of structural nonzeros: a `SparsePattern`, or several in the structure of the derivatives.
 
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
@@ -292,7 +292,7 @@ class Program:
         transposed: bool,
         kernel: Kernel | None = None,
     ) -> Any:
-        """As `batch`, with an axis of points, or None, for each argument.
+        """Compute a batch with an axis of points, or None, for each argument.
 
         Args:
             kernel: that takes points at which guards of this program fail, too.
@@ -317,7 +317,7 @@ class Program:
         if not self.is_guarded:
             return self.kernel
 
-        def settle(points: Points, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
+        def settle(points: BatchPoints, arrays: Sequence[NDArray[Any]], holds: NDArray[Any]) -> None:
             self.ran.points += len(holds)
             for point in np.flatnonzero(holds == 0)[:1].tolist():
                 numbers = iter(points.one(point))
@@ -330,7 +330,7 @@ class Program:
         return GuardedKernel(self.kernel, settle)
 
     def returns_like(self, other: Program) -> bool:
-        """Whether results have the shapes and the structure of another program's."""
+        """Return True if results have the shapes and the structure of another program's."""
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
@@ -370,7 +370,7 @@ class Program:
         return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
 
     def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
-        """As `batch_along`, of Dask arrays.
+        """Compute a batch of Dask arrays.
 
         Args:
             travels: what computes chunks by its `arrays_along`, instead of this program.

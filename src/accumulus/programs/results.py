@@ -22,7 +22,7 @@ from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted,
 from accumulus.options import SparseFormat
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.selection import Places, Selection
+from accumulus.programs.selection import Selection, Wanted
 from accumulus.programs.sparse import Nonzeros, SparseBatch, SparsePattern
 from accumulus.targets.kernel import LongSegment, Segment
 
@@ -94,13 +94,13 @@ class Results:
         recording: Recording,
         nonzeros: Nonzeros,
         selection: Selection,
-        places: Places,
+        places: Wanted,
         skipped: int,
         first: int,
         sparse: SparseFormat | None,
         pattern: Nonzeros | None,
     ) -> None:
-        """What is wanted of the matrix of all results by all arguments: one array, or one matrix."""
+        """Add what is selected of the matrix of all results by all arguments: one array, or one matrix."""
         inputs = inputs_of(recording, selection.positions)
         found, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
         if fixed is None and pattern is not None:
@@ -164,12 +164,12 @@ class Results:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one array, which is all that is returned."""
+        """Return True if there is one array, which is all that is returned."""
         return self._join is None and isinstance(self.structure, Leaf)
 
     @property
     def is_pair(self) -> bool:
-        """Whether a pair of arrays is all that is returned."""
+        """Return True if a pair of arrays is all that is returned."""
         return self._join is None and self.structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:

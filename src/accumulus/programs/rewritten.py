@@ -97,7 +97,7 @@ def rewritten(
 
 
 def others_for(linearization: Linearization, options: Options, deadline: Deadline) -> Iterator[Tape]:
-    """The same derivatives in other orders, and those of the function where that is written in another way.
+    """Yield the derivatives in other orders, and those of the function where that is written in another way.
 
     Returns:
         Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for

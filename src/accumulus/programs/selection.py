@@ -23,7 +23,7 @@ from accumulus.frontends.trees import Branch, Leaf, Structure, grafted, together
 from accumulus.memory import check_fits
 from accumulus.programs.sparse import Nonzeros
 
-__all__ = ["Chosen", "Places", "Selection", "arranged", "checked_argnums", "key_of", "static_positions"]
+__all__ = ["Chosen", "Selection", "Wanted", "arranged", "checked_argnums", "key_of_examples", "static_positions"]
 
 Integers = NDArray[np.int64]
 Size = tuple[int, int]
@@ -34,7 +34,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to differentiate by, and how the derivatives of a result are arranged.
+    """Selection of differentiated arguments, and how the derivatives of a result are arranged.
 
     Attributes:
         positions: of numbers and arrays among the arguments.
@@ -48,16 +48,16 @@ class Selection:
     structure: Structure
     seeds: tuple[int, ...] = ()
     several: int | None = None
-    places: Places | None = None
+    places: Wanted | None = None
 
     @property
     def seed_count(self) -> int:
-        """How many directions or weights there are."""
+        """Return the number of directions or weights."""
         return 1 if self.several is None else self.several
 
     @property
     def whole(self) -> Selection:
-        """The same with all derivatives."""
+        """Return the selection with all derivatives."""
         return replace(self, places=None)
 
     @classmethod
@@ -147,8 +147,8 @@ def _check_independent(structure: Structure) -> None:
         _check_independent(part)
 
 
-def key_of(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
-    """What programs are for: shapes of numeric arguments, values of others, and of those that are static."""
+def key_of_examples(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
+    """Return the key of programs: shapes of numeric arguments, values of others, and of those that are static."""
     key = []
     for k, example in enumerate(examples):
         shape = None if k in static else shape_of(example, numbered(name, k))
@@ -172,7 +172,7 @@ def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
 
 
 class Chosen:
-    """What a user asks for, of matrices of any size.
+    """Request for parts of matrices of any size.
 
     Args:
         rows, columns: positions, a slice, or a mask; None for all.
@@ -194,8 +194,8 @@ class Chosen:
         self._entries = None if entries is None else _entries(entries)
         self._banded = None if banded is None else _bandwidths(banded)
 
-    def places(self, size: Size, name: str) -> Places:
-        """What is wanted of a matrix of this size, the derivative of a function of this name.
+    def places(self, size: Size, name: str) -> Wanted:
+        """Return the selection of a matrix of this size, the derivative of a function of this name.
 
         Raises:
             ArgumentError: if it does not have what is wanted.
@@ -219,8 +219,8 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """What is wanted of a matrix of known size.
+class Wanted:
+    """Selection of a matrix of known size.
 
     Attributes:
         size: of the matrix.
@@ -263,7 +263,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block(Places):
+class _Block(Wanted):
     """Rows and columns in the order in which they are given."""
 
     given_rows: Integers
@@ -286,7 +286,7 @@ class _Block(Places):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entries(Places):
+class _Entries(Wanted):
     """Entries one after the other, in the order in which they are given."""
 
     given_rows: Integers
@@ -305,7 +305,7 @@ class _Entries(Places):
         return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[found])
 
     def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
-        """Which nonzero each of the entries is, and which entries these are; others are zero everywhere."""
+        """Nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
         width = self.size[1]
         known = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
         order = np.argsort(known)
@@ -335,7 +335,7 @@ class _Pattern(_Entries):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Band(Places):
+class _Band(Wanted):
     """Diagonals: entry (i, j) at (upper + i - j, j), as LAPACK, `scipy.linalg.solve_banded` and LSODA have it."""
 
     lower: int

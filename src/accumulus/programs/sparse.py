@@ -64,11 +64,11 @@ class Nonzeros:
         return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
 
     def find(self, others: Nonzeros, width: int) -> NDArray[np.intp]:
-        """Which of these places, row by row, are those of others, which are among them."""
+        """Return the positions among these places, row by row, of others, which are among them."""
         return np.searchsorted(self._places(width), others._places(width))
 
     def of_one_triangle(self, inputs: NDArray[np.int64], skipped: int, *, upper: bool) -> Nonzeros:
-        """The same places of a symmetric matrix, those of one triangle for both, where it has them.
+        """Return the places of a symmetric matrix, those of one triangle for both, where it has them.
 
         Args:
             inputs: that the rows belong to, behind those that are skipped; columns are by input.
@@ -95,7 +95,7 @@ class Nonzeros:
         return Nonzeros(all_rows[order] + skipped, inputs[all_columns][order], outputs[order])
 
     def as_matrix(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
-        """The same with rows from 0 behind those that are skipped, and columns counted among `inputs`; in any order."""
+        """Return rows from 0 behind those that are skipped, and columns counted among `inputs`; in any order."""
         place = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         place[inputs] = np.arange(len(inputs))
         behind = self.rows >= skipped
@@ -103,7 +103,7 @@ class Nonzeros:
         return Nonzeros(rows, columns, self.outputs[behind])
 
     def in_order(self) -> Nonzeros:
-        """The same row by row, columns of each in order."""
+        """Return the places row by row, columns of each in order."""
         order = np.lexsort((self.columns, self.rows))
         return Nonzeros(self.rows[order], self.columns[order], self.outputs[order])
 
@@ -113,7 +113,7 @@ class Nonzeros:
 
 @dataclass(frozen=True, eq=False)
 class SparsePattern:
-    """Where the structural nonzeros of a matrix are, in the order in which their values are stored.
+    """Places of the structural nonzeros of a matrix, in the order in which their values are stored.
 
     All arrays are read-only: the program and all its results go by them. Matrices get copies.
 
@@ -157,7 +157,7 @@ class SparsePattern:
 
     @cached_property
     def indptr(self) -> NDArray[np.int32]:
-        """Where the nonzeros of each row begin, for csc of each column; one entry more at the end."""
+        """Return where the nonzeros of each row begin, for csc of each column; one entry more at the end."""
         major, size = (self.columns, self.shape[1]) if self.format == "csc" else (self.rows, self.shape[0])
         pointers = np.searchsorted(major, np.arange(size + 1, dtype=np.int32)).astype(np.int32)
         pointers.flags.writeable = False
@@ -196,7 +196,7 @@ class SparsePattern:
 
 
 def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
-    """Whether each place is behind the one before, row by row, say."""
+    """Return True if each place is behind the one before, row by row, say."""
     for first in range(0, len(major) - 1, PART):
         reach = slice(first, first + PART + 1)
         step = np.diff(major[reach])

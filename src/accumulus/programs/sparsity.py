@@ -1,4 +1,4 @@
-"""Where derivatives can be other than zero, found from a recording: nothing is compiled, no derivative is computed."""
+"""Sparsity patterns of derivatives from a recording: nothing is compiled, no derivative is computed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sparsity_of(recorded: Recorded) -> Any:
 
 
 def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
-    """What is differentiated, and the nonzeros of that, of long arrays; None where these are to be written out."""
+    """Recording that is differentiated, and its nonzeros, of loops; None where these are to be written out."""
     recording, kind, selection, preparation, *_ = recorded
     if recording.loops is None:
         return None
@@ -53,7 +53,7 @@ def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
 
 
 def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
-    """The same of what is written out entry by entry."""
+    """Recording that is differentiated, and its nonzeros, written out entry by entry."""
     recording, found = graph_of(recorded)
     nonzeros = Nonzeros.of(found, _connected(found))
     if found.graph.mirror is None:

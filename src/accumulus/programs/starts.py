@@ -1,4 +1,4 @@
-"""What programs of products with directions or weights begin with: graphs of the same derivatives, of which one wins.
+"""Starts of programs of products with directions or weights: graphs of the same derivatives, of which one wins.
 
 A product with one direction computes f and, beside each of its operations, what that does to the direction. So it is
 short where f is, and the rewriter finds a short f far more easily than a short product: it has a third of the
@@ -124,7 +124,7 @@ def along_seeds(
 
 
 def rounds_of(start: Start, kind: Kind) -> Rounds:
-    """How the derivatives that a start has emitted are rewritten."""
+    """Return how the derivatives that a start has emitted are rewritten."""
     if start.is_short:
         return AFTER[kind.order]
     return ALONE if kind.has_seeds else Rounds()
@@ -153,7 +153,7 @@ def _formed(recording: Recording, found: Linearization, selection: Selection, pr
 
 
 def _may_be_rewritten(options: Options) -> bool:
-    """Whether operations of rewritten programs are what counts, and nobody asks for another way."""
+    """Return True if operations of rewritten programs are what counts, and nobody asks for another way."""
     plain = options.counts_rewritten and options.method == "auto" and not options.exact_order
     return plain and options.effort != "fast" and options.searches
 
@@ -171,7 +171,7 @@ def _with_tangents(tape: Tape) -> int:
 
 
 def _keeps_derivatives(tape: Tape) -> bool:
-    """Whether rewritten programs have the same derivatives, also where single operations have none.
+    """Return True if rewritten programs have the same derivatives, also where single operations have none.
 
     Half powers become products with roots, and powers one apart products with the lower one: those have no derivative
     at 0.
@@ -186,7 +186,7 @@ def _keeps_derivatives(tape: Tape) -> bool:
 
 
 def cheapest(tapes: Sequence[Tape], seed: int, deadline: Deadline) -> int:
-    """Which of some tapes the rewriter makes the shortest, as far as a short search tells; the first among equals."""
+    """Return which of some tapes the rewriter makes the shortest, by a short search; the first among equals."""
     if len(tapes) == 1:
         return 0
     counts = [sum(needed(tape)) for tape in tapes]

@@ -164,7 +164,7 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 
 def _processor(native: bool) -> str:
-    """What libraries are compiled for."""
+    """Processor that libraries are compiled for."""
     known = _PROCESSORS.get(platform.machine().lower())
     return "native" if native or known is None else known
 

@@ -22,14 +22,14 @@ from accumulus.programs.program import Program
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros, SparsePattern
-from accumulus.shipping.data_files import Arrays, Record
+from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import fuse
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
-from accumulus.targets.target import Code, LoopNest, StraightLine
+from accumulus.targets.target import Compilable, LoopNest, StraightLine
 from accumulus.text import printable
 
 __all__ = ["LoadedReport", "Saved", "options_as_data", "options_from_data", "program_as_data", "program_from_data"]
@@ -93,7 +93,7 @@ def options_as_data(options: Options) -> dict[str, Any]:
     return {name: getattr(options, name) for name in _RUNNING}
 
 
-def options_from_data(record: Record) -> Options:
+def options_from_data(record: Fields) -> Options:
     """The options that data describe; those of the search are the defaults.
 
     Raises:
@@ -139,15 +139,15 @@ def program_as_data(program: Program, arrays: Arrays) -> dict[str, Any]:
     return data
 
 
-def _forms_of(code: Code, arrays: Arrays) -> dict[str, Any]:
-    """What is said of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
+def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
+    """Data of a form of code beside its tape: operations that are exact, or bodies as they are compiled."""
     if isinstance(code, LoopNest):
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
 
 def _found(program: Program) -> dict[str, Any]:
-    """How the program was found, as far as it says so."""
+    """Facts on how the program was found."""
     plan = program.plan
     found = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
     return found | {"cut_short": program.cut_short} if program.cut_short else found
@@ -170,7 +170,7 @@ class _SavedResults(Results):
         outputs: for results.
     """
 
-    def __init__(self, record: Record, options: Options, code: Code, outputs: int, constants: Constants) -> None:
+    def __init__(self, record: Fields, options: Options, code: Compilable, outputs: int, constants: Constants) -> None:
         self.dtype, self._join = np.dtype(options.dtype), None
         self._jacobian = structure_from_data(record.data.get("derivatives"), record, constants)
         self.structure = structure_from_data(record.data.get("returned"), record, constants)
@@ -194,7 +194,7 @@ class _SavedResults(Results):
             raise FileError(str(error)) from None
 
 
-def _segment(record: Record, outputs: int, segment: type[Segment]) -> Segment:
+def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
     length = record.number("length", most=1 << 48)
     chosen = {name: _chosen(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
     counts = {len(range(each.start, each.stop)) if isinstance(each, slice) else len(each) for each in chosen.values()}
@@ -206,7 +206,7 @@ def _segment(record: Record, outputs: int, segment: type[Segment]) -> Segment:
     return segment.of(length, chosen["outputs"], positions)
 
 
-def _chosen(record: Record, name: str, bound: int) -> NDArray[np.intp] | slice:
+def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
     value = record.data.get(name)
     if isinstance(value, list):
         if len(value) == 2 and all(type(n) is int for n in value) and 0 <= value[0] <= value[1] <= bound:
@@ -218,7 +218,7 @@ def _chosen(record: Record, name: str, bound: int) -> NDArray[np.intp] | slice:
     raise FileError(f"'{name}' of {record.what} are not from 0 to {bound - 1}")
 
 
-def _pattern(record: Record, options: Options) -> SparsePattern:
+def _pattern(record: Fields, options: Options) -> SparsePattern:
     sizes = record.shape(record.data.get("shape"))
     rows, columns = (record.array(name).astype(np.int32) for name in ("rows", "columns"))
     if options.sparse is None or len(sizes) != 2 or len(rows) != len(columns) or max(sizes) >= 1 << 31:
@@ -236,7 +236,7 @@ def _pattern(record: Record, options: Options) -> SparsePattern:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """How a program from a file was found, as far as that was saved."""
+    """Facts on how a program from a file was found, as far as they were saved."""
 
     found: dict[str, Any]
 
@@ -253,7 +253,7 @@ class Saved:
         )
 
 
-def program_from_data(record: Record, name: str, kind: Kind, options: Options, constants: Constants) -> Program:
+def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> Program:
     """The program from a file: compiled when it is called, not planned.
 
     Args:
@@ -300,7 +300,7 @@ def program_from_data(record: Record, name: str, kind: Kind, options: Options, c
     return program
 
 
-def _code(tape: Tape | BlockTape, record: Record, options: Options) -> Code:
+def _code(tape: Tape | BlockTape, record: Fields, options: Options) -> Compilable:
     """The code of a tape from a file, with exact operations or bodies as they were saved."""
     if isinstance(tape, Tape):
         exact = record.array("exact").tolist()
@@ -321,7 +321,7 @@ def _code(tape: Tape | BlockTape, record: Record, options: Options) -> Code:
     return LoopNest(tape, maps)
 
 
-def _guard(data: Any, record: Record) -> Guard:
+def _guard(data: Any, record: Fields) -> Guard:
     kinds = [str, int, str, str]
     if not isinstance(data, list) or [type(each) for each in data] != kinds:
         raise FileError(f"{record.what} has a guard that is none; expected {', '.join(f.name for f in fields(Guard))}")

@@ -25,9 +25,9 @@ from accumulus.frontends.calls import constant_key
 from accumulus.frontends.containers import Container, opened
 from accumulus.frontends.kinds import as_nested_lists
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure
-from accumulus.shipping.data_files import Arrays, Record
+from accumulus.shipping.data_files import Arrays, Fields
 
-__all__ = ["Classes", "Constants", "structure_as_data", "structure_from_data", "written"]
+__all__ = ["Constants", "KnownClasses", "constant_as_data", "structure_as_data", "structure_from_data"]
 
 # Constants ------------------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ __all__ = ["Classes", "Constants", "structure_as_data", "structure_from_data", "
 _KINDS_OF_ARRAYS: Final = "biufc"
 
 
-def written(value: Any, what: str, arrays: Arrays) -> Any:
+def constant_as_data(value: Any, what: str, arrays: Arrays) -> Any:
     """A constant as data.
 
     Args:
@@ -53,7 +53,7 @@ def written(value: Any, what: str, arrays: Arrays) -> Any:
     if type(value) is bytes:
         return {"bytes": value.hex()}
     if type(value) in (tuple, list, frozenset):
-        return {type(value).__name__: [written(each, what, arrays) for each in value]}
+        return {type(value).__name__: [constant_as_data(each, what, arrays) for each in value]}
     if isinstance(value, type):
         return {"class": _place(value, what)}
     if isinstance(value, Enum):
@@ -75,7 +75,7 @@ def _place(kind: type, what: str) -> list[str]:
     return [kind.__module__, kind.__qualname__]
 
 
-class Classes:
+class KnownClasses:
     """The classes that a file may name.
 
     Args:
@@ -115,10 +115,10 @@ class Constants:
         classes: that they may name.
     """
 
-    def __init__(self, classes: Classes) -> None:
+    def __init__(self, classes: KnownClasses) -> None:
         self._classes = classes
 
-    def read(self, data: Any, within: Record) -> Any:
+    def read(self, data: Any, within: Fields) -> Any:
         """The constant that data describe.
 
         Raises:
@@ -135,7 +135,7 @@ class Constants:
                 raise
             raise FileError(f"{shortened(data)} in {within.what} is no constant") from None
 
-    def _tagged(self, data: Any, within: Record) -> Any:
+    def _tagged(self, data: Any, within: Fields) -> Any:
         if isinstance(data, dict) and len(data) == 1:
             ((tag, held),) = data.items()
             if tag == "float":
@@ -186,8 +186,8 @@ def structure_as_data(structure: Structure, what: str, arrays: Arrays) -> Any:
     if isinstance(structure, Constant):
         # a part that is fixed by its container is told apart by that
         fixed = isinstance(structure.key, type)
-        key = written(structure.key, what, arrays) if fixed else None
-        return {"constant": written(structure.value, what, arrays), "of": key}
+        key = constant_as_data(structure.key, what, arrays) if fixed else None
+        return {"constant": constant_as_data(structure.value, what, arrays), "of": key}
     return {
         **_container_as_data(structure.container, what, arrays),
         "parts": [structure_as_data(part, what, arrays) for part in structure.parts],
@@ -201,8 +201,11 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
     if kind in (list, tuple):
         return {"kind": kind.__name__}
     if kind in _DICTS.values():
-        return {"kind": kind.__name__, "keys": [written(k, what, arrays) for k in container.build([0.0] * count)]}
-    place = written(kind, what, arrays)["class"]
+        return {
+            "kind": kind.__name__,
+            "keys": [constant_as_data(k, what, arrays) for k in container.build([0.0] * count)],
+        }
+    place = constant_as_data(kind, what, arrays)["class"]
     if container.attributes:
         return {"kind": "object", "class": place, "names": [label[1:] for label in container.labels]}
     if issubclass(kind, list | tuple) and container.rest is None:
@@ -213,7 +216,7 @@ def _container_as_data(container: Container, what: str, arrays: Arrays) -> dict[
     )
 
 
-def structure_from_data(data: Any, within: Record, constants: Constants) -> Structure:
+def structure_from_data(data: Any, within: Fields, constants: Constants) -> Structure:
     """The structure that data describe.
 
     Raises:
@@ -225,7 +228,7 @@ def structure_from_data(data: Any, within: Record, constants: Constants) -> Stru
         value = constants.read(data["constant"], within)
         key = constants.read(data["of"], within)
         return Constant(constant_key(value, within.what) if key is None else key, value)
-    record = Record(data, f"a structure of {within.what}", within.arrays)
+    record = Fields(data, f"a structure of {within.what}", within.arrays)
     parts = tuple([structure_from_data(part, within, constants) for part in record.data.get("parts") or ()])
     container = _container(record, parts, constants)
     if len(container.labels) != len(parts):
@@ -233,7 +236,7 @@ def structure_from_data(data: Any, within: Record, constants: Constants) -> Stru
     return Branch(container, parts)
 
 
-def _container(record: Record, parts: tuple[Structure, ...], constants: Constants) -> Container:
+def _container(record: Fields, parts: tuple[Structure, ...], constants: Constants) -> Container:
     kind, count = record.text("kind"), len(parts)
     example: Any
     if kind == "None":
@@ -257,7 +260,7 @@ def _container(record: Record, parts: tuple[Structure, ...], constants: Constant
     return opened_example[0]
 
 
-def _object(kind: Any, parts: tuple[Structure, ...], record: Record) -> Any:
+def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     names = record.items("names")
     if not (is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")) or not all(isinstance(n, str) for n in names):
         raise FileError(f"{kind.__qualname__} is neither a data class nor an attrs class, as it was")

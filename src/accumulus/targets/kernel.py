@@ -30,11 +30,11 @@ from accumulus.tape.weights import SECONDS, time_of
 __all__ = [
     "DTYPES",
     "Call",
+    "CompiledLoops",
     "InterpretedLoops",
     "Kernel",
     "LongSegment",
     "LoopKernel",
-    "Loops",
     "LoopsOverPoints",
     "Segment",
     "Shape",
@@ -102,7 +102,11 @@ class Segment:
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
         """Return the segment of positions in arrays or slices."""
-        return cls(length, _listed(outputs), _listed(positions), name)
+        own, places = [
+            tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
+            for each in (outputs, positions)
+        ]
+        return cls(length, own, places, name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,19 +122,13 @@ class LongSegment(Segment):
 
     @property
     def is_filled(self) -> bool:
-        """Whether outputs follow each other in the array, and nothing is between them."""
+        """Return True if outputs follow each other in the array, and nothing is between them."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
         """Return the segment of positions in arrays or slices, which are kept."""
         return cls(length, outputs, positions, name)
-
-
-def _listed(positions: Positions) -> tuple[int, ...]:
-    if isinstance(positions, slice):
-        return tuple(range(positions.start, positions.stop))
-    return tuple(positions.tolist())
 
 
 def as_slice(positions: Positions) -> Positions:
@@ -191,22 +189,22 @@ class Kernel(ABC):
 
     @property
     def from_cache(self) -> bool:
-        """Whether its code so far was taken from the cache."""
+        """Return True if its code so far was taken from the cache."""
         return self.seconds.get("load", 0.0) > 0 and not self.seconds["compile"]
 
     @cached_property
     def point_seconds(self) -> float:
-        """How long a point of a batch takes, by typical times of operations and entries; right within a few times."""
+        """Return seconds for a point of a batch, by typical times of operations and entries; within a few times."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
         return SECONDS * time_of(self._tape) + MOVING * entries
 
     @cached_property
     def most_points(self) -> int:
-        """How many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines of them."""
+        """Return how many points are computed at a time, so that Ctrl-C is heard in between; whole cache lines."""
         return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:
-        """How many threads a batch of so many points is worth, of those that there are."""
+        """Return how many threads a batch of so many points is worth, of those that there are."""
         if threads == 1:
             return 1
         return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
@@ -306,7 +304,7 @@ class Kernel(ABC):
         return arrays
 
     def _points(self, X: Sequence[NDArray[Any]], shared: tuple[bool, ...], transposed: bool) -> int:
-        """How many points a batch has."""
+        """Number of points of a batch."""
         if not len(X) == len(shared) == len(self.arguments):
             raise ArgumentError(
                 f"{len(X)} arguments were given, {len(shared)} of them marked as shared or not; the kernel takes "
@@ -385,8 +383,8 @@ class Kernel(ABC):
             raise
 
 
-class Loops(Protocol):
-    """What a target makes of a program over arrays."""
+class CompiledLoops(Protocol):
+    """Loops that a target has compiled."""
 
     #: Which result arrays have to hold zeros before.
     cleared: list[bool]
@@ -402,7 +400,7 @@ class Loops(Protocol):
 
 
 @runtime_checkable
-class LoopsOverPoints(Loops, Protocol):
+class LoopsOverPoints(CompiledLoops, Protocol):
     """Loops that compute many points at a time."""
 
     def run(
@@ -444,7 +442,7 @@ class LoopKernel(Kernel):
 
     def __init__(
         self,
-        loops: Loops,
+        loops: CompiledLoops,
         segments: Sequence[LongSegment],
         arguments: Sequence[Shape],
         threads: int,
@@ -535,7 +533,7 @@ class LoopKernel(Kernel):
 
 
 def _is_number(x: object) -> bool:
-    """Whether an argument is a number that every float type takes as it is, or rounds."""
+    """Return True if an argument is a number that every float type takes as it is, or rounds."""
     return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 

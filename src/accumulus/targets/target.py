@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
     from accumulus.targets.c.c_loop_source import LoopSource
     from accumulus.targets.c.c_source import CSource
-    from accumulus.targets.kernel import Loops
+    from accumulus.targets.kernel import CompiledLoops
 
 __all__ = [
     "SOURCES",
     "TARGETS",
-    "Code",
+    "Compilable",
     "LoopNest",
     "StraightLine",
     "Target",
@@ -62,7 +62,7 @@ Shapes = tuple[Shape, ...]
 
 def _by_numpy(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: Shapes, cache: bool
-) -> Loops:
+) -> CompiledLoops:
     """The loops of targets that have none of their own."""
     del maps, arguments, cache
     return InterpretedLoops(tape, segments)
@@ -91,7 +91,7 @@ class Target:
     source: Callable[[Tape, tuple[Segment, ...], str, Shapes, str, frozenset[int]], str]
     comment: str
     dtypes: tuple[str, ...] = DTYPES
-    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], Loops] = _by_numpy
+    loops: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, bool], CompiledLoops] = _by_numpy
     loop_source: Callable[[BlockTape, Sequence[Map], Sequence[LongSegment], Shapes, str], str] | None = None
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
@@ -131,7 +131,7 @@ def languages() -> tuple[str, ...]:
 
 def check_target(name: str) -> str:
     """The name, or `UnknownNameError` with the names that there are."""
-    if name not in languages():
+    if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name
 
@@ -237,7 +237,7 @@ def emit_source(
 def _checked(
     tape: Tape, segments: Sequence[Segment], target: str, dtype: str, arguments: Sequence[Shape] | None
 ) -> tuple[Tape, tuple[Segment, ...], str, Shapes]:
-    """What both ask of a target, checked."""
+    """Arguments of a target, checked."""
     dtypes = target_of(target).dtypes
     if dtype not in dtypes:
         raise unknown_name("dtype", dtype, dtypes)
@@ -247,13 +247,14 @@ def _checked(
 # Code -----------------------------------------------------------------------------------------------------------------
 
 
-class Code(ABC):
+class Compilable(ABC):
     """A program as it is compiled.
 
     Attributes:
         tape: its operations or loops; its outputs are what segments name.
         exact: operations that a target must not fuse with others.
         operations: of one call, of all instances of loops.
+        compiled_operations: of each body once.
         bodies: what is compiled of it, each a tape.
         segment: the class of its result arrays.
     """
@@ -261,13 +262,9 @@ class Code(ABC):
     tape: Any
     exact: frozenset[int] = frozenset()
     operations: int
+    compiled_operations: int
     bodies: Sequence[Tape]
     segment: ClassVar[type[Segment]]
-
-    @cached_property
-    def compiled_operations(self) -> int:
-        """Operations that are compiled: of each body once."""
-        return sum(body.operations for body in self.bodies)
 
     @abstractmethod
     def kernel(
@@ -298,14 +295,15 @@ class Code(ABC):
         """Return a function `name` of C with all that is called by it."""
 
 
-class StraightLine(Code):
+class StraightLine(Compilable):
     """Operations one by one; `exact` among them are rounded by themselves."""
 
     segment = Segment
 
     def __init__(self, tape: Tape, exact: Collection[int] = ()) -> None:
         self.tape, self.exact = tape, frozenset(exact)
-        self.operations, self.bodies = tape.operations, (tape,)
+        self.operations = self.compiled_operations = tape.operations
+        self.bodies = (tape,)
 
     def kernel(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
@@ -329,7 +327,7 @@ class StraightLine(Code):
         return CSource(self.tape, segments, dtype, arguments, name, self.exact)
 
 
-class LoopNest(Code):
+class LoopNest(Compilable):
     """Loops over the instances of bodies.
 
     Args:
@@ -342,6 +340,7 @@ class LoopNest(Code):
     def __init__(self, tape: BlockTape, maps: Sequence[Map]) -> None:
         self.tape, self.maps = tape, maps
         self.bodies = [each.body for each in maps if each.is_body]
+        self.compiled_operations = sum(body.operations for body in self.bodies)
         self.operations = sum(
             each.count * each.body.operations if each.is_body else tape.blocks[each.blocks[0]].operations
             for each in maps

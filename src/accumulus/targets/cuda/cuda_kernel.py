@@ -234,7 +234,7 @@ class CudaLoops:
     def __call__(
         self, arguments: Sequence[NDArray[np.float64]], results: Sequence[NDArray[np.float64]], threads: int = 1
     ) -> None:
-        """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.Loops`."""
+        """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.CompiledLoops`."""
         out = [result.reshape(1, -1) for result in results]
         self.device.run(arguments, out, 0, 1, False, (True,) * len(arguments))
 

@@ -19,7 +19,7 @@ from accumulus.targets.target import Target
 if TYPE_CHECKING:
     from accumulus.tape.blocks import BlockTape
     from accumulus.tape.fusion import Map
-    from accumulus.targets.kernel import LongSegment, Loops
+    from accumulus.targets.kernel import CompiledLoops, LongSegment
 
 __all__ = ["TARGET", "source"]
 
@@ -49,7 +49,7 @@ def source(
 
 def _loops(
     tape: BlockTape, maps: Sequence[Map], segments: Sequence[LongSegment], arguments: tuple[Shape, ...], cache: bool
-) -> Loops:
+) -> CompiledLoops:
     from accumulus.targets.llvm import maps as loops
 
     del arguments  # each is given by itself

@@ -206,7 +206,7 @@ class Loops:
     # Calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, see `accumulus.targets.kernel.Loops`."""
+        """Compute one point, see `accumulus.targets.kernel.CompiledLoops`."""
         workspace = self._idle.pop() if self._idle else self._workspace()
         at = self._layout.first
         for argument in arguments:
