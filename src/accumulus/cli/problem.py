@@ -307,11 +307,9 @@ def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Proble
     if ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
         forms = " or ".join(f"graph{end}" for end in READABLE)
         raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
-    from accumulus.programs.posed import posed
-
     made, examples, path = load_derivative(text, shapes, options, every=True)
     with user_code(path):
-        found = posed(made, examples)
+        found = made.posed(*examples)
     numbers = sum(shape is not None for shape in found.recording.argument_shapes)
     parameters = tuple(parameters_of(made, options["derivative"], numbers, len(shapes)))
 

@@ -16,12 +16,21 @@ from accumulus.graph.linearize import Linearization
 from accumulus.programs.derivation import loop_nest, straight_line
 from accumulus.programs.derived import derived, derived_as_loops, of_gradient
 from accumulus.programs.expansion import taylor_recording
-from accumulus.programs.graphs import in_directions, linearize_arguments, linearized
+from accumulus.programs.graphs import (
+    AFTER,
+    BEFORE,
+    Start,
+    along_seeds,
+    in_directions,
+    linearize_arguments,
+    linearized,
+    shortened,
+    starts_of,
+)
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.selection import Selection
-from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
 from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.blocks import ManyBlocksError
 from accumulus.tape.tape import Tape

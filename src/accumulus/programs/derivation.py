@@ -22,13 +22,21 @@ from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
-from accumulus.programs.graphs import counts_of, entries_of_seeds, inputs_of, linearized, plan_of
+from accumulus.programs.graphs import (
+    Start,
+    cheapest,
+    counts_of,
+    entries_of_seeds,
+    inputs_of,
+    linearized,
+    plan_of,
+    rounds_of,
+)
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import others_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.programs.starts import Start, cheapest, rounds_of
 from accumulus.resubstitution.by_value import ByValue
 from accumulus.resubstitution.optimise import is_by_value
 from accumulus.rewriting.canonical import canonical

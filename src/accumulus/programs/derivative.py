@@ -37,6 +37,7 @@ from accumulus.programs.watched import Watched
 from accumulus.targets import Call
 
 if TYPE_CHECKING:
+    from accumulus.programs.posed import Posed
     from accumulus.show.report import Report
 
 __all__ = ["Derivative"]
@@ -498,8 +499,20 @@ class Derivative:
         form, numbers = self._form_of(examples, keywords)
         return form._sparsity(numbers)
 
+    def posed(self, *examples: Any) -> Posed:
+        """Return the derivative for arguments of these shapes, left to be planned by hand.
+
+        Raises:
+            TraceError, ArgumentError: as a call with these arguments.
+        """
+        from accumulus.programs.posed import Posed
+
+        form, numbers = self._form_of(examples, {})
+        with Preparation(form._name, form._options) as preparation:
+            return Posed.of(form._recorded(numbers, preparation))
+
     def _sparsity(self, examples: Sequence[Any]) -> Any:
-        from accumulus.programs.sparsity import sparsity_of
+        from accumulus.programs.posed import sparsity_of
 
         self._renew()
         with self._lock, Preparation(self._name, self._options) as preparation:

@@ -5,7 +5,7 @@ part of another recording.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,6 @@ from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.blocks import BlockTape
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.live import lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
@@ -85,13 +84,13 @@ def derived(
         behind = values + len(recording.guards)
         solutions, entries_from = tape.outputs[behind : len(given.outputs)], len(given.outputs)
         computed = np.array(tape.outputs[: values * kind.values] + tape.outputs[entries_from:], np.int64)
-        guards, results = tape.outputs[values:behind], _Returned.of(recording, kind, selection, nonzeros)
-        tape.outputs = [*results.entries(computed, tape.constant(0.0)).tolist(), *guards]
+        guards, layout = tape.outputs[values:behind], _layout(recording, kind, selection, nonzeros)
+        tape.outputs = [*_entries(layout, computed, tape.constant(0.0)).tolist(), *guards]
         joined = with_steps(given, steps, tape, solutions) if steps else None
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else tape if keeping else canonical(tape, differentiated=True)
-    return results.recorded(recording, tape)
+    return recording.returning(tape, layout.shapes, layout.structure)
 
 
 def derived_as_loops(
@@ -106,34 +105,24 @@ def derived_as_loops(
         return None
     with preparation.stage("plan"):
         found = differentiated(recording, kind, selection, preparation.options, preparation.deadline)
-    tape, results = found.tape, _Returned.of(recording, kind, selection, found.nonzeros)
+    tape, layout = found.tape, _layout(recording, kind, selection, found.nonzeros)
     computed = np.concatenate([found.values[: len(found.values) * kind.values], found.entries])
-    tape.outputs = np.concatenate([results.entries(computed, tape.constant(0.0)), found.guards])
-    return results.recorded(recording, tape)
+    tape.outputs = np.concatenate([_entries(layout, computed, tape.constant(0.0)), found.guards])
+    return recording.returning(tape, layout.shapes, layout.structure)
 
 
-@dataclass(frozen=True, slots=True)
-class _Returned:
-    """The layout of what derivatives return, as results of a recording."""
+def _layout(recording: Recording, kind: Kind, selection: Selection, nonzeros: Nonzeros) -> Results:
+    return Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
 
-    layout: Results
 
-    @classmethod
-    def of(cls, recording: Recording, kind: Kind, selection: Selection, nonzeros: Nonzeros) -> _Returned:
-        return cls(Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float)))
-
-    def entries(self, computed: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
-        """References of all entries, one array after the other."""
-        parts = [np.empty(0, np.int64)]
-        for segment in self.layout.segments:
-            entries = np.full(segment.length, zero, np.int64)
-            entries[segment.positions] = computed[segment.outputs]
-            parts.append(entries)
-        return np.concatenate(parts)
-
-    def recorded(self, recording: Recording, tape: Tape | BlockTape) -> Recording:
-        """The recording of a tape that computes them, and then the guards."""
-        return recording.returning(tape, self.layout.shapes, self.layout.structure)
+def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
+    """References of all entries of results, one array after the other."""
+    parts = [np.empty(0, np.int64)]
+    for segment in layout.segments:
+        entries = np.full(segment.length, zero, np.int64)
+        entries[segment.positions] = computed[segment.outputs]
+        parts.append(entries)
+    return np.concatenate(parts)
 
 
 def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.deadline import FOREVER
-from accumulus.programs.starts import cheapest
+from accumulus.programs.graphs import cheapest
 from accumulus.tape.tape import Tape
 
 INPUTS, RESULTS = 3, 2
