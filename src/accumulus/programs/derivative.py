@@ -158,8 +158,11 @@ class Derivative:
         if form is not self:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
-        result = program.at(arguments)
-        self._fast = self._preferred(self._fast, cases, cases.fast(), arguments, inline=True)
+        fast = cases.fast()
+        result = fast(*arguments) if None not in cases.argument_shapes else NotImplemented
+        if result is NotImplemented:
+            result = program.at(arguments)
+        self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
         return result
 
     def _is_current(self) -> bool:

@@ -53,11 +53,11 @@ class Forms:
     ) -> None:
         self._function, self._name = function, name
         self.asked = asked_together(function, argnums, argnames)
-        static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        self.static = (
-            *static,
-            *positions_of(function, _as_names(static_argnames, "static_argnames"), "static_argnames"),
-        )
+        self.static: tuple[int | str, ...]
+        self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        if static_argnames != ():
+            names = _as_names(static_argnames, "static_argnames")
+            self.static = (*self.static, *positions_of(function, names, "static_argnames"))
 
     @property
     def _needed(self) -> list[int | str]:
