@@ -30,7 +30,7 @@ CLOCKS = {
     "programs/preparation.py",
     "search/find.py",
     "targets/c/c_target.py",
-    "targets/code.py",
+    "targets/target.py",
     "targets/cuda/cuda_kernel.py",
     "targets/llvm/bytecode.py",
     "targets/llvm/llvm_kernel.py",

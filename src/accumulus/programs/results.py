@@ -76,9 +76,15 @@ class Results:
             skipped = sum(sizes[: kind.skipped])
             self._add_chosen(recording, nonzeros, selection, selection.places, skipped, first, sparse, pattern)
             return
-        if kind.seeds is not Seeds.NONE:
-            self._add_products(recording, nonzeros, selection, kind, leaves, first)
+        count, axis = selection.seed_count, () if selection.several is None else (selection.seed_count,)
+        if kind.seeds is Seeds.TANGENTS:
+            for start, size, shape in leaves:
+                block = nonzeros.block(range(start, start + size), range(count))
+                at = block.columns * size + block.rows.astype(np.intp)
+                self._add(self._segment(count * size, block.outputs + first, at), (*axis, *shape))
             return
+        if kind.seeds is Seeds.COTANGENTS:  # rows are those of the weights
+            leaves = [(0, count, axis)]
         for start, size, shape in leaves[kind.skipped :]:
             rows = range(start, start + size)
             for argument in selection.positions if kind.derivatives else ():
@@ -106,31 +112,6 @@ class Results:
         if fixed is None and pattern is not None:
             fixed = places.arranged(pattern.as_matrix(inputs, skipped))
         self._add_derivative(found, fixed, first, places.matrix, places.shape, sparse)
-
-    def _add_products(
-        self,
-        recording: Recording,
-        nonzeros: Nonzeros,
-        selection: Selection,
-        kind: Kind,
-        leaves: Sequence[tuple[int, int, Shape]],
-        first: int,
-    ) -> None:
-        """Products with several seeds have an axis of these in front."""
-        count = selection.seed_count
-        axis = () if selection.several is None else (count,)
-        if kind.seeds is Seeds.TANGENTS:
-            for start, size, shape in leaves:
-                block = nonzeros.block(range(start, start + size), range(count))
-                places = block.columns * size + block.rows.astype(np.intp)
-                self._add(self._segment(count * size, block.outputs + first, places), (*axis, *shape))
-            return
-        for argument in selection.positions:
-            columns = range(recording.tape.inputs)[recording.argument_slices[argument]]
-            shape_in = recording.argument_shapes[argument]
-            assert shape_in is not None
-            block = nonzeros.block(range(count), columns)
-            self._add_derivative(block, None, first, (count, len(columns)), (*axis, *shape_in), None)
 
     def _add(self, segment: Segment, shape: Shape) -> None:
         self.segments.append(segment)
@@ -260,14 +241,11 @@ def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple
         values, derived = results.parts, results.parts[-1]
     else:
         values, derived = (results,), results
-    derivatives = (
-        Leaf()
-        if selection.places is not None
-        else grafted(derived, selection.structure)
-        if kind.seeds is Seeds.NONE
-        else results
-        if kind.seeds is Seeds.TANGENTS
-        else selection.structure
-    )
+    if selection.places is not None:
+        derivatives: Structure = Leaf()
+    elif kind.seeds is Seeds.TANGENTS:
+        derivatives = results
+    else:
+        derivatives = grafted(derived, selection.structure) if kind.seeds is Seeds.NONE else selection.structure
     parts = [*values * kind.values, *[derivatives] * kind.derivatives]
     return derivatives, together(parts) if len(parts) > 1 else parts[0]
