@@ -45,8 +45,7 @@ if _TYPE_CHECKING:
     from accumulus.progress import Progress
     from accumulus.resubstitution.optimise import optimise
     from accumulus.search.find import plan
-    from accumulus.search.plan import Plan
-    from accumulus.search.plan_files import load_plan, save_plan
+    from accumulus.search.plan import Plan, load_plan, save_plan
     from accumulus.shipping.derivatives import load, save
     from accumulus.tape.tape import Tape
     from accumulus.theory import algebra
@@ -138,14 +137,14 @@ _MODULES = {
     "linear_operator": "accumulus.api.operators",
     "load": "accumulus.shipping.derivatives",
     "load_graph": "accumulus.graph.files",
-    "load_plan": "accumulus.search.plan_files",
+    "load_plan": "accumulus.search.plan",
     "map": "accumulus.frontends.numpy.mapping",
     "optimise": "accumulus.resubstitution.optimise",
     "plan": "accumulus.search.find",
     "register": "accumulus.frontends.containers",
     "save": "accumulus.shipping.derivatives",
     "save_graph": "accumulus.graph.files",
-    "save_plan": "accumulus.search.plan_files",
+    "save_plan": "accumulus.search.plan",
     "scan": "accumulus.frontends.numpy.scanning",
     "sympy": "accumulus.sympy",
     "taylor": "accumulus.api.products",

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, get_args
 
 import numpy as np
 
-from accumulus.deadline import Deadline
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.methods import check_method
 from accumulus.objective import Objective
@@ -46,15 +45,6 @@ EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 GUARDS: Final = ("cases", "error")
 #: The options that decide which plan is found. The others concern progress, the cache, and the compiled program.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
-
-#: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
-#: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
-#: more than `SMALL` edges: there the rewriter has too little time for all of them.
-BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
-SMALL: Final = 5_000
-#: Part of the time limit that planning may take where the tape is rewritten afterwards. Time that it leaves goes to the
-#: rewriter.
-PLANNING: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,19 +158,6 @@ class Options:
     def shown(self) -> bool | None:
         """Whether progress is shown, see `accumulus.progress.ProgressLine`; not beside a function that gets records."""
         return False if callable(self.progress) else self.progress
-
-    def tell(self, deadline: Deadline, stage: str, cost: int | None = None, expected: float | None = None) -> None:
-        """Tell whoever wants to know how far a preparation is."""
-        if callable(self.progress):
-            self.progress(Progress(stage, deadline.elapsed, cost, expected=expected))
-
-    def effort_of_order(self, edges: int) -> Effort:
-        """The effort of the search for an order in a graph of so many edges, whose tape is then rewritten or not."""
-        return BEFORE_REWRITING[self.effort] if self.counts_rewritten and edges <= SMALL else self.effort
-
-    def deadline_of_order(self, deadline: Deadline) -> Deadline:
-        """The end of planning, where that of planning and rewriting together is given."""
-        return deadline.part(PLANNING) if self.rewrites else deadline
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

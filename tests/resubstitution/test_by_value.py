@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules
 from exact import exact_values, mp, mpf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,6 @@ from accumulus.resubstitution.points import points_of
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
-from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.evaluate import evaluate
@@ -62,7 +62,7 @@ def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int =
         return base
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        other = rules.optimise(tape, effort="fast", kept_outputs=kept_outputs)
+        other = rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)
     return found.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
 
 

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from contexts import rewritten_by_rules
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
@@ -21,7 +22,6 @@ from accumulus.resubstitution.expansion import are_equal, constant, expanded, sy
 from accumulus.resubstitution.formulas import formula, letters
 from accumulus.resubstitution.identities import Identity, _is_equal_modulo
 from accumulus.resubstitution.resubstitute import Resubstitution
-from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.evaluate import evaluate
 from accumulus.tape.tape import Tape
@@ -102,7 +102,7 @@ def test_identities_between_any_two_programs(program):
     assume(search is not None)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        made = search.cheapest([tape, rules.optimise(tape, effort="fast")], 1_000, FOREVER, 0)
+        made = search.cheapest([tape, rewritten_by_rules(tape, effort="fast")], 1_000, FOREVER, 0)
     assume(made.operations < tape.operations)
     for identity in ByValue(tape, made).identities:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from contexts import rewritten_by_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
@@ -18,7 +19,6 @@ from accumulus.resubstitution.definitions import DIVIDE, Definition
 from accumulus.resubstitution.points import Points, points_of
 from accumulus.resubstitution.rounding import Rounding
 from accumulus.resubstitution.values import Values
-from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.tape.evaluate import evaluate
@@ -48,7 +48,7 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
     kept = min(kept, len(tape.outputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RewritingWarning)
-        others = [tape, rules.optimise(tape, effort="fast", kept_outputs=kept)]
+        others = [tape, rewritten_by_rules(tape, effort="fast", kept_outputs=kept)]
     fast, slow = Values(base, check, points, kept), SlowValues(base, check, points, kept)
 
     def read(reading):

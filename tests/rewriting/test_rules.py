@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rules
+from contexts import rewritten_by_rules as optimise
 from exact import EXACT, mp, mpf
 from expressions import form, values, written
 from hypothesis import assume, given, settings
@@ -22,7 +23,6 @@ from rules import APPLIED, BY_NAME, RULES, Rule
 
 from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
 from accumulus.rewriting.network import Network
-from accumulus.rewriting.optimise import optimise
 from accumulus.tape import operations
 from accumulus.tape.weights import IN_SEARCH
 

@@ -18,7 +18,7 @@ from accumulus.rewriting import signs
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled import signs_kernel
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
-from accumulus.rewriting.compiled.signs_state import COUNT, SORT, TURN
+from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
 from accumulus.rewriting.network import Network
 from accumulus.rewriting.signs import Definitions, emit, with_few_changes
 from accumulus.tape.evaluate import evaluate

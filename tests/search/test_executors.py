@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+from accumulus.context import Context
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
 from accumulus.options import Options
@@ -131,7 +132,7 @@ def found(executor, method="vertex", **options):
 def by_hand(method="vertex", **options):
     """The best part, searched one by one."""
     given = Options(**_options_of({**BUDGET, **options}))
-    parts = [get(method)(GRAPH, member) for member in members(given)]
+    parts = [get(method)(GRAPH, Context(member)) for member in members(given)]
     return min(parts, key=lambda part: part.cost(given.objective))
 
 
@@ -238,7 +239,7 @@ def test_a_part_that_is_lost_is_the_only_one():
     best = [
         part
         for part, member in enumerate(members(Options(**_options_of(BUDGET))))
-        if get("vertex")(GRAPH, member).cost("fma") == expected.cost("fma")
+        if get("vertex")(GRAPH, Context(member)).cost("fma") == expected.cost("fma")
     ]
     assert 3 not in best
     with pytest.warns(ExecutorWarning):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus import cache
+from accumulus.context import Context
 from accumulus.errors import ArgumentError
 from accumulus.graph import generators
 from accumulus.graph.graph import DifferentiationGraph
@@ -50,7 +51,9 @@ def found(**options):
 
 
 def key_of_found(seed):
-    return plan_cache.key_of(GRAPH, Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
+    return plan_cache.key_of(
+        GRAPH, Context(Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed))
+    )
 
 
 def test_a_plan_that_was_found_is_loaded(folder):
@@ -139,7 +142,7 @@ def test_another_version_of_the_search_searches_again(folder, monkeypatch):
 
 
 def key_of(options, work=1.0):
-    return plan_cache.key_of(GRAPH, options, work)
+    return plan_cache.key_of(GRAPH, Context(options, work=work))
 
 
 def test_every_option_that_decides_a_plan_is_part_of_the_key():

@@ -419,8 +419,8 @@ def _find(what: Problem, options: dict[str, Any], executor: Executor | None) -> 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
     """The methods that keep to the time limit, or are quick anyway; and the seconds that the others would take."""
     from accumulus.methods import methods as registered
+    from accumulus.search.elimination import Workload
     from accumulus.search.registry import get
-    from accumulus.search.sweeps import Workload
 
     work = Workload.of(graph)
     run, skipped = [], {}

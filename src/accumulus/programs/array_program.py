@@ -59,7 +59,7 @@ class ArrayProgram(Program):
         self.seconds = preparation.seconds
         self.from_cache = []
         with preparation.stage("plan"):
-            found = differentiated(recording, kind, selection, options, preparation.deadline)
+            found = differentiated(recording, kind, selection, preparation.context)
         self.products = found.products
         self.jacobian_shape = (recording.results, len(inputs_of(recording, selection.positions)))
         self.nonzero_count = len(found.entries)
@@ -71,11 +71,11 @@ class ArrayProgram(Program):
         self.maps: list[Map] = fuse(self.tape)
         with preparation.stage("optimise"):
             if options.rewrites:
-                optimise_bodies(self.maps, effort=options.effort, seed=options.seed, deadline=preparation.deadline)
+                optimise_bodies(self.maps, preparation.context)
             else:
                 for each in self.maps:
                     each.body = canonical(each.body, each.sensitive)
-        self.cut_short = preparation.deadline.cut_short
+        self.cut_short = preparation.context.cut_short
         self.operations = sum(
             each.count * each.body.operations if each.is_body else self.tape.blocks[each.blocks[0]].operations
             for each in self.maps

@@ -23,7 +23,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import in_directions, linearize_arguments, linearized
 from accumulus.programs.starts import AFTER, BEFORE, Start, along_seeds, shortened, starts_of
-from accumulus.search.sweeps import sweep_counts
+from accumulus.search.elimination import sweep_counts
 from accumulus.tape.blocks import BlockTape, ManyBlocksError
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call

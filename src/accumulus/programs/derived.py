@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.elimination.implicit import newton_steps, with_steps
@@ -61,7 +61,7 @@ def derived(
         ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
             are no derivatives.
     """
-    name, options = preparation.name, preparation.options
+    name = preparation.name
     if kind.first is not None:
         recording = derived(recording, kind.first, selection.whole, preparation, points)
     else:
@@ -77,7 +77,7 @@ def derived(
         linearization = linearized(replace(recording, tape=given), kind, selection, name, joined=False, keeping=keeping)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
-        plan = plan_of(linearization, options, preparation.deadline)
+        plan = plan_of(linearization, preparation.context)
     with preparation.stage("emit"):
         tape, values = emit(plan.accumulation), recording.results
         nonzeros = Nonzeros.of(linearization, sorted(plan.accumulation.entries))
@@ -235,7 +235,7 @@ def _derivatives(
     own.outputs = own.outputs[:results]
     found = linearize(own, inputs.tolist())
     quick = Options(effort="fast", time_limit=0.0, cache=False)
-    plan = find_plan(found.graph, quick, deadline=Deadline(0.0))
+    plan = find_plan(found.graph, Context(quick))
     emitted = emit(plan.accumulation)
     values = evaluate(emitted, list(np.ascontiguousarray(points.T)))[results:]
     dense = np.zeros((len(found.graph.roots), len(inputs), len(points)))

@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.frontends.recorder import Recording
-from accumulus.options import Options
 from accumulus.programs.argnums import Selection
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.nonzeros import Nonzeros
@@ -63,9 +62,7 @@ class BlockDerivatives:
     products: int
 
 
-def differentiated(
-    recording: Recording, kind: Kind, selection: Selection, options: Options, deadline: Deadline
-) -> BlockDerivatives:
+def differentiated(recording: Recording, kind: Kind, selection: Selection, context: Context) -> BlockDerivatives:
     """The derivatives of a recording with blocks.
 
     Raises:
@@ -95,7 +92,7 @@ def differentiated(
         given.outputs = np.concatenate([_fixed(given, before), wanted, guards])
         directions = entries_of_seeds(recording, selection) if kind.seeds is Seeds.TANGENTS else None
         chosen = given if places is None else narrowed(given)
-        found = differentiate(chosen, inputs, options, deadline, directions)
+        found = differentiate(chosen, inputs, context, directions)
     finally:
         given.outputs = own
     made, outputs = found.tape, found.tape.outputs
@@ -136,7 +133,7 @@ def recording_of_blocks(
     if has_attached(given):
         return None
     with preparation.stage("plan"):
-        found = differentiated(recording, kind, selection, preparation.options, preparation.deadline)
+        found = differentiated(recording, kind, selection, preparation.context)
     tape = found.tape
     layout = LongResults(recording, found.nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
     computed = np.concatenate([found.values[: len(found.values) * kind.values], found.entries])

@@ -16,9 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
-from accumulus.elimination.emit import emit
-from accumulus.elimination.factors import Factors, parted
+from accumulus.context import Context
+from accumulus.elimination.emit import Factors, emit, parted
 from accumulus.forks import Lock
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
@@ -33,7 +32,7 @@ from accumulus.programs.planning import plan_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of, linearize_arguments
-from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting.canonical import canonical
 from accumulus.search.plan_cache import is_enabled
 from accumulus.search.scarcity import scarce_set
@@ -72,9 +71,9 @@ class FactoredProgram(Program):
             whole = linearize_arguments(recording, selection, name, joined=False)
         graph = whole.graph
         with preparation.stage("plan"):
-            gone = scarce_set(graph, options, preparation.deadline)
+            gone = scarce_set(graph, preparation.context)
             left, kept = parted(graph, gone)
-            plan = plan_of(Linearization(left, (), whole.columns), options, preparation.deadline)
+            plan = plan_of(Linearization(left, (), whole.columns), preparation.context)
         with preparation.stage("emit"):
             tape = emit(plan.accumulation)
             places, _ = plan.accumulation.ordered_entries()
@@ -173,11 +172,7 @@ class _ProductPrograms:
 
     def _compiled(self, tape: Tape) -> Kernel:
         options = self._options
-        if options.rewrites:
-            deadline = Deadline(options.time_limit)
-            tape = optimise(tape, effort=options.effort, deadline=deadline, seed=options.seed, dtype=options.dtype)
-        else:
-            tape = canonical(tape)
+        tape = rewrite(tape, Context(options)) if options.rewrites else canonical(tape)
         count = tuple(range(len(tape.outputs)))
         return compile_tape(
             tape,

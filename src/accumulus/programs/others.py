@@ -8,15 +8,14 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
-from accumulus.options import Options
 from accumulus.programs.nonzeros import Nonzeros
 from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.relations import with_relations
-from accumulus.rewriting import optimise as rules
+from accumulus.rewriting.optimise import by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed
 from accumulus.tape.tape import Tape
@@ -29,29 +28,30 @@ _ORDERS: Final = ("markowitz", "forward", "reverse")
 _REWRITTEN: Final = ("auto", "markowitz")
 
 
-def others_for(linearization: Linearization, options: Options, deadline: Deadline) -> Iterator[Tape]:
+def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
     """The same derivatives in other orders, and those of the function where that is written in another way.
 
     Returns:
         Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
         rounding, and for derivatives that are given by hand: whoever takes values from them verifies that.
     """
+    options = context.options
     graph = linearization.graph
     if options.method != "auto" or options.effort != "thorough" or graph.mirror is not None:
         return
     for method in _ORDERS:
-        accumulation = _accumulation(linearization, method, options, deadline)
+        accumulation = _accumulation(linearization, method, context)
         yield emit(accumulation)
     if not graph.wants_all:
         return
-    function = _function(linearization, options.seed, deadline)
+    function = _function(linearization, context)
     # one place of each entry
     wanted = {entry: place for place, entry in _places(linearization, accumulation).items()}
     for rewrite in (with_relations, with_sums_of_angles):
         rewritten = rewrite(function)
         if rewritten is not None:
             for method in _REWRITTEN:
-                yield _derivatives(rewritten, linearization, wanted, method, options, deadline)
+                yield _derivatives(rewritten, linearization, wanted, method, context)
 
 
 def _derivatives(
@@ -59,8 +59,7 @@ def _derivatives(
     given: Linearization,
     wanted: dict[int, tuple[int, int]],
     method: str,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
 ) -> Tape:
     """A function with its derivatives, accumulated by a method.
 
@@ -70,7 +69,7 @@ def _derivatives(
     """
     linearization = linearize(function, given.columns)
     linearization = replace(linearization, rows=linearization.rows[: len(given.rows)])
-    accumulation = _accumulation(linearization, method, options, deadline)
+    accumulation = _accumulation(linearization, method, context)
     tape, places = emit(accumulation), _places(linearization, accumulation)
     first, zero = len(function.outputs), tape.constant(0.0)
     tape.outputs[first:] = [
@@ -79,12 +78,12 @@ def _derivatives(
     return tape
 
 
-def _accumulation(linearization: Linearization, method: str, options: Options, deadline: Deadline) -> Accumulation:
-    brief = replace(options.alone, method=method, effort="fast")
-    return find_plan(linearization.graph, brief, deadline=deadline, keep_best=False).accumulation
+def _accumulation(linearization: Linearization, method: str, context: Context) -> Accumulation:
+    brief = context.having(method=method, effort="fast", executor=None, progress=None)
+    return find_plan(linearization.graph, brief, keep_best=False).accumulation
 
 
-def _function(linearization: Linearization, seed: int, deadline: Deadline) -> Tape:
+def _function(linearization: Linearization, context: Context) -> Tape:
     """The function by rules, where what its derivatives round as it is written stays, as the sign of |x| does."""
     tape = linearization.tape.copy()
     own = np.frombuffer(needed(tape), bool)
@@ -93,7 +92,7 @@ def _function(linearization: Linearization, seed: int, deadline: Deadline) -> Ta
     fixed = np.flatnonzero(own & np.frombuffer(as_written(tape), bool))
     kept = fixed[fixed >= tape.inputs].tolist()
     tape.outputs = [*kept, *outputs]
-    function = rules.optimise(tape, effort="balanced", seed=seed, kept_outputs=len(kept), deadline=deadline)
+    function = by_rules(tape, context.having(effort="balanced"), kept_outputs=len(kept))
     del function.outputs[: len(kept)]
     return function
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.graph.linearize import Linearization
 from accumulus.native.machine import prepare
-from accumulus.options import Options
+from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
 from accumulus.search.plan import Plan
-from accumulus.search.sweeps import sweep_counts
 from accumulus.tape.operations import BY_NAME
 
 __all__ = ["counts_of", "plan_of"]
@@ -29,7 +27,7 @@ _KERNELS: Final = (
 )
 
 
-def plan_of(linearization: Linearization, options: Options, deadline: Deadline) -> Plan:
+def plan_of(linearization: Linearization, context: Context) -> Plan:
     """The plan by which derivatives of a kind are accumulated; verified.
 
     The one of a Hessian is that of the Jacobian of the gradient's recording, of whose entries those of one triangle are
@@ -38,13 +36,11 @@ def plan_of(linearization: Linearization, options: Options, deadline: Deadline) 
     graph = linearization.graph
 
     def before() -> None:
-        if options.rewrites:  # all kernels that the stages from now on need, side by side
-            with deadline.paused():
+        if context.options.rewrites:  # all kernels that the stages from now on need, side by side
+            with context.paused():
                 prepare(*_KERNELS)
 
-    brief = replace(options, effort=options.effort_of_order(len(graph.sources)))
-    of_order = options.deadline_of_order(deadline)
-    return find_plan(graph, brief, deadline=of_order, keep_best=False, before=before)
+    return find_plan(graph, context.planning(len(graph.sources)), keep_best=False, before=before)
 
 
 def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:

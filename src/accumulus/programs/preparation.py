@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.errors import SizeError
 from accumulus.frontends.written_out import INSTEAD, warn
 from accumulus.memory import check_fits
@@ -37,14 +37,13 @@ class Preparation:
     Attributes:
         name: of the function.
         options: of the call.
-        deadline: of planning and rewriting together.
+        context: these options, and the deadline of planning and rewriting together.
         seconds: time that each stage took, by its name.
     """
 
     def __init__(self, name: str, options: Options) -> None:
         self.name = name
-        self.options = options
-        self.deadline = Deadline(options.time_limit)
+        self.options, self.context = options, Context(options)
         self.seconds: dict[str, float] = {}
         #: Points of the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
@@ -72,7 +71,7 @@ class Preparation:
         compiling = target_of(self.options.target).seconds(operations) if compiles else 0.0
         writing = WRITING * operations + GUARDED * guarded if writes else 0.0
         seconds = writing + compiling
-        self.options.tell(self.deadline, self._stage, expected=seconds if seconds > PATIENCE else None)
+        self.context.tell(self._stage, expected=seconds if seconds > PATIENCE else None)
         what = f"{operations:,} operations of {self.name}"
         if writes:
             size = BYTES * (operations + guarded)
@@ -98,10 +97,10 @@ class Preparation:
         """A block that is timed and told as the stage of this name."""
         self._stage = name
         self._line.update(name)
-        self.deadline.enter(name)
-        self.options.tell(self.deadline, name)
+        self.context.enter(name)
+        self.context.tell(name)
         start = time.perf_counter()
-        with nullcontext() if name in _SEARCHES else self.deadline.paused():
+        with nullcontext() if name in _SEARCHES else self.context.paused():
             try:
                 yield
             except MemoryError as error:

@@ -111,7 +111,7 @@ class Program:
         #: Operations that are compiled as they stand, none of them fused with another.
         self._exact: frozenset[int]
         self._write(starts, selection, preparation)
-        self.cut_short = preparation.deadline.cut_short or "plan" * self.plan.cut_short
+        self.cut_short = preparation.context.cut_short or "plan" * self.plan.cut_short
         self.operations: int = self.tape.operations
         self._arguments = Arguments(name, recording.argument_shapes, dtype, options.check_finite)
         self.ran = Ran()
@@ -127,7 +127,7 @@ class Program:
         preparation.expect(int(operations.max()), int(guarded.sum()))
         emitted = [self._emitted(start, preparation) for start in starts]
         with preparation.stage("optimise"):
-            chosen = cheapest([self._wanted(tape) for _, tape in emitted], self.options.seed, preparation.deadline)
+            chosen = cheapest([self._wanted(tape) for _, tape in emitted], preparation.context)
         start = starts[chosen]
         self.linearization, (self.plan, tape) = start.linearization, emitted[chosen]
         if self.plan.recalled:
@@ -152,7 +152,7 @@ class Program:
         plan = start.plan
         if plan is None:
             with preparation.stage("plan"):
-                plan = plan_of(start.linearization, self.options, preparation.deadline)
+                plan = plan_of(start.linearization, preparation.context)
         with preparation.stage("emit"):
             return plan, emit(plan.accumulation)
 
@@ -226,7 +226,7 @@ class Program:
     def _others(self, emitted: Iterable[Tape], preparation: Preparation) -> Iterator[Tape]:
         """Other programs for the same results."""
         if not self.kind.symmetric:
-            for tape in chain(emitted, others_for(self.linearization, self.options, preparation.deadline)):
+            for tape in chain(emitted, others_for(self.linearization, preparation.context)):
                 yield self._arrange(tape)
 
     def _optimise(
@@ -239,7 +239,7 @@ class Program:
         if options.rewrites:
             given = tape
             tape, recalled, least = rewritten(
-                given, options, preparation.deadline, rounds, preparation.points, kept,
+                given, preparation.context, rounds, preparation.points, kept,
                 others=lambda: self._others(others, preparation),
             )  # fmt: skip
             if is_by_value(given, options.effort):

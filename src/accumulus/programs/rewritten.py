@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
-from accumulus.options import Options
+from accumulus.context import Context
 from accumulus.resubstitution.exact import Least
-from accumulus.resubstitution.optimise import looks_at_points, optimise
+from accumulus.resubstitution.optimise import looks_at_points, rewrite
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan_cache import is_enabled
@@ -36,41 +35,30 @@ class Rewritten(NamedTuple):
 
 def rewritten(
     tape: Tape,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
     rounds: Rounds,
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
     others: Callable[[], Iterable[Tape]] = tuple,
 ) -> Rewritten:
-    """The tape with fewer operations; arguments are those of `optimise`."""
+    """The tape with fewer operations; arguments are those of `rewrite`."""
+    options = context.options
     cached = options.cache and is_enabled()
-    with deadline.paused():
-        key = tape_cache.key_of(
-            tape, options.effort, deadline.left, options.seed, kept_outputs, rounds, options.dtype,
-            points if looks_at_points(tape, options.effort) else None,
-        )  # fmt: skip
+    with context.paused():
+        looks = looks_at_points(tape, options.effort)
+        key = tape_cache.key_of(tape, context, kept_outputs, rounds, points if looks else None)
         known = tape_cache.load(key, tape, kept_outputs) if cached else None
         notes = {} if known is None else tape_cache.load_notes(key, known)
     if known is not None and isinstance(work := notes.get("work"), int):
-        deadline.recall(work)
+        context.recall(work)
         return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
     told: list[Least] = []
-    before = deadline.spent
-    made = optimise(
-        tape,
-        effort=options.effort,
-        deadline=deadline,
-        seed=options.seed,
-        kept_outputs=kept_outputs,
-        rounds=rounds,
-        points=points,
-        others=others,
-        tell=told.append,
-        dtype=options.dtype,
+    before = context.spent
+    made = rewrite(
+        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=others, tell=told.append
     )
     least = told[-1] if told else None
-    if cached and not deadline.cut_short:
-        notes = {"work": deadline.spent - before}
+    if cached and not context.cut_short:
+        notes = {"work": context.spent - before}
         tape_cache.store(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)

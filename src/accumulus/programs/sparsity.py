@@ -46,7 +46,7 @@ def _of_blocks(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
         own = recording if kind.first is None else recording_of_blocks(recording, kind.first, selection, preparation)
         if own is None:
             return None
-        return own, differentiated(own, kind, selection, preparation.options, preparation.deadline).nonzeros
+        return own, differentiated(own, kind, selection, preparation.context).nonzeros
     except SizeError:
         return None
 

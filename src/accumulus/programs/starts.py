@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
@@ -94,7 +94,7 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
     if not _keeps_derivatives(tape):
         return None
     with preparation.stage("optimise"):
-        made = rewritten(tape, options, preparation.deadline.part(_SHARE), rounds, preparation.points).tape
+        made = rewritten(tape, preparation.context.part(_SHARE), rounds, preparation.points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return replace(recording, tape=made, written_out=None)
@@ -121,7 +121,7 @@ def along_seeds(
         return Start(found, None, is_short)
     with preparation.stage("plan"):
         sweep = replace(options, method=_SWEEPS[kind.seeds], executor=None)
-        return Start(found, find_plan(found.graph, sweep, keep_best=False), is_short)
+        return Start(found, find_plan(found.graph, Context(sweep), keep_best=False), is_short)
 
 
 def rounds_of(start: Start, kind: Kind) -> Rounds:
@@ -142,15 +142,15 @@ def _formed(recording: Recording, found: Linearization, selection: Selection, pr
         priced = [greedy.priced for greedy in greedy_orders(own.graph, preparation.options.objective)]
         if min(each.cost[0] + each.additions for each in priced) > _FORMED * len(own.graph.sources):
             return None
-        options = replace(preparation.options, method="vertex", executor=None)
-        plan = plan_of(own, options, preparation.deadline)
+        context = preparation.context.having(method="vertex", executor=None)
+        plan = plan_of(own, context)
         if plan.order is None:
             return None
         graph, names = found.graph, [own.graph.vertices[v] for v in plan.order]
         inner = [graph.vertices[v] for v in graph.intermediates]
         eliminated, left = set(inner), [name for name in inner if name not in set(names)]
         order = [*(name for name in names if name in eliminated), *left]
-        return find_plan(graph, replace(options, method="auto"), order, preparation.deadline, keep_best=False)
+        return find_plan(graph, context.having(method="auto"), order, keep_best=False)
 
 
 def _may_be_rewritten(options: Options) -> bool:
@@ -186,7 +186,7 @@ def _keeps_derivatives(tape: Tape) -> bool:
     )
 
 
-def cheapest(tapes: Sequence[Tape], seed: int, deadline: Deadline) -> int:
+def cheapest(tapes: Sequence[Tape], context: Context) -> int:
     """Which of some tapes the rewriter makes the shortest, as far as a short search tells; the first among equals."""
     if len(tapes) == 1:
         return 0
@@ -194,5 +194,5 @@ def cheapest(tapes: Sequence[Tape], seed: int, deadline: Deadline) -> int:
     within = [k for k, count in enumerate(counts) if count <= _MORE * min(counts)]
     if len(within) == 1:
         return within[0]
-    costs = {k: preview(tapes[k], seed, deadline, LOOKS) for k in within}
+    costs = {k: preview(tapes[k], context, LOOKS) for k in within}
     return min(costs, key=lambda k: costs[k])

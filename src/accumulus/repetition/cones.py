@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
-from accumulus.repetition.compiled.cones_state import (
+from accumulus.repetition.compiled.cones_kernel import (
     ABSENT,
     COMPARE,
     CUT,

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.deadline import Deadline
+from accumulus.context import Context
 from accumulus.resubstitution.resubstitute import Resubstitution
-from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.tape.tape import Tape
 
 __all__ = ["briefly"]
@@ -35,26 +35,27 @@ LARGE: Final = 600
 LEFT: Final = 0.95
 
 
-def briefly(tape: Tape, seed: int, deadline: Deadline, points: NDArray[np.float64] | None, dtype: str) -> Tape:
-    """A tape with the same inputs and outputs, and never more operations, verified; see `accumulus.resubstitution`.
+def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+    """Return a tape with the same inputs and outputs, and never more operations, verified.
 
     Args:
         points: real points of the domain, (points, inputs).
-        dtype: what the program is computed in.
     """
-    rounds = rules.Rounds()
+    rounds, options = Rounds(), context.options
     start = canonical(tape)
-    by_value = Resubstitution.of(start, 0, points, seed, dtype, told=TOLD, comparisons=COMPARISONS, few=True)
+    by_value = Resubstitution.of(
+        start, 0, points, options.seed, options.dtype, told=TOLD, comparisons=COMPARISONS, few=True
+    )
     if by_value is None:
-        return rules.optimise(tape, seed=seed, deadline=deadline, rounds=rounds)
+        return by_rules(tape, context, rounds=rounds)
 
     def finish(found: Tape) -> Tape:
-        return rules.tidied(rules.sketch(found, AFTER, seed=seed, deadline=deadline), start)
+        return tidied(sketch(found, AFTER, context), start)
 
-    rough = rules.sketch(start, BEFORE, seed=seed, deadline=deadline, is_last=False)
+    rough = sketch(start, BEFORE, context, is_last=False)
     if start.operations <= LARGE or rough.operations <= LEFT * start.operations:
-        found = by_value.cheaper(rough, CHOICE * rough.operations, deadline, seed, finish)
+        found = by_value.cheaper(rough, CHOICE * rough.operations, context, options.seed, finish)
         if found is not None and found.operations < start.operations:
             return found
     rest = replace(rounds, moves=rounds.moves - BEFORE)
-    return rules.optimise(tape, seed=seed, deadline=deadline, rounds=rest, begin_with=rough)
+    return by_rules(tape, context, rounds=rest, begin_with=rough)

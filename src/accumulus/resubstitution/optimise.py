@@ -9,13 +9,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.context import Context
 from accumulus.deadline import Deadline
+from accumulus.options import Effort, Options
 from accumulus.resubstitution.exact import Least
-from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.tape.tape import Tape
 
-__all__ = ["is_by_value", "looks_at_points", "optimise"]
+__all__ = ["is_by_value", "looks_at_points", "optimise", "rewrite"]
 
 #: Operations that a program may have to be rewritten by value.
 MOST_OPERATIONS: Final = 3000
@@ -46,12 +48,12 @@ def looks_at_points(tape: Tape, effort: str) -> bool:
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
-def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadline: Deadline) -> bool:
+def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
     """Whether a tape is rewritten by value once by default: where first results come no later for it.
 
     Not what is differentiated afterwards, or has little to win, which has rounds of its own.
     """
-    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, rules.Rounds()):
+    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
         return False
     return BRIEF[0] <= tape.operations <= BRIEF[1] and deadline.left > ROUND * tape.operations
 
@@ -59,29 +61,37 @@ def is_brief(tape: Tape, kept_outputs: int, rounds: rules.Rounds | None, deadlin
 def optimise(
     tape: Tape,
     *,
-    effort: str = "balanced",
+    effort: Effort = "balanced",
     time_limit: float = 2.0,
     seed: int = 0,
     kept_outputs: int = 0,
-    deadline: Deadline | None = None,
-    rounds: rules.Rounds | None = None,
+    rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
-    others: Callable[[], Iterable[Tape]] = tuple,
-    tell: Callable[[Least], object] = bool,
     dtype: str = "float64",
 ) -> Tape:
-    """A tape with the same inputs and outputs, and never more operations.
+    """Return a tape with the same inputs and outputs, and never more operations.
 
-    `accumulus.rewriting.optimise` describes the arguments, warnings and errors. Under "thorough", what rules find is
-    rewritten by value, and that by rules again, until several rounds in a row win nothing; under "balanced" once, if it
-    is neither short nor long.
+    The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
+    verified against the tape that it was made from. Under "thorough", what rules find is rewritten by value, and that
+    by rules again, until several rounds in a row win nothing; under "balanced" once, if it is neither short nor long.
 
     Args:
+        tape: any tape.
+        effort: "fast", "balanced" or "thorough", see `accumulus.rewriting.optimise.by_rules`.
+        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them.
+        seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
+        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
+        rounds: of annealing, by default one; more follow if the effort is thorough.
         points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
             at random.
-        tell: is told what no choice of definitions is cheaper than, if that is found.
         dtype: what the program is computed in: where that overflows or has no digits, nothing is known of a value.
-        others: makes other programs for the same, whose values are taken, too, where there is time.
+
+    Warns:
+        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package.
+
+    Raises:
+        ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
+        UnknownNameError: for an unknown effort.
 
     >>> tape = Tape(2)
     >>> sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
@@ -89,55 +99,74 @@ def optimise(
     >>> print(optimise(tape, effort="thorough"))
     return x1
     """
-    deadline = Deadline(time_limit) if deadline is None else deadline
+    options = Options(effort=effort, time_limit=time_limit, seed=seed, dtype=dtype)
+    return rewrite(tape, Context(options), kept_outputs=kept_outputs, rounds=rounds, points=points)
 
-    def by_rules(effort: str, tape: Tape, turn: int) -> Tape:
-        return rules.optimise(
-            tape, effort=effort, seed=seed + turn, kept_outputs=kept_outputs, deadline=deadline, rounds=rounds
-        )
+
+def rewrite(
+    tape: Tape,
+    context: Context,
+    *,
+    kept_outputs: int = 0,
+    rounds: Rounds | None = None,
+    points: NDArray[np.float64] | None = None,
+    others: Callable[[], Iterable[Tape]] = tuple,
+    tell: Callable[[Least], object] = bool,
+) -> Tape:
+    """Optimise a tape within a context; see `optimise`.
+
+    Args:
+        others: makes other programs for the same, whose values are taken, too, where there is time.
+        tell: is told what no choice of definitions is cheaper than, if that is found.
+    """
+    effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
+
+    def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
+        within = context.having(effort=effort, seed=seed + turn)
+        return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
 
     def by_default() -> Tape:
-        if not is_brief(tape, kept_outputs, rounds, deadline):
-            return by_rules("balanced", tape, 0)
-        with deadline.paused():
+        if not is_brief(tape, kept_outputs, rounds, context):
+            return rewritten("balanced", tape, 0)
+        with context.paused():
             from accumulus.resubstitution.briefly import briefly  # not what every process needs
-        return briefly(tape, seed, deadline, points, dtype)
+        return briefly(tape, context, points)
 
     if effort == "balanced":
         return by_default()
     if not is_by_value(tape, effort):
-        return by_rules(effort, tape, 0)
-    with deadline.paused():
+        return rewritten(effort, tape, 0)
+    with context.paused():
         from accumulus.resubstitution.angles import with_sums_of_angles
         from accumulus.resubstitution.relations import with_relations
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
     by_value = None
-    if deadline.left > ROUND * tape.operations:
+    if context.left > ROUND * tape.operations:
         related, turned = with_relations(start, kept_outputs), with_sums_of_angles(start, kept_outputs)
         has_sums = turned is not None
         by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
     if by_value is not None:
-        sources, pool = [tape], [by_rules("balanced", tape, 1)]
+        sources, pool = [tape], [rewritten("balanced", tape, 1)]
         for other in chain((related, turned), others()):
-            if deadline.left < KEPT * ROUND * tape.operations:
+            if context.left < KEPT * ROUND * tape.operations:
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
                 sources.append(other)
-                pool.append(by_rules("balanced", other, 1))
+                pool.append(rewritten("balanced", other, 1))
         # the default's program by value is where a search from it would stay
-        known = [by_rules("balanced", tape, 0), *pool]
+        known = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
-        while (left := deadline.left) > ROUND * tape.operations:
+        while (left := context.left) > ROUND * tape.operations:
             # at the end, and after it where that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
             has_helpers = misses >= STALLED and misses % 2 == 1
-            found = by_value.cheapest(known, moves, deadline, seed + turn, is_exact=is_last, has_helpers=has_helpers)
-            again = by_rules("balanced", found, turn)
+            found = by_value.cheapest(known, moves, context, seed + turn, is_exact=is_last, has_helpers=has_helpers)
+            again = rewritten("balanced", found, turn)
             best = min(best, found, again, key=cost)
-            pool[turn % len(pool)] = by_rules("balanced", sources[turn % len(pool)], turn + 2)
+            pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
             known = [best, found, again, *pool]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
@@ -145,6 +174,6 @@ def optimise(
                 break
         if by_value.least is not None:
             tell(by_value.least)
-    best = min(best, by_rules("thorough", best, 0), first, key=cost)
+    best = min(best, rewritten("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than there were
     return best if best.operations <= start.operations else first

@@ -23,9 +23,8 @@ from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.rewriting.signs import Definitions, emit, with_few_changes
+from accumulus.rewriting.signs import Definitions, emit, with_few_changes, with_signed_zeros
 from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
-from accumulus.rewriting.zeros import with_signed_zeros
 from accumulus.tape.live import needed, seeing_zero_signs
 from accumulus.tape.operations import INPUT
 from accumulus.tape.tape import Tape

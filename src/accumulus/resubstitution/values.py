@@ -44,9 +44,9 @@ from accumulus.resubstitution.compiled.reading_state import (
 )
 from accumulus.resubstitution.definitions import ADD, DIVIDE, MULTIPLY, Table
 from accumulus.resubstitution.points import Points
-from accumulus.rewriting.constants import with_short_constants
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import SLACK, UNIT, Run
+from accumulus.rewriting.scaling import with_short_constants
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of

@@ -6,7 +6,7 @@ so that what is allowed to differ is what rounding explains, and not more; and t
 much.
 
 What reaches floor, ceil, sign, fmod or a comparison has to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.branches`).
+chosen: at random, and then so that every branch of the tape has been taken (`accumulus.rewriting.stand_ins`).
 
 Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
 are folded, so of these it is the functions' own value that counts.
@@ -28,9 +28,17 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
-from accumulus.rewriting.branches import Branches
 from accumulus.rewriting.running import SLACK, UNIT, Run
-from accumulus.rewriting.stand_ins import ANGLES, COMPARISONS, EXPONENTIALS, FUNCTIONS, JUMPS, WITH_LAWS, Function
+from accumulus.rewriting.stand_ins import (
+    ANGLES,
+    COMPARISONS,
+    EXPONENTIALS,
+    FUNCTIONS,
+    JUMPS,
+    WITH_LAWS,
+    Branches,
+    Function,
+)
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.tape import Tape
 

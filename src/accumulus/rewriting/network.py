@@ -26,8 +26,7 @@ from accumulus.rewriting.compiled.rewrite_state import (
     RewriteState,
     Term,
 )
-from accumulus.rewriting.signs import THRESHOLDS, Definitions, emit
-from accumulus.rewriting.zeros import with_signed_zeros
+from accumulus.rewriting.signs import THRESHOLDS, Definitions, emit, with_signed_zeros
 from accumulus.tape.compiled.passes_state import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS

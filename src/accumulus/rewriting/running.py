@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.rewriting.compiled.running_state import RunningState
+from accumulus.rewriting.compiled.running_kernel import RunningState
 from accumulus.rewriting.stand_ins import COMPARISONS, FUNCTIONS, JUMPS, Function, comparison, jump, size
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of

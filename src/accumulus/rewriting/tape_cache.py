@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache as files
+from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
@@ -33,23 +34,20 @@ _NOTES: Final = ".notes"
 
 def key_of(
     tape: Tape,
-    effort: str,
-    work: float,
-    seed: int,
+    context: Context,
     kept_outputs: int,
     rounds: Rounds | None = None,
-    dtype: str = "float64",
     points: NDArray[np.float64] | None = None,
 ) -> str:
-    """The hash under which the tape is stored that `accumulus.resubstitution.optimise` makes with these options.
+    """Return the hash under which the tape is stored that `accumulus.resubstitution.optimise.rewrite` makes.
 
     Args:
-        work: seconds of it that are left.
         points: at which it is looked what rounding does; None where that is not done.
     """
-    rounds = rounds or Rounds()
-    options = json.dumps([effort, work, int(seed), kept_outputs, dtype, rounds.moves, *rounds.hots])
-    return digest([_version(), to_bytes(tape), options.encode(), b"" if points is None else points.tobytes()])
+    options, rounds = context.options, rounds or Rounds()
+    given = [options.effort, context.left, int(options.seed), kept_outputs, options.dtype, rounds.moves, *rounds.hots]
+    everything = json.dumps(given).encode()
+    return digest([_version(), to_bytes(tape), everything, b"" if points is None else points.tobytes()])
 
 
 def load(key: str, tape: Tape, kept_outputs: int) -> Tape | None:

@@ -36,11 +36,11 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus import cache
+from accumulus.context import Context
 from accumulus.errors import PlanError
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import OF_PLANS, Options
-from accumulus.search.plan import Plan
-from accumulus.search.plan_files import VERSION, plan_as_data, plan_from_data
+from accumulus.options import OF_PLANS
+from accumulus.search.plan import VERSION, Plan, plan_as_data, plan_from_data
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.versions import code_version
 
@@ -107,17 +107,14 @@ def is_enabled() -> bool:
     return os.environ.get(SWITCH) != "0"
 
 
-def key_of(graph: DifferentiationGraph, options: Options, work: float) -> str:
-    """The hash under which the plan is stored.
-
-    Args:
-        work: seconds of it that are left to the search.
-    """
+def key_of(graph: DifferentiationGraph, context: Context) -> str:
+    """Return the hash under which the plan is stored that a search in this context finds."""
+    options = context.options
     given = {name: getattr(options, name) for name in OF_PLANS}
     given["rewritten"] = options.counts_rewritten
     # that a search is shared decides its parts; who does which does not matter
     given["executor"] = options.executor is not None
-    given["work"] = work
+    given["work"] = context.left
     # 1 second and 1.0 are one, as they are equal
     given["time_limit"] = float(options.time_limit)
     # numbers of NumPy are written as the numbers that they are

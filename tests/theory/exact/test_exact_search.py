@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contexts import within
 from figures import figure
 from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
+from accumulus.context import Context
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
@@ -25,10 +27,9 @@ from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.objective import Objective
 from accumulus.options import Options
-from accumulus.search.elimination import Elimination
+from accumulus.search.elimination import Elimination, forward_order
 from accumulus.search.find import plan
 from accumulus.search.registry import get
-from accumulus.search.sweeps import forward_order
 from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
 from accumulus.theory.exact import eliminations, line_optima
@@ -155,7 +156,7 @@ def test_nothing_is_proven_about_operations():
     graph = lion()
     assert lower_bound(graph, Objective.OPERATIONS) is None
     for level in ("vertex", "edge", "face"):
-        assert get(f"exact-{level}")(graph, Options(objective="operations")).lower_bound is None
+        assert get(f"exact-{level}")(graph, within(objective="operations")).lower_bound is None
 
 
 def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
@@ -174,7 +175,7 @@ def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
 )
 def test_lion_and_bat(graph, optima):
     for level, optimum in optima.items():
-        found = get(f"exact-{level}")(graph, Options(objective="fma", time_limit=FOR_EVER))
+        found = get(f"exact-{level}")(graph, within(objective="fma", time_limit=FOR_EVER))
         found.accumulation.verify()
         assert found.cost("fma") == found.lower_bound == optimum
 
@@ -182,7 +183,7 @@ def test_lion_and_bat(graph, optima):
 @pytest.mark.parametrize("given_", vector_graphs(), ids=lambda given_: given_["name"])
 def test_graphs_of_vectors(given_):
     graph = DifferentiationGraph(given_["edges"], sizes=given_["sizes"])
-    found = get("exact-face")(graph, Options(objective="fma", time_limit=FOR_EVER))
+    found = get("exact-face")(graph, within(objective="fma", time_limit=FOR_EVER))
     found.accumulation.verify()
     assert found.cost("fma") == found.lower_bound == given_["face_elimination_optimum"]
 
@@ -196,7 +197,7 @@ def test_graphs_of_vectors(given_):
     ],
 )
 def test_figures_of_the_notes(name, part, optimum):
-    found = get("exact-face")(figure(name, part), Options(objective="fma", time_limit=FOR_EVER))
+    found = get("exact-face")(figure(name, part), within(objective="fma", time_limit=FOR_EVER))
     assert found.cost("fma") == found.lower_bound == optimum
 
 
@@ -207,7 +208,7 @@ def test_figures_of_the_notes(name, part, optimum):
 def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications):
     graph = load_graph(graph_folder / f"{name}.json")
     for objective, optimum in (("fma", fma), ("multiplications", multiplications)):
-        found = get("exact-face")(graph, Options(objective=objective, time_limit=FOR_EVER))
+        found = get("exact-face")(graph, within(objective=objective, time_limit=FOR_EVER))
         assert found.cost(objective) == found.lower_bound == optimum
 
 
@@ -263,7 +264,7 @@ def test_ctrl_c_hands_back_the_best_so_far(level, calls):
 
     options = Options(objective="fma", time_limit=FOR_EVER, progress=interrupt)
     graph = figure("fig:multi-root-terminal-factorization", "a")
-    found = get(f"exact-{level}")(graph, options)
+    found = get(f"exact-{level}")(graph, Context(options))
     found.accumulation.verify()
     assert found.interrupted == (len(told) >= calls)
     assert found.lower_bound is None or found.lower_bound <= found.cost("fma") <= 51
@@ -272,7 +273,7 @@ def test_ctrl_c_hands_back_the_best_so_far(level, calls):
 def test_without_time_or_iterations_nothing_is_searched():
     graph = bat()
     for options in (Options(time_limit=0), Options(iterations=0)):
-        found = get("exact-face")(graph, replace(options, objective="fma"))
+        found = get("exact-face")(graph, Context(replace(options, objective="fma")))
         assert found.cost("fma") == 24
         assert found.lower_bound is None
 

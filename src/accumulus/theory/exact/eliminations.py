@@ -30,6 +30,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex, eliminate_edges
@@ -38,7 +39,6 @@ from accumulus.elimination.vertex import VertexElimination
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import vertex
@@ -265,34 +265,33 @@ _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
 @register("exact-vertex")
-def exact_vertex(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def exact_vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Dynamic programming over eliminated sets, after reduction; see `accumulus.theory.exact.orders`."""
-    return _searched(graph, options, deadline, "vertex")
+    return _searched(graph, context, "vertex")
 
 
 @register("exact-edge")
-def exact_edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def exact_edge(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Branch and bound over edge eliminations; see `accumulus.theory.compiled.faces_kernel`."""
-    return _searched(graph, options, deadline, "edge")
+    return _searched(graph, context, "edge")
 
 
 @register("exact-face")
-def exact_face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def exact_face(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Branch and bound over face eliminations; see `accumulus.theory.compiled.faces_kernel`."""
-    return _searched(graph, options, deadline, "face")
+    return _searched(graph, context, "face")
 
 
-def _searched(graph: DifferentiationGraph, options: Options, deadline: Deadline, level: Level) -> SearchResult:
-    best = _BASES[level](graph, options, deadline.part(_SHARE))
-    if best.interrupted or options.objective.on_tape or not options.searches or deadline.passed:
+def _searched(graph: DifferentiationGraph, context: Context, level: Level) -> SearchResult:
+    best = _BASES[level](graph, context.part(_SHARE))
+    if best.interrupted or context.options.objective.on_tape or not context.options.searches or context.passed:
         return best
-    return proven(graph, options, deadline, best, level)
+    return proven(graph, context, best, level)
 
 
 def proven(
     graph: DifferentiationGraph,
-    options: Options,
-    deadline: Deadline,
+    context: Context,
     best: SearchResult,
     level: Level,
     *,
@@ -305,25 +304,26 @@ def proven(
         level: of the eliminations that are searched, after all narrower ones.
         brief: whether to stop after some tens of milliseconds.
     """
+    options = context.options
     if options.objective.on_tape:
         return best
     if len(graph.sources) > _LARGEST:
-        if _BOUND * len(graph.sources) > deadline.seconds:
+        if _BOUND * len(graph.sources) > context.seconds:
             return best
         try:
-            least = lower_bound(graph, options.objective, deadline=deadline)
+            least = lower_bound(graph, options.objective, deadline=context)
         except OutOfTimeError:
             return best
         return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
     start = best
     if start.order is None:
-        start = vertex(graph, replace(options, effort="fast", executor=None), deadline)
+        start = vertex(graph, context.having(effort="fast", executor=None))
     assert start.order is not None
     try:
-        proof = Proof(graph, options.objective, start.order, deadline)
+        proof = Proof(graph, options.objective, start.order, context)
     except OutOfTimeError:
         return best
-    run = _Run(proof, level, best, options, deadline)
+    run = _Run(proof, level, best, context)
     patience = BRIEF if brief else Patience()
     if options.iterations is not None:
         patience = Patience(12, min(MOST_COLUMNS, 5 * options.iterations), 20 * options.iterations)
@@ -331,8 +331,8 @@ def proven(
     try:
         with closing(run.steps(patience)) as steps:
             for _ in steps:
-                options.tell(deadline, "plan", min(run.cost, proof.cost(level)))
-                if deadline.passed:
+                context.tell("plan", min(run.cost, proof.cost(level)))
+                if context.passed:
                     break
     except OutOfTimeError:
         pass
@@ -346,9 +346,9 @@ def proven(
 class _Run:
     """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
 
-    def __init__(self, proof: Proof, level: Level, best: SearchResult, options: Options, deadline: Deadline) -> None:
-        self.proof, self.level, self._options, self._deadline = proof, level, options, deadline
-        self.best, self.cost = best, best.cost(options.objective)
+    def __init__(self, proof: Proof, level: Level, best: SearchResult, context: Context) -> None:
+        self.proof, self.level, self._context = proof, level, context
+        self.best, self.cost = best, best.cost(context.options.objective)
 
     def done(self) -> bool:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
@@ -375,7 +375,7 @@ class _Run:
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
         for size in sizes:  # large programs may not be solved in time, and then say less than small ones
             if not self.done():
-                for _ in self.proof.bracket(lambda: _BRACKETS * self._deadline.left, size, partial=partial):
+                for _ in self.proof.bracket(lambda: _BRACKETS * self._context.left, size, partial=partial):
                     yield
 
     def _searches(self, patience: Patience) -> Generator[None]:
@@ -395,9 +395,8 @@ class _Run:
     def _repairs(self, patience: Patience) -> Generator[None]:
         """The heuristic method of the level once more, thoroughly: it finds what a search from nothing does not."""
         if patience == Patience():
-            options = replace(self._options, effort="thorough")
-            found = _BASES[self.level](self.best.graph, options, self._deadline.part(_SHARE))
-            cost = found.cost(options.objective)
+            found = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
+            cost = found.cost(self._context.options.objective)
             if cost < self.cost:
                 self.best, self.cost = found, cost
             if found.interrupted:
@@ -406,7 +405,7 @@ class _Run:
 
     def _prepare(self, kernel: str) -> None:
         """Have a kernel ready; the first use on a machine compiles it, which is not the search's time."""
-        with self._deadline.paused():
+        with self._context.paused():
             prepare(kernel)
 
 

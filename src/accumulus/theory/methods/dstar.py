@@ -59,13 +59,13 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.compiled.labels_kernel import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.theory.graphs.dominators import dominators, postdominators
 
@@ -544,5 +544,5 @@ def _bits(entries: int) -> Iterator[int]:
 
 
 @register("dstar", seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=deadline))
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=context))

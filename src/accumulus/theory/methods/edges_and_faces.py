@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.annealing import Annealing, Schedule, thresholds
+from accumulus.context import Context
 from accumulus.deadline import Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.edge import EdgeElimination, Side, edges_of_vertex
@@ -326,36 +327,35 @@ _EDGES: Final = 0.25
 
 
 @register("edge")
-def edge(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def edge(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence that is better than the best vertex order."""
-    return _search(graph, options, deadline, ("edge",))
+    return _search(graph, context, ("edge",))
 
 
 @register("face")
-def face(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence, then for a face sequence that is better still."""
-    return _search(graph, options, deadline, ("edge", "face"))
+    return _search(graph, context, ("edge", "face"))
 
 
-def _search(
-    graph: DifferentiationGraph, options: Options, deadline: Deadline, levels: tuple[Level, ...]
-) -> SearchResult:
-    start = best = vertex(graph, options, deadline)
-    if best.interrupted or not options.searches or deadline.passed:
+def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, ...]) -> SearchResult:
+    options = context.options
+    start = best = vertex(graph, context)
+    if best.interrupted or not options.searches or context.passed:
         return best
     products = best.accumulation.steps.is_product.count(1)
-    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, deadline):
+    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, context):
         return best
-    search = _search_from(start, options, deadline)
+    search = _search_from(start, context)
     if search is None:
         return best
     for level in levels:
-        until = deadline.part(_EDGES) if level == "edge" and "face" in levels else deadline
+        until = context.part(_EDGES) if level == "edge" and "face" in levels else context
         interrupted = False
         try:
             with closing(search.steps(level, until)) as costs:
                 for cost in costs:
-                    options.tell(deadline, "plan", min(cost, best.cost(options.objective)))
+                    context.tell("plan", min(cost, best.cost(options.objective)))
                     if until.passed:
                         break
         except KeyboardInterrupt:
@@ -365,7 +365,7 @@ def _search(
             best = found
         if interrupted:
             return replace(best, interrupted=True)
-        if deadline.passed or _is_least(best, options.objective, deadline):
+        if context.passed or _is_least(best, options.objective, context):
             break
     return best
 
@@ -381,13 +381,13 @@ def _is_least(found: SearchResult, objective: Objective, deadline: Deadline) -> 
     return bound is not None and found.cost(counted) <= bound
 
 
-def _search_from(start: SearchResult, options: Options, deadline: Deadline) -> _Annealed | None:
+def _search_from(start: SearchResult, context: Context) -> _Annealed | None:
     """The search from an order; None for what is too large for it."""
     if start.graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return None
-    with deadline.paused():
+    with context.paused():
         prepare("theory.mixed")
-    return _Annealed(start, options)
+    return _Annealed(start, context.options)
 
 
 class _Annealed:

@@ -39,15 +39,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar, get_args
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.edge import edges_of_vertices
 from accumulus.elimination.face import eliminate_faces, faces_of_edges
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import series_vertices
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
@@ -452,8 +452,8 @@ def _register(name: str, direction: Direction) -> None:
         return 3e-6 * products + 4e-6 * work.edges
 
     @register(name, seconds)
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-        return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=deadline))
+    def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
+        return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=context))
 
 
 _register("forward-factorization", "forward")

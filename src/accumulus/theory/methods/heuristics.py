@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.edge import EdgeElimination
 from accumulus.elimination.face import FaceElimination
@@ -40,7 +41,6 @@ from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
-from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import markowitz
 
@@ -426,18 +426,18 @@ HEURISTICS: Final = (
 
 def _register(row: Heuristic) -> None:
     @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
-    def find(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
+    def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         if row.level == "vertex":
             assert row.score is not None
             choices = VertexChoices(graph, row.score)
             order = choices.start()
-            run(choices, order, len(graph.vertices), deadline)
+            run(choices, order, len(graph.vertices), context)
             return SearchResult(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
-        fewest = markowitz_order(graph, Objective.FMA, Limit(longest), deadline)
+        fewest = markowitz_order(graph, Objective.FMA, Limit(longest), context)
         most = longest if fewest is None else min(longest, _MOST[0] * fewest[0].cost[0] + _MOST[1])
-        found = None if fewest is None else _sequence(graph, row, most, deadline)
-        return found or markowitz(graph, options, deadline)
+        found = None if fewest is None else _sequence(graph, row, most, context)
+        return found or markowitz(graph, context)
 
 
 def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline: Deadline) -> SearchResult | None:

@@ -36,14 +36,14 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps
 from accumulus.elimination.edge import EdgeElimination, edges_of_vertex
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import Classes, eliminate_series
 
 __all__ = ["Bracketing", "Levelled", "accumulate_edges", "bracketing_seconds", "local_jacobians", "multiply"]
@@ -623,6 +623,6 @@ def bracketing_seconds(work: Workload) -> float:
 
 
 @register("local-jacobians", bracketing_seconds)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    found = local_jacobians(graph, unit_products=options.objective.every_product, deadline=deadline)
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    found = local_jacobians(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "local-jacobians", _accumulation=found)

@@ -36,12 +36,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps, Steps
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.options import Options
+from accumulus.search.elimination import Workload
 from accumulus.search.registry import SearchResult, register
-from accumulus.search.sweeps import Workload
 from accumulus.theory.graphs.traversal import reached, series_vertices, topological
 from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
 
@@ -459,6 +459,6 @@ def _seconds(work: Workload) -> float:
 
 
 @register("pages", _seconds)
-def _method(graph: DifferentiationGraph, options: Options, deadline: Deadline) -> SearchResult:
-    found = pages(graph, unit_products=options.objective.every_product, deadline=deadline)
+def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    found = pages(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "pages", _accumulation=found)

@@ -35,6 +35,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
+from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation
 from accumulus.elimination.face import eliminate_faces
 from accumulus.errors import AccumulusError, ArgumentError, ExpressionError, VerificationError
@@ -146,7 +147,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
     if (graph.sizes > 1).any():  # faces are counted, whatever they cost
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
-    order = get("markowitz")(graph, Options(objective=Objective.FMA)).order
+    order = get("markowitz")(graph, Context(Options(objective=Objective.FMA))).order
     assert order is not None
     proof = Proof(graph, Objective.FMA, order)
     proof.raise_bound("face", at_least)
