@@ -19,7 +19,7 @@ from same_programs import CASES, EFFORTS, clock, compiled, digest, digests, plan
 
 import accumulus as acc
 from accumulus import deadline
-from accumulus.search.plan_cache import SWITCH
+from accumulus.options import SWITCH
 
 SOURCES = Path(acc.__file__).parent
 #: Files that may read a clock: they measure how long something took, to be told, or end what a user waits for.

@@ -34,7 +34,7 @@ class OutOfTimeError(Exception):
 
 
 class _Account:
-    """What the deadlines of one call share: the work so far, and a clock.
+    """Work so far and clock, which all deadlines of one call share.
 
     The clock can be stopped: for what has to be done anyway, such as compiling a kernel.
 
@@ -107,7 +107,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether no work is left, or the clock has run out, which cuts short what asks."""
+        """Return True if no work is left, or if the clock has run out, which cuts the search short."""
         if self._account.spent >= self._most:
             return True
         if self._account.now() < self._until:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.deadline import FOREVER, Deadline
+from accumulus.options import SWITCH
 from accumulus.resubstitution.definitions import ADD, COPY, DIVIDE, MULTIPLY, PRICES, Definition, Table
 from accumulus.resubstitution.exact import cheaper
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.rewriting import tape_cache
-from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.tape.weights import UNIT
 
@@ -139,10 +139,10 @@ def test_notes_are_those_of_their_tape(tmp_path, monkeypatch):
     tapes = [Tape(2), Tape(2)]
     for tape, name in zip(tapes, ("add", "multiply"), strict=True):
         tape.outputs = [tape.apply(name, 0, 1)]
-    tape_cache.store("key", tapes[0], {"least": (1, 2, 3)})
-    assert tape_cache.load_notes("key", tapes[0]) == {"least": [1, 2, 3]}
-    assert tape_cache.load_notes("key", tapes[1]) == {}
-    assert tape_cache.load_notes("other", tapes[0]) == {}
+    tape_cache.store_tape("key", tapes[0], {"least": (1, 2, 3)})
+    assert tape_cache.stored_notes("key", tapes[0]) == {"least": [1, 2, 3]}
+    assert tape_cache.stored_notes("key", tapes[1]) == {}
+    assert tape_cache.stored_notes("other", tapes[0]) == {}
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.05])

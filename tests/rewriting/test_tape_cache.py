@@ -8,11 +8,10 @@ import pytest
 import accumulus as acc
 from accumulus import cache
 from accumulus.context import Context
-from accumulus.options import Options
+from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import by_rules
-from accumulus.search.plan_cache import SWITCH
 from accumulus.tape.bytes import to_bytes
 from accumulus.tape.tape import Tape
 
@@ -20,7 +19,7 @@ GIVEN = ("balanced", 1.0, 0, 0)
 
 
 def key_of(tape, effort="balanced", work=1.0, seed=0, kept_outputs=0):
-    return tape_cache.key_of(tape, Context(Options(effort=effort, seed=seed), work=work), kept_outputs)
+    return tape_cache.tape_key(tape, Context(Options(effort=effort, seed=seed), work=work), kept_outputs)
 
 
 @pytest.fixture
@@ -40,9 +39,9 @@ def test_the_stored_tape_is_the_one_that_was_found(folder):
     tape = source()
     made = by_rules(tape)
     key = key_of(tape, *GIVEN)
-    assert tape_cache.load(key, tape, 0) is None
-    tape_cache.store(key, made)
-    found = tape_cache.load(key, tape, 0)
+    assert tape_cache.stored_tape(key, tape, 0) is None
+    tape_cache.store_tape(key, made)
+    found = tape_cache.stored_tape(key, tape, 0)
     assert to_bytes(found) == to_bytes(made)
 
 
@@ -64,7 +63,7 @@ def test_what_is_not_the_same_is_not_taken(wrong, folder):
     tape = source()
     key = key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(wrong))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 def test_what_costs_more_is_not_taken(folder):
@@ -75,19 +74,19 @@ def test_what_costs_more_is_not_taken(folder):
     longer.outputs = [longer.subtract(longer.add(total, square), square)]
     key = key_of(tape, *GIVEN)
     cache.store("tapes", key, to_bytes(longer))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:40] + b"x" + content[41:]])
 def test_damaged_files_are_as_good_as_none(damage, folder):
     tape = source()
     key = key_of(tape, *GIVEN)
-    tape_cache.store(key, by_rules(tape))
+    tape_cache.store_tape(key, by_rules(tape))
     (file,) = folder.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
     cache.store("tapes", key, b"no tape")
-    assert tape_cache.load(key, tape, 0) is None
+    assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 def test_every_option_has_its_part_in_the_key(monkeypatch):
@@ -99,10 +98,10 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
         given = list(GIVEN)
         given[place] = another
         keys.append(key_of(tape, *given))
-    tape_cache._version.cache_clear()
-    monkeypatch.setattr(tape_cache, "code_version", lambda *given: "another")
+    cache.version.cache_clear()
+    monkeypatch.setattr(cache, "code_version", lambda *given: "another")
     keys.append(key_of(tape, *GIVEN))
-    tape_cache._version.cache_clear()
+    cache.version.cache_clear()
     assert len(set(keys)) == len(keys)
 
 

@@ -15,8 +15,9 @@ from kernels import assert_same, whole
 from strategies import points, programs
 
 import accumulus as acc
+from accumulus import cache
 from accumulus.errors import CompileError
-from accumulus.search.plan_cache import SWITCH
+from accumulus.options import SWITCH
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import host, library, llvm_kernel, shared
@@ -153,16 +154,21 @@ def test_zeros_of_either_sign_are_different_constants():
     assert len(keys) == 2
 
 
+def forget_versions():
+    library.version.cache_clear()
+    cache.version.cache_clear()
+
+
 def test_another_processor_or_version_has_another_key(monkeypatch):
     tape, segments = program()
     keys = []
-    for name in ("processor", "code_version"):
-        library.version.cache_clear()
+    for module, name in ((library, "processor"), (cache, "code_version")):
+        forget_versions()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
-        monkeypatch.setattr(library, name, lambda *given: "another")
-        library.version.cache_clear()
+        monkeypatch.setattr(module, name, lambda *given: "another")
+        forget_versions()
         keys.append(library.key_of(tape, ((2,),), segments, "float64", (), {}))
-    library.version.cache_clear()
+    forget_versions()
     assert len(set(keys)) == 3
 
 

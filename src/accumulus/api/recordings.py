@@ -19,8 +19,7 @@ from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.program import Program
 from accumulus.programs.seeds import linearize_arguments
-from accumulus.search.plan import Plan
-from accumulus.search.plan_cache import graph_hash
+from accumulus.search.plan import Plan, graph_hash
 
 __all__ = ["Trace", "trace"]
 

@@ -103,7 +103,7 @@ class Steps:
         return np.array(self.is_product, bool), left, right
 
     def chunks(self) -> Iterator[tuple[int, Integers, Integers, Integers]]:
-        """The same, so many at a time that their copies are small; with the reference of the first step of each.
+        """Yield the columns in parts whose copies are small, each with the reference of its first step.
 
         The steps must not grow meanwhile.
         """

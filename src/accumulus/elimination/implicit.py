@@ -47,7 +47,7 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
-__all__ = ["fixed_solutions", "newton_steps", "second_partial", "with_steps", "written"]
+__all__ = ["fixed_solutions", "instantiated", "newton_steps", "second_partial", "with_steps"]
 
 
 @cache
@@ -70,7 +70,7 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
     return canonical(made)
 
 
-def written(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
+def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
     """The output of a template, recorded with these arguments."""
     values = list(arguments)
 
@@ -95,7 +95,7 @@ _CLOSE: Final = 1e-7
 
 
 def fixed_solutions(tape: Tape) -> dict[int, int] | None:
-    """As `newton_steps`; None, too, if a step takes solutions in another way than linear systems do.
+    """Return the steps as `newton_steps` does; None, too, if one takes solutions in another way than linear systems do.
 
     The graph of a gradient has vertices for solutions, not for what residuals compute of them.
     """

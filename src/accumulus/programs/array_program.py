@@ -21,7 +21,6 @@ from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of
 from accumulus.resubstitution.bodies import optimise_bodies
 from accumulus.rewriting.canonical import canonical
-from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.blocks import BlockTape
 from accumulus.tape.fusion import Map, fuse
 from accumulus.targets import Call
@@ -128,5 +127,5 @@ def compiled_loops(
     """
     start = time.perf_counter()
     shapes = tuple(map(tuple, arguments))
-    loops = target_of(options.target).loops(tape, maps, segments, shapes, options.cache and is_enabled())
+    loops = target_of(options.target).loops(tape, maps, segments, shapes, options.caches)
     return BlockKernel(loops, segments, arguments, options.threads, time.perf_counter() - start)

@@ -28,7 +28,6 @@ from accumulus.programs.fast_paths import FastPath, no_fast_path
 from accumulus.programs.guarded import GuardedKernel, Points, Settle
 from accumulus.programs.parting import parting_kernel
 from accumulus.programs.program import Program
-from accumulus.search.plan_cache import is_enabled
 from accumulus.targets import Kernel
 
 __all__ = ["Cases", "GrownError", "settled"]
@@ -145,7 +144,7 @@ class Cases:
         """The position among the programs of that to which each point belongs, -1 if none does; None if not known."""
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
-            cache = first.options.cache and is_enabled()
+            cache = first.options.caches
             kernel = parting_kernel([program.recording for program in programs], first.options, cache)
             self._parting = programs, kernel
         programs, kernel = self._parting

@@ -34,7 +34,6 @@ from accumulus.programs.program import Program
 from accumulus.programs.seeds import inputs_of, linearize_arguments
 from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting.canonical import canonical
-from accumulus.search.plan_cache import is_enabled
 from accumulus.search.scarcity import scarce_set
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape
@@ -181,5 +180,5 @@ class _ProductPrograms:
             dtype=options.dtype,
             exact=frozenset(),
             arguments=[(self._factors.given,), (tape.inputs - self._factors.given,)],
-            cache=options.cache and is_enabled(),
+            cache=options.caches,
         )

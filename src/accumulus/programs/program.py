@@ -39,7 +39,6 @@ from accumulus.resubstitution.optimise import is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import Plan
-from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.live import needed
 from accumulus.tape.tape import Tape
 from accumulus.targets import Call, Kernel, Segment, compile_tape, emit_source
@@ -265,7 +264,7 @@ class Program:
             dtype=options.dtype,
             exact=self._exact,
             arguments=self._arguments.numeric_shapes,
-            cache=options.cache and is_enabled(),
+            cache=options.caches,
         )
         kernel.prepare(first, shared)
         if kernel.from_cache:

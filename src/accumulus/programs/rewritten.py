@@ -13,7 +13,6 @@ from accumulus.resubstitution.exact import Least
 from accumulus.resubstitution.optimise import looks_at_points, rewrite
 from accumulus.rewriting import tape_cache
 from accumulus.rewriting.optimise import Rounds
-from accumulus.search.plan_cache import is_enabled
 from accumulus.tape.tape import Tape
 
 __all__ = ["Rewritten", "rewritten"]
@@ -43,12 +42,12 @@ def rewritten(
 ) -> Rewritten:
     """The tape with fewer operations; arguments are those of `rewrite`."""
     options = context.options
-    cached = options.cache and is_enabled()
+    cached = options.caches
     with context.paused():
         looks = looks_at_points(tape, options.effort)
-        key = tape_cache.key_of(tape, context, kept_outputs, rounds, points if looks else None)
-        known = tape_cache.load(key, tape, kept_outputs) if cached else None
-        notes = {} if known is None else tape_cache.load_notes(key, known)
+        key = tape_cache.tape_key(tape, context, kept_outputs, rounds, points if looks else None)
+        known = tape_cache.stored_tape(key, tape, kept_outputs) if cached else None
+        notes = {} if known is None else tape_cache.stored_notes(key, known)
     if known is not None and isinstance(work := notes.get("work"), int):
         context.recall(work)
         return Rewritten(known, True, Least(*notes["least"]) if "least" in notes else None)
@@ -60,5 +59,5 @@ def rewritten(
     least = told[-1] if told else None
     if cached and not context.cut_short:
         notes = {"work": context.spent - before}
-        tape_cache.store(key, made, notes if least is None else notes | {"least": least})
+        tape_cache.store_tape(key, made, notes if least is None else notes | {"least": least})
     return Rewritten(made, False, least)

@@ -87,7 +87,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
 
 
 def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
-    """Which cones are outputs, or taken by others that are not part of the same instance; -1 stands for no instance."""
+    """Return the cones that are outputs, or taken by other instances than their own; -1 stands for no instance."""
     leaves, offsets = cones.leaves
     users = np.repeat(instances, np.diff(offsets))
     taken = cones.cone_of[np.maximum(leaves[: offsets[-1]], -1)]
@@ -120,7 +120,7 @@ def _pattern(sequence: Integers, period: int) -> Integers:
 
 
 def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
-    """Where a pattern begins each time, without overlaps."""
+    """Return the places at which a pattern begins, without overlaps."""
     period = len(pattern)
     count = len(sequence) - period + 1
     alike = np.ones(max(count, 0), bool)
@@ -143,7 +143,7 @@ MOST_MUTUAL: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which cones are instances of the same.
+    """Cones as instances of classes.
 
     Attributes:
         labels: the class of each cone.
@@ -287,7 +287,7 @@ def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> In
 
 
 def _on_cycles(labels: Integers, starts: Integers, to: Integers) -> NDArray[np.bool_]:
-    """Which classes take results of their own, directly or by way of others; or are on the way between such."""
+    """Return the classes that take results of their own, directly or by way of others, or are between such classes."""
     count = int(labels.max(initial=-1)) + 1
     found = np.ones(count, bool)
     for one, other in ((starts, to), (to, starts)):

@@ -166,14 +166,14 @@ def _instances(cones: Cones, classes: Classes) -> Integers:
 
 
 class _Slot:
-    """Where a cone of a recurrence takes something from: an earlier cone of the same instance, a constant, a column."""
+    """Source of an argument in a recurrence: an earlier cone of the same instance, a constant, or a column."""
 
     def __init__(self, position: int = -1, constant: int = 0, column: int = -1) -> None:
         self.position, self.constant, self.column = position, constant, column
 
 
 class _Operands:
-    """What the instances of a recurrence take.
+    """Arguments of the instances of a recurrence.
 
     Attributes:
         slots: for each cone of an instance, for each of its leaves.
@@ -228,7 +228,7 @@ MOST_DISTINCT: Final = 2_000
 
 
 def rolled(tape: Tape) -> BlockTape | None:
-    """The same program as blocks, with the same inputs and outputs; None where too little of it repeats.
+    """Return a program as blocks, with its inputs and outputs; None where too little of it repeats.
 
     >>> tape = Tape(1000)
     >>> for k in range(FEWEST):

@@ -23,7 +23,7 @@ from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_state import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
-from accumulus.rewriting.signs import Definitions, emit, with_few_changes, with_signed_zeros
+from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_signed_zeros
 from accumulus.rewriting.stand_ins import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS
 from accumulus.tape.live import needed, seeing_zero_signs
 from accumulus.tape.operations import INPUT
@@ -296,7 +296,7 @@ def _written(values: Values, chosen: dict[int, Definition], kept_outputs: int, *
         if signed is None:
             return None
         network = signed
-    found = emit(network, values.base.tape)
+    found = signed_tape(network, values.base.tape)
     if not is_last:
         return found
     found = canonical(found, kept_outputs)

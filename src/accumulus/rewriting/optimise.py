@@ -52,7 +52,7 @@ SIGNS: Final = (1e-3, 5e-6)
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How a tape is annealed.
+    """Rounds of annealing of a tape.
 
     Attributes:
         moves: at random, for each operation and input, in each round.

@@ -92,7 +92,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
     def takes(r: int, depth: int = DEEP) -> bool:
-        """Whether its numbers, and those of what only it uses, may take a factor."""
+        """Return True if its numbers, and those of what only it uses, may take a factor."""
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
@@ -157,7 +157,7 @@ class _Forms:
         self._users[form] = left
 
     def _place(self, user: int, form: int) -> int | None:
-        """Where an operation has the number by which it multiplies a value; None if it does something else."""
+        """Return the place of the number by which an operation multiplies a value; None if it does something else."""
         if self._tape.codes[user] != _MULTIPLY or not self._free[user]:
             return None
         arguments = self._arguments[user]
@@ -201,7 +201,7 @@ class _Forms:
         return self._times(argument, factor, edits, depth - 1)
 
     def written(self) -> Tape:
-        """As a tape."""
+        """Write the tape."""
         tape, written = self._tape, Tape(self._tape.inputs)
         moved = list(range(tape.inputs))
         for r in range(tape.inputs, len(tape)):

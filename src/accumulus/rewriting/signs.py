@@ -32,7 +32,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, Integers, commands, extended, moved, rows_of
 from accumulus.tape.tape import Tape
 
-__all__ = ["THRESHOLDS", "Definitions", "emit", "with_few_changes", "with_signed_zeros"]
+__all__ = ["THRESHOLDS", "Definitions", "signed_tape", "with_few_changes", "with_signed_zeros"]
 
 INPUT: Final = BY_NAME["input"].code
 ADD: Final = BY_NAME["add"].code
@@ -70,7 +70,7 @@ COLD: Final = 0.05
 
 @dataclass(frozen=True)
 class Definitions:
-    """What nodes are computed from; see `accumulus.rewriting.compiled.rewrite_kernel`.
+    """Definitions of nodes, see `accumulus.rewriting.compiled.rewrite_kernel`.
 
     Attributes:
         codes: operation of each node, (n,).
@@ -90,7 +90,7 @@ class Definitions:
     exact: NDArray[np.bool_]
 
 
-def emit(network: Definitions, tape: Tape) -> Tape:
+def signed_tape(network: Definitions, tape: Tape) -> Tape:
     """The network as a tape with the inputs and constants of another, whose operations do not matter."""
     # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
@@ -203,7 +203,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
 
 
 def _kinds(network: Definitions, order: Integers) -> Integers:
-    """What becomes of signs at each node."""
+    """Return the kind of each node: how it treats signs."""
     codes, exact = network.codes[order], network.exact[order]
     kinds = _KIND[codes]
     kinds[exact & (kinds == kind.SUM)] = kind.EXACT_SUM

@@ -154,13 +154,13 @@ _EQUAL, _NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
 
 
 def _bits(z: Any) -> tuple[float | None, float | None]:
-    """What two values have in common if they are the same to the last bit, zeros of either sign being one."""
+    """Return parts that are equal where two values are the same to the last bit; zeros of both signs are one."""
     # NaN is not equal to itself
     return z.real + 0.0 if math.isfinite(z.real) else None, z.imag + 0.0 if math.isfinite(z.imag) else None
 
 
 def comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
-    """What tells a comparison from all others, and whether it holds where that does not."""
+    """Return an identifier of a comparison that it shares with its negation, and True if it is the negation."""
     a, b = _bits(x), _bits(y)
     if code in (_EQUAL, _NOT_EQUAL):
         return (_EQUAL, *sorted((a, b), key=str)), code == _NOT_EQUAL
@@ -185,7 +185,7 @@ _AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", 
 
 
 class Branches:
-    """Which branches of a tape have been taken."""
+    """Branches of a tape, and those that have been taken."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -195,7 +195,7 @@ class Branches:
 
     @property
     def all_taken(self) -> bool:
-        """Whether every branch has been taken, or cannot be."""
+        """Return True if every branch has been taken, or cannot be."""
         return not self._missing
 
     def choose(self, rng: random.Random) -> dict[int, bool]:

@@ -32,12 +32,11 @@ from accumulus.methods import METHODS, PROOFS
 from accumulus.objective import Objective
 from accumulus.options import EFFORTS, Effort, Options
 from accumulus.progress import Progress
-from accumulus.search.plan import Plan, plan_as_data, plan_from_data
-from accumulus.search.plan_cache import is_enabled, key_of, load, store
+from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, store_plan, stored_plan
 from accumulus.search.registry import SearchResult, get
 from accumulus.search.vertex_orders import LARGEST
 
-__all__ = ["PARTS", "OtherParts", "find_plan", "members", "plan"]
+__all__ = ["PARTS", "OtherParts", "find_plan", "options_of_parts", "plan"]
 
 #: Parts of a search, part 0 included.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
@@ -47,7 +46,7 @@ _WORKERS_TIME: Final = 0.9
 _REPORTS: Final = 0.1
 
 
-def members(options: Options) -> list[Options]:
+def options_of_parts(options: Options) -> list[Options]:
     """The options of all parts; every second has the next higher effort: small graphs gain from more starts,
     large ones from slower cooling."""
     higher = EFFORTS[min(EFFORTS.index(options.effort) + 1, len(EFFORTS) - 1)]
@@ -94,7 +93,7 @@ class OtherParts:
                 # not pure: Dask would return the result of an equal call from its memory
                 executor = executor.get_executor(pure=False)
             self._executor = executor
-            for number, member in enumerate(members(self._options)[1:], 1):
+            for number, member in enumerate(options_of_parts(self._options)[1:], 1):
                 self._pending[executor.submit(_search_part, method, data, member, time.time(), seconds, work)] = number
         except Exception as error:
             self._failed(error)
@@ -302,8 +301,8 @@ def find_plan(
         )
     options = context.options
     with context.paused():
-        key = key_of(graph, context) if options.cache and order is None and is_enabled() else None
-        known = load(key, graph) if key else None
+        key = plan_key(graph, context) if options.caches and order is None else None
+        known = stored_plan(key, graph) if key else None
     if known is not None:
         made, work = known
         context.recall(work)
@@ -352,7 +351,7 @@ def find_plan(
     if others.failures:
         warnings.warn(others.complaint(), ExecutorWarning, stacklevel=3)
     if key and others.complete and not (interrupted or found.unfinished or made.cut_short):
-        store(key, made, context.spent - before_search)
+        store_plan(key, made, context.spent - before_search)
     return made
 
 

@@ -1,19 +1,42 @@
-"""Plans: an accumulation, how it was found, and what it costs; and plans as JSON files.
+"""Plans: an accumulation, how it was found, and what it costs; plans as JSON files, and in the cache.
 
-`save_plan` writes a file, `load_plan` reads, checks and verifies it. A file holds everything: the graph by numbers,
-with its tape if it comes from a function, how the Jacobian is accumulated, and how that was found. The form is
+**Files.** `save_plan` writes a file, `load_plan` reads, checks and verifies it. A file holds everything: the graph by
+numbers, with its tape if it comes from a function, how the Jacobian is accumulated, and how that was found. The form is
 described key by key in ``docs/plans.md``; `VERSION` counts its changes. Nothing in a file is ever executed, and nothing
 is believed that can be found out: references have to exist, the cost is counted anew, and the plan is verified with
 residues that whoever wrote the file could not know. What is left to believe is the lower bound and how the plan was
 found.
 
 Time: linear in the file, as verifying a plan is.
+
+**Keys.** A plan is decided by the graph without its names, by options, and by the version of everything that searches.
+Two graphs have one hash (`graph_hash`) if they have the same numbered vertices and edges: the same ends of each edge,
+kinds and known values of the labels, sizes, order of roots and terminals, mirror, and entries that are wanted; where
+the labels come from a tape, the same tape, since the operations of a plan are counted with those of the function. Names
+of vertices and of the graph do not count, and of symbols only which ones are equal. So the same function traced again
+has the same hash, in every process, and whatever is said of one such graph by numbers, an order say, holds for the
+other as it stands.
+
+Not recognised: the same graph with its vertices or edges numbered in another way. Finding that out is the isomorphism
+of graphs, and it would not do: searches break ties by number, so that they may find another plan for it.
+
+Time: linear in the graph and the tape; 0.1 ms for a few hundred operations.
+
+**The cache.** A plan is stored under a hash of everything that decides it: the graph, the method and every option of
+the search, seed and time limit among them, the work that is left to the search, and the version of the code that
+searches. So a search would find the plan that is loaded, and "same seed, same plan" holds with the cache and without.
+With the plan is stored what work it took, which counts again when it is loaded: what follows has as much left either
+way. The plan of a search that was interrupted, or cut short by the clock, is not stored.
+
+Each plan is JSON in a file of the cache (`accumulus.cache`). A plan that is loaded is checked and verified as a plan
+file is; in the place of a damaged file a new plan is found. Where the cache cannot be written, every plan is searched.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,8 +45,11 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
+from accumulus import cache
+from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
@@ -32,11 +58,23 @@ from accumulus.graph.files import graph_as_data, graph_from_data
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.parsed import LARGEST_NUMBER, check_keys, parsed_json, whole_numbers
 from accumulus.objective import TIME_WAS_REMOVED, Objective
-from accumulus.options import Effort
+from accumulus.options import OF_PLANS, Effort
+from accumulus.tape.bytes import digest, to_bytes
 from accumulus.text import printable
 from accumulus.versions import version_of
 
-__all__ = ["VERSION", "Plan", "load_plan", "plan_as_data", "plan_from_data", "save_plan"]
+__all__ = [
+    "VERSION",
+    "Plan",
+    "graph_hash",
+    "load_plan",
+    "plan_as_data",
+    "plan_from_data",
+    "plan_key",
+    "save_plan",
+    "store_plan",
+    "stored_plan",
+]
 
 
 @dataclass(frozen=True)
@@ -55,7 +93,7 @@ class Plan:
         seed: of the search.
         effort, time_limit: of the search; what is compiled by this plan takes them, too, unless it is told otherwise.
         cut_short: whether the clock ended the search before its work was done, so that another may find another plan.
-        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan_cache`.
+        recalled: whether it was loaded from the cache, not searched for; see `accumulus.search.plan`.
     """
 
     graph: DifferentiationGraph
@@ -368,3 +406,82 @@ def _text(data: Mapping[str, Any]) -> str:
 
 def _line(value: Any) -> str:
     return json.dumps(value, allow_nan=False, separators=(", ", ": "))
+
+
+def graph_hash(graph: DifferentiationGraph) -> str:
+    """The hash of a graph, 32 hexadecimal digits; equal ones are told apart by names only.
+
+    >>> named = DifferentiationGraph([("y", "a"), ("a", "x", -1.0)], name="named")
+    >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, -1.0)]))
+    True
+    >>> graph_hash(named) == graph_hash(DifferentiationGraph([(2, 1), (1, 0, 2.0)]))
+    False
+    """
+    known = sorted(graph.constants.items())
+    parts: list[Any] = [
+        array("q", [len(graph.vertices), len(graph.sources), len(known)]),
+        array("q", graph.roots),
+        array("q", graph.terminals),
+        np.ascontiguousarray(graph.sources, "<i4"),
+        np.ascontiguousarray(graph.targets, "<i4"),
+        np.ascontiguousarray(graph.kinds, "u1"),
+        np.ascontiguousarray(graph.sizes, "<i8"),
+        array("q", [e for e, _ in known]),
+        array("d", [value for _, value in known]),
+        array("q", _numbered_symbols(graph.symbols)),
+    ]
+    if graph.tape is not None:
+        parts += [array("q", graph.labels), to_bytes(graph.tape)]
+    if not graph.wants_all:
+        for chosen in (graph.mirror, graph.wanted):
+            parts += [b"all"] if chosen is None else [b"chosen", np.ascontiguousarray(chosen, "<i8")]
+    return digest(map(bytes, parts))
+
+
+def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
+    """The place of the first equal symbol for each edge, −1 for none; empty if there are no symbols at all."""
+    if symbols.count(None) == len(symbols):
+        return []
+    first: dict[str, int] = {}
+    return [-1 if symbol is None else first.setdefault(symbol, e) for e, symbol in enumerate(symbols)]
+
+
+# The cache -----------------------------------------------------------------------------------------------------------
+
+
+def plan_key(graph: DifferentiationGraph, context: Context) -> str:
+    """Return the key under which the plan is stored that a search in this context finds."""
+    options = context.options
+    given = {name: getattr(options, name) for name in OF_PLANS}
+    given["rewritten"] = options.counts_rewritten
+    # that a search is shared decides its parts; who does which does not matter
+    given["executor"] = options.executor is not None
+    given["work"] = context.left
+    # 1 second and 1.0 are one, as they are equal
+    given["time_limit"] = float(options.time_limit)
+    # numbers of NumPy are written as the numbers that they are
+    given = {name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
+    everything = json.dumps([VERSION, graph_hash(graph), given], sort_keys=True)
+    return cache.key_of("plans", everything.encode())
+
+
+def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | None:
+    """Return the plan for `graph` that is stored under the key, verified, and the work that it took.
+
+    None if there is none, or none that is right.
+    """
+    text = cache.load("plans", key)
+    if text is None:
+        return None
+    try:
+        data = json.loads(text)
+        if not isinstance(data, dict) or type(work := data.get("work")) is not int or work < 0:
+            return None
+        return plan_from_data(data, graph), work
+    except (PlanError, ValueError, RecursionError):
+        return None
+
+
+def store_plan(key: str, plan: Plan, work: int) -> None:
+    """Store a plan, and the work that it took, under the key, if that is possible."""
+    cache.store("plans", key, json.dumps(plan_as_data(plan) | {"work": work}, separators=(",", ":")).encode())

@@ -53,7 +53,7 @@ __all__ = ["ANYWAY", "Method", "SearchResult", "auto", "get", "register"]
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a method found: a vertex elimination order, or any other accumulation of the graph.
+    """Result of a method: a vertex elimination order, or any other accumulation of the graph.
 
     Attributes:
         graph: the graph that was searched.

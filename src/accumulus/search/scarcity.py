@@ -98,7 +98,7 @@ _Cost = tuple[int, int]
 
 
 class _Left:
-    """What is left of a graph: the level of each edge, by its ends, both ways.
+    """Remainder of a graph: the level of each edge, by its ends, both ways.
 
     Attributes:
         cost: multiplications and edges.

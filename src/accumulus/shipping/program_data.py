@@ -22,7 +22,6 @@ from accumulus.programs.kinds import Kind
 from accumulus.programs.program import Program
 from accumulus.programs.results import Results
 from accumulus.programs.sparse import SparsePattern
-from accumulus.search.plan_cache import is_enabled
 from accumulus.shipping.data_files import Arrays, Record
 from accumulus.shipping.loaded_report import LoadedReport
 from accumulus.shipping.structures import structure_as_data, structure_from_data
@@ -254,7 +253,7 @@ class LoadedProgram(Program):
                 dtype=options.dtype,
                 exact=exact,
                 arguments=shapes,
-                cache=options.cache and is_enabled(),
+                cache=options.caches,
             )
         if options.dtype != "float64":
             raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")

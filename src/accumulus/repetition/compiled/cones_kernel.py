@@ -143,7 +143,7 @@ def mixed(x: int, y: int) -> int:
 
 @compiled
 def is_part(state: ConesState, x: int) -> bool:
-    """Whether a term is an addition itself that nothing else uses."""
+    """Return True if a term is an addition itself that nothing else uses."""
     if x < state.inputs:
         return False
     return bool(state.additive[x] != 0 and state.uses[x] == 1)
@@ -159,7 +159,7 @@ def size_of(state: ConesState, x: int) -> int:
 
 
 @compiled
-def take(state: ConesState, x: int, r: int, sign: int) -> None:
+def _take(state: ConesState, x: int, r: int, sign: int) -> None:
     """Make an argument of an addition of a sum a part of it, or a term."""
     owner = state.owners[r]
     if is_part(state, x):
@@ -192,8 +192,8 @@ def find_sums(state: ConesState) -> None:
             owners[r] = state.sums
             state.signs[r] = 0
         sign = state.signs[r]
-        take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
-        take(state, arguments[r, 0], r, sign)
+        _take(state, arguments[r, 1], r, 1 - sign if state.codes[r] == SUBTRACT else sign)
+        _take(state, arguments[r, 0], r, sign)
 
 
 # Deep cones --------------------------------------------------------------------------------------------------------
@@ -258,12 +258,12 @@ def cut_deep(state: ConesState) -> None:
 
 @compiled
 def is_literal(state: ConesState, code: int, k: int) -> bool:
-    """Whether an argument that is a constant belongs to the form."""
+    """Return True if an argument that is a constant belongs to the form."""
     return bool(state.literal[code] >> k & 1 != 0)
 
 
 @compiled
-def hash_of(state: ConesState, code: int, k: int, x: int) -> int:
+def _hash_of(state: ConesState, code: int, k: int, x: int) -> int:
     """Of an argument of an operation."""
     if x < 0:
         return mixed(x, 3) if is_literal(state, code, k) else CONSTANT
@@ -274,12 +274,12 @@ def hash_of(state: ConesState, code: int, k: int, x: int) -> int:
 
 
 @compiled
-def exchanged(state: ConesState, r: int) -> bool:
-    """Whether the arguments of a commutative operation are taken the second first."""
+def _exchanged(state: ConesState, r: int) -> bool:
+    """Return True if the second argument of a commutative operation is taken first."""
     code, arguments = state.codes[r], state.arguments
     if state.commutative[code] == 0:
         return False
-    first, second = hash_of(state, code, 0, arguments[r, 0]), hash_of(state, code, 1, arguments[r, 1])
+    first, second = _hash_of(state, code, 0, arguments[r, 0]), _hash_of(state, code, 1, arguments[r, 1])
     return bool(second < first)
 
 
@@ -296,15 +296,15 @@ def find_hashes(state: ConesState) -> None:
     for r in range(state.inputs, state.count):
         if state.roles[r] != INSIDE:
             continue
-        code, turned, x = state.codes[r], exchanged(state, r), 0
+        code, turned, x = state.codes[r], _exchanged(state, r), 0
         x = mixed(code, 9)
         for k in range(state.arity[code]):
-            x = mixed(x, hash_of(state, code, k, argument(state, r, k, turned)))
+            x = mixed(x, _hash_of(state, code, k, argument(state, r, k, turned)))
         state.hashes[r] = x
 
 
 @compiled
-def leaf(state: ConesState, cone: int, x: int, count: int) -> int:
+def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
     """The number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
     begin = state.leaf_offsets[cone]
     if x >= 0:
@@ -330,7 +330,7 @@ def write_form(state: ConesState, cone: int) -> int:
         if patch >= 0:
             words[patch] = at
         code = state.codes[r]
-        turned, first = exchanged(state, r), begin + WIDTH * at
+        turned, first = _exchanged(state, r), begin + WIDTH * at
         words[first] = code
         form = mixed(form, code)
         pushed = 0
@@ -354,7 +354,7 @@ def write_form(state: ConesState, cone: int) -> int:
                 words[place] = LITERAL - 1 - x
                 form = mixed(form, words[place])
             else:
-                slot = leaf(state, cone, x, leaves)
+                slot = _leaf(state, cone, x, leaves)
                 words[place] = -1 - slot
                 form = mixed(form, words[place])
                 if slot == leaves:
@@ -369,7 +369,7 @@ def write_form(state: ConesState, cone: int) -> int:
 
 @compiled
 def write_sum(state: ConesState, cone: int, r: int) -> int:
-    """As `write_form`, of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
+    """Write the form of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
     begin, at = state.word_offsets[cone], state.leaf_offsets[cone]
     low, high = 0, 0
     for t in range(state.arguments[r, 0], state.arguments[r, 1]):
@@ -404,7 +404,7 @@ def write_forms(state: ConesState) -> None:
 
 
 @compiled
-def find_users(state: ConesState) -> None:
+def _find_users(state: ConesState) -> None:
     """Mark each leaf by the labels of the cones that take it, and as which: a set, however often."""
     offsets, marks = state.leaf_offsets, state.marks
     for cone in range(state.root_count):
@@ -432,7 +432,7 @@ def find_levels(state: ConesState) -> None:
 
 
 @compiled
-def compare(state: ConesState) -> None:
+def _compare(state: ConesState) -> None:
     """Count cones that are not of the form of their representative."""
     offsets, words = state.word_offsets, state.words
     for cone in range(state.root_count):
@@ -472,11 +472,11 @@ def perform(state: ConesState) -> int:
     elif state.mode == FORMS:
         write_forms(state)
     elif state.mode == USERS:
-        find_users(state)
+        _find_users(state)
     elif state.mode == LEVELS:
         find_levels(state)
     elif state.mode == STEPS:
         find_steps(state)
     else:
-        compare(state)
+        _compare(state)
     return 0

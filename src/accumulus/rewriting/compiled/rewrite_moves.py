@@ -48,7 +48,6 @@ __all__ = [
     "select_within",
     "split_quotient",
     "term",
-    "times",
 ]
 
 ADD: Final = BY_NAME["add"].code
@@ -67,7 +66,7 @@ def pick(state: RewriteState, bound: int) -> int:
 
 @compiled
 def looked_into(state: RewriteState) -> bool:
-    """Whether chance will have it that a sum or product is looked into that is used elsewhere, too."""
+    """Decide at random to look into a sum or product that is used elsewhere, too."""
     return (shifted_right(random_bits(state.random), 20) & 1023) < state.inline
 
 
@@ -322,7 +321,7 @@ def pair_terms(state: RewriteState, count: int, guided: bool) -> int:
 
 @compiled
 def lacks(state: RewriteState, n: int, x: int, side: int) -> bool:
-    """Whether a term is seen at once not to have that factor, or divisor where the side is -1.
+    """Return True if a term is seen at once not to have that factor, or divisor where the side is -1.
 
     Most terms are no products, or products of two that are none: trees of these take longer to gather than to tell.
     """

@@ -35,7 +35,6 @@ __all__ = [
     "settle",
     "sign_of",
     "take_out",
-    "touch",
 ]
 
 ADD: Final = BY_NAME["add"].code
@@ -56,13 +55,13 @@ def sign_of(value: int) -> int:
 
 @compiled
 def home(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """Where the search for a definition begins."""
+    """Return the place at which the search for a definition begins."""
     return definition_hash(code, a, b, c, state.table_bits)
 
 
 @compiled
 def home_of(state: RewriteState, n: int) -> int:
-    """Where the search for a node's definition begins."""
+    """Return the place at which the search for a node's definition begins."""
     arguments = state.arguments
     return home(state, state.codes[n], arguments[n, 0], arguments[n, 1], arguments[n, 2])
 
@@ -161,14 +160,14 @@ def number(state: RewriteState, a: int) -> float:
 
 @compiled
 def is_constant(state: RewriteState, a: int) -> bool:
-    """Whether a value is a number."""
+    """Return True if a value is a number."""
     code: int = state.codes[abs(a)]
     return code == CONSTANT
 
 
 @compiled
 def is_finite(value: float) -> bool:
-    """Whether a number is neither infinite nor NaN, nor too small to be exact."""
+    """Return True if a number is neither infinite nor NaN, nor too small to be exact."""
     return 1e-290 < abs(value) < 1e290
 
 

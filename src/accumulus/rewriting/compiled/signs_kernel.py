@@ -99,7 +99,7 @@ def sign_at(state: SignsState, n: int, k: int) -> int:
 
 @compiled
 def wrong(state: SignsState, n: int) -> int:
-    """How many changes of sign a node takes."""
+    """Return the number of changes of sign that a node takes."""
     kind = state.kinds[n]
     if kind == FREE:
         return 0
@@ -125,7 +125,7 @@ def wrong(state: SignsState, n: int) -> int:
 
 @compiled
 def around(state: SignsState, n: int) -> int:
-    """How many changes a node and those that use it take."""
+    """Return the number of changes that a node and its users take."""
     total = wrong(state, n)
     place = state.heads[n]
     while place:
@@ -135,7 +135,7 @@ def around(state: SignsState, n: int) -> int:
 
 
 @compiled
-def sort(state: SignsState) -> int:
+def _sort(state: SignsState) -> int:
     """Order the operations that the outputs need, arguments first; returns how many they are."""
     arities, seen, stack = state.arities, state.seen, state.stack
     count = 0
@@ -160,7 +160,7 @@ def sort(state: SignsState) -> int:
 
 @compiled
 def count_wrong(state: SignsState) -> int:
-    """How many changes of sign all nodes and outputs take."""
+    """Return the number of changes of sign that all nodes and outputs take."""
     total = 0
     for n in range(1, state.count + 1):
         total += wrong(state, n)
@@ -188,7 +188,7 @@ def turn(state: SignsState) -> None:
 def anneal(state: SignsState) -> int:
     """Do what the mode says; of SORT and COUNT, returns the number."""
     if state.mode == SORT:
-        return sort(state)
+        return _sort(state)
     if state.mode == COUNT:
         return count_wrong(state)
     turn(state)

@@ -24,7 +24,7 @@ from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.bytes import digest, to_bytes
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Shape
-from accumulus.versions import code_version, processor
+from accumulus.versions import processor
 
 __all__ = ["Code", "Image", "Library", "key_of", "load", "store", "version"]
 
@@ -161,4 +161,4 @@ def store(key: str, code: Code) -> None:
 @functools.cache
 def version() -> bytes:
     """Versions of the code that compiles, and the processor: the part of a key that is the same for all programs."""
-    return f"{code_version(('accumulus', 'llvmlite'), ('tape', 'targets', 'native'))}\n{processor()}".encode()
+    return cache.version("programs") + f"\n{processor()}".encode()
