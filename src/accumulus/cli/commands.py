@@ -19,7 +19,6 @@ from accumulus.cli.searches import Watch, processes
 from accumulus.errors import ArgumentError, TimeLimitWarning, unknown_name
 from accumulus.graph.files import save_graph
 from accumulus.show.tables import amount, duration, key_values, table, text, write, write_json
-from accumulus.show.tables import text as words
 from accumulus.targets import languages
 from accumulus.text import printable
 
@@ -36,21 +35,24 @@ __all__ = ["build", "cache", "check", "compare", "emit", "generate", "methods", 
 FORMS: Final = ("c", "library", "wheel")
 LAYOUTS: Final = ("plain", "casadi")
 
+FunctionText = Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)]
+Shapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="SIZES",
+        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
+        show_default=False,
+    ),
+]
+
 
 @app.command()
 @reported
 @with_options(*OPTIONS)
 def build(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape",
-            metavar="SIZES",
-            help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
-            show_default=False,
-        ),
-    ] = None,
+    function: FunctionText,
+    shape: Shapes = None,
     target: Annotated[
         str, typer.Option(help="c: source and header; library: a shared one, too; wheel: a Python package.")
     ] = "wheel",
@@ -200,15 +202,6 @@ ANYWAY: Final = 0.1
 ProblemText = Annotated[
     str, typer.Argument(metavar="PROBLEM", help="file.py:function, or graph.json", show_default=False)
 ]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="SIZES",
-        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
-        show_default=False,
-    ),
-]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
 AsExpressions = Annotated[
     bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
@@ -295,13 +288,13 @@ def compare(
         write_json({"name": what.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
         others = [c for c in candidates if c is not best]
-        reason = words(f"Fewest {objective}: {chosen_because(best, others, objective)}")
+        reason = text(f"Fewest {objective}: {chosen_because(best, others, objective)}")
         table = comparison_table(candidates, best.method)
-        parts: list[RenderableType] = [words(what.name, style="bold"), "", table, "", reason]
+        parts: list[RenderableType] = [text(what.name, style="bold"), "", table, "", reason]
         if skipped:
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
-            parts.append(words(f"{limit} {listed}.", style="dim"))
+            parts.append(text(f"{limit} {listed}.", style="dim"))
         write(Group(*parts))
     if interrupted:
         raise KeyboardInterrupt
@@ -323,7 +316,6 @@ def emit(
 ) -> None:
     """Print the source of a derivative of the function, or of a graph's Jacobian from its labels."""
     from accumulus.cli.source import source, source_of_loops
-    from accumulus.errors import ArgumentError
     from accumulus.targets import check_target
 
     check_target(target)
@@ -354,7 +346,7 @@ def emit(
 @reported
 @with_options(*OF_CHECKS)
 def check(
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)],
+    function: FunctionText,
     shape: Shapes = None,
     points: Annotated[int, typer.Option(min=0, help="How many points to try around the first.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Of the arguments where it begins.")] = 0,

@@ -54,6 +54,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import numpy as np
@@ -83,6 +84,7 @@ __all__ = [
     "inside",
     "joined",
     "latex_name",
+    "merged",
     "natural",
     "nodes",
     "operands",
@@ -602,21 +604,19 @@ def expand(expression: Expression, references: Definitions | None = None, limit:
     words = word_counts([expression], known)[expression]
     if words > limit:
         raise ExpressionError(f"the expression stands for {words} products of labels; expected at most {limit}")
-    values: dict[Expression, Counter[Word]] = {}
-    for node in nodes([expression], known):
-        if isinstance(node, Symbol):
-            word: Word = (node.name,)
-            value = Counter({word: 1})
-        elif isinstance(node, Reference):
-            value = values[known[node.name]]
-        elif isinstance(node, Sum):
-            value = Counter()
-            for term in node.terms:
-                value.update(values[term])
-        else:
-            value = joined([values[factor] for factor in operands(node)])
-        values[node] = value
-    return values[expression]
+
+    def label(name: str) -> Counter[Word]:
+        return Counter({(name,): 1})
+
+    return _values([expression], known, label, joined, merged)[expression]
+
+
+def merged(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+    """Add up a sum: every word as often as all parts together have it."""
+    value: Counter[tuple[T, ...]] = Counter()
+    for part in parts:
+        value.update(part)
+    return value
 
 
 def joined(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
@@ -633,30 +633,32 @@ def joined(parts: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
 
 def word_counts(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
     """Number of words, with multiplicity, of every subexpression."""
-    counts: dict[Expression, int] = {}
-    for node in nodes(expressions, references):
-        if isinstance(node, Product):
-            counts[node] = 1
-            for factor in node.factors:
-                counts[node] *= counts[factor]
-        elif isinstance(node, Sum):
-            counts[node] = sum(counts[term] for term in node.terms)
-        else:
-            counts[node] = counts[references[node.name]] if isinstance(node, Reference) else 1
-    return counts
+    return _values(expressions, references, lambda _: 1, prod, sum)
 
 
 def degrees(expressions: Iterable[Expression], references: Definitions) -> dict[Expression, int]:
     """Number of labels in the longest word of every subexpression."""
-    degree: dict[Expression, int] = {}
+    return _values(expressions, references, lambda _: 1, sum, max)
+
+
+def _values(
+    expressions: Iterable[Expression],
+    references: Definitions,
+    label: Callable[[str], Value],
+    multiply: Callable[[list[Value]], Value],
+    add: Callable[[list[Value]], Value],
+) -> dict[Expression, Value]:
+    """Evaluate every subexpression: labels by their names, products and sums from the values of their operands."""
+    values: dict[Expression, Value] = {}
     for node in nodes(expressions, references):
-        if isinstance(node, Product):
-            degree[node] = sum(degree[factor] for factor in node.factors)
-        elif isinstance(node, Sum):
-            degree[node] = max(degree[term] for term in node.terms)
+        parts = [values[part] for part in inside(node, references)]
+        if isinstance(node, Symbol):
+            values[node] = label(node.name)
+        elif isinstance(node, Reference):
+            (values[node],) = parts
         else:
-            degree[node] = degree[references[node.name]] if isinstance(node, Reference) else 1
-    return degree
+            values[node] = (multiply if isinstance(node, Product) else add)(parts)
+    return values
 
 
 def equivalent(

@@ -219,11 +219,9 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
 
 def relation_of(program: ValueProgram, joint: Joint) -> Relation:
     """The relation that the factors at a joint have."""
-    before = tuple(v for v in (joint.left_factor, joint.left) if v is not None)
-    after = tuple(v for v in (joint.right, joint.right_factor) if v is not None)
-    return Relation(
-        tuple(program.expression(v) for v in before), tuple(program.expression(v) for v in after), joint.direct
-    )
+    sides = (joint.left_factor, joint.left), (joint.right, joint.right_factor)
+    before, after = (tuple(program.expression(v) for v in side if v is not None) for side in sides)
+    return Relation(before, after, joint.direct)
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
@@ -384,7 +382,7 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
         face = product_of.get((joint.left, joint.right))
         if face is not None and face != joint.product:
             others = (v for v in (joint.left_next, joint.right_next) if v != joint.product)
-            wait(face, others, _reason(program, joint.left, joint.right, joint.left_factor, joint.right_factor))
+            wait(face, others, str(relation_of(program, joint)))
     uses = program.uses()
     for v in nodes:
         for operand in program.operands[v]:
@@ -395,13 +393,6 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
                     if other != v:
                         wait(v, [other], f"which uses {program.expression(operand)} as well")
     return Dependencies({nodes[v]: tuple(tuple(nodes[k] for k in g) for g in awaits[v]) for v in nodes}, reasons)
-
-
-def _reason(program: ValueProgram, left: int, right: int, left_factor: int | None, right_factor: int | None) -> str:
-    def shown(values: Iterable[int | None]) -> tuple[Expression, ...]:
-        return tuple(program.expression(v) for v in values if v is not None)
-
-    return str(Relation(shown((left_factor, left)), shown((right, right_factor))))
 
 
 def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:

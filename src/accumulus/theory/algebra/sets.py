@@ -63,7 +63,7 @@ from accumulus.theory.algebra.matching import match, shared_graph, simple_accumu
 if TYPE_CHECKING:
     import sympy
 
-__all__ = ["ExpressionSet", "expressions"]
+__all__ = ["ExpressionSet", "expressions", "uses_of"]
 
 #: References and entries of the largest set that a notebook shows as formulas.
 LONGEST_SHOWN = 60
@@ -145,7 +145,7 @@ class ExpressionSet:
         first = steps.edges
         names = edge_names(graph) if names is None else names
         fresh = fresh_names("s", set(names))
-        uses, spliced, factors = _uses(accumulation, bracketed)
+        uses, spliced, factors = _spliced(accumulation, bracketed)
         values: dict[int, Expression] = {e: Symbol(name) for e, name in enumerate(names)}
         references: dict[str, Expression] = {}
         for step in range(len(steps)):
@@ -345,9 +345,8 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
     return False
 
 
-def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
-    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
+def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
+    """Return how often each reference is used by what the entries depend on, and the first step that uses it."""
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -359,6 +358,15 @@ def _uses(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[i
             for operand in (steps.left[step], steps.right[step]):
                 uses[operand] += 1
                 user[operand] = step
+    return uses, user
+
+
+def _spliced(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
+    """Return how often each reference is used by what matters; those used once, by a step of their own kind, that
+    become part of it; and those that do not, since they are right factors and products stay `bracketed`."""
+    steps = accumulation.steps
+    first = steps.edges
+    uses, user = uses_of(accumulation)
     spliced = {
         first + step
         for step in range(len(steps))

@@ -145,13 +145,7 @@ def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> Domin
     >>> graph.vertices[tree.immediate(graph.terminals[0])], tree.dominates(2, 4)
     ('a', False)
     """
-    starts = vertex_numbers(graph, roots)
-    tree = DominatorTree(len(graph.vertices), starts)
-    sources: list[int] = graph.sources.tolist()
-    first = set(starts)
-    for v in reversed(graph.topological_order):
-        tree.add(v, (sources[e] for e in graph.in_edges[v]), at_origin=v in first)
-    return tree
+    return _tree(graph, roots, graph.topological_order[::-1], graph.in_edges, graph.sources.tolist())
 
 
 def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) -> DominatorTree:
@@ -160,12 +154,21 @@ def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
     """
-    starts = vertex_numbers(graph, terminals)
-    tree = DominatorTree(len(graph.vertices), starts)
-    targets: list[int] = graph.targets.tolist()
-    first = set(starts)
-    for v in graph.topological_order:
-        tree.add(v, (targets[e] for e in graph.out_edges[v]), at_origin=v in first)
+    return _tree(graph, terminals, graph.topological_order, graph.out_edges, graph.targets.tolist())
+
+
+def _tree(
+    graph: DifferentiationGraph,
+    starts: int | Iterable[int],
+    order: Sequence[int],
+    edges: Sequence[Sequence[int]],
+    ends: Sequence[int],
+) -> DominatorTree:
+    """The tree of the graph in an order in which the ends of the edges at a vertex come before it."""
+    numbers = vertex_numbers(graph, starts)
+    tree, first = DominatorTree(len(graph.vertices), numbers), set(numbers)
+    for v in order:
+        tree.add(v, (ends[e] for e in edges[v]), at_origin=v in first)
     return tree
 
 

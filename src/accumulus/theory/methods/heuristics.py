@@ -342,12 +342,8 @@ def _missing(some: Collection[int], others: Collection[int]) -> int:
 # Scores of vertices: by the graph, the reversed graph, and the vertex.
 
 
-def _vertex_relative(up: SideView, down: SideView, k: int) -> int:
-    return len(up.P[k]) * len(up.S[k]) - up.above[k] * down.above[k]
-
-
-def _vertex_fill_in(up: SideView, down: SideView, k: int) -> int:
-    return sum(_missing(up.S[k], up.S[p]) for p in up.P[k])
+def _vertex_degree(up: SideView, down: SideView, k: int) -> int:
+    return len(up.P[k]) * len(up.S[k])
 
 
 def _vertex_damage(up: SideView, down: SideView, k: int) -> int:
@@ -356,27 +352,11 @@ def _vertex_damage(up: SideView, down: SideView, k: int) -> int:
     )
 
 
-def _vertex_lmmd(up: SideView, down: SideView, k: int) -> int:
-    return len(up.P[k]) * len(up.S[k]) + _vertex_damage(up, down, k)
-
-
-def _vertex_momr(up: SideView, down: SideView, k: int) -> int:
-    return _vertex_damage(up, down, k) - len(up.P[k]) * len(up.S[k])
-
-
 # Scores of edges ⟨j,i⟩ from the front; from the back they are those of ⟨i,j⟩ in the reversed graph.
 
 
-def _edge_markowitz(side: SideView, j: int, i: int) -> int:
+def _edge_degree(side: SideView, j: int, i: int) -> int:
     return len(side.P[j])
-
-
-def _edge_relative(side: SideView, j: int, i: int) -> int:
-    return len(side.P[j]) - side.above[j]
-
-
-def _edge_fill_in(side: SideView, j: int, i: int) -> int:
-    return _missing(side.P[j], side.P[i])
 
 
 def _edge_damage(side: SideView, j: int, i: int) -> int:
@@ -385,14 +365,6 @@ def _edge_damage(side: SideView, j: int, i: int) -> int:
     damage = len(S[i]) * (_missing(P[j], P[i]) - 1)
     damage += sum(len(P[p]) for p in P[j] if p not in P[i])
     return damage - sum(len(P[p]) for p in P[j]) * (len(S[j]) == 1)
-
-
-def _edge_lmmd(side: SideView, j: int, i: int) -> int:
-    return len(side.P[j]) + _edge_damage(side, j, i)
-
-
-def _edge_momr(side: SideView, j: int, i: int) -> int:
-    return _edge_damage(side, j, i) - len(side.P[j])
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,15 +382,20 @@ class Heuristic:
 
 
 HEURISTICS: Final = (
-    Heuristic("relative-markowitz", "vertex", _vertex_relative, 1e-5),
-    Heuristic("lowest-fill-in", "vertex", _vertex_fill_in, 1e-5),
-    Heuristic("lmmd", "vertex", _vertex_lmmd, 1e-5),
-    Heuristic("momr", "vertex", _vertex_momr, 1e-5),
-    Heuristic("markowitz-edge", "edge", _edge_markowitz, 1e-4),
-    Heuristic("relative-markowitz-edge", "edge", _edge_relative, 1e-4),
-    Heuristic("lowest-fill-in-edge", "edge", _edge_fill_in, 1e-4),
-    Heuristic("lmmd-edge", "edge", _edge_lmmd, 1e-4),
-    Heuristic("momr-edge", "edge", _edge_momr, 1e-4),
+    Heuristic(
+        "relative-markowitz",
+        "vertex",
+        lambda up, down, k: _vertex_degree(up, down, k) - up.above[k] * down.above[k],
+        1e-5,
+    ),
+    Heuristic("lowest-fill-in", "vertex", lambda up, down, k: sum(_missing(up.S[k], up.S[p]) for p in up.P[k]), 1e-5),
+    Heuristic("lmmd", "vertex", lambda *at: _vertex_degree(*at) + _vertex_damage(*at), 1e-5),
+    Heuristic("momr", "vertex", lambda *at: _vertex_damage(*at) - _vertex_degree(*at), 1e-5),
+    Heuristic("markowitz-edge", "edge", _edge_degree, 1e-4),
+    Heuristic("relative-markowitz-edge", "edge", lambda side, j, i: len(side.P[j]) - side.above[j], 1e-4),
+    Heuristic("lowest-fill-in-edge", "edge", lambda side, j, i: _missing(side.P[j], side.P[i]), 1e-4),
+    Heuristic("lmmd-edge", "edge", lambda *at: _edge_degree(*at) + _edge_damage(*at), 1e-4),
+    Heuristic("momr-edge", "edge", lambda *at: _edge_damage(*at) - _edge_degree(*at), 1e-4),
     Heuristic("markowitz-face", "face", None, 1e-4),
     Heuristic("momr-face", "face", None, 2e-4),
 )
