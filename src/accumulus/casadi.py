@@ -203,7 +203,7 @@ class _Nonzeros:
         self._last: tuple[Point, list[NDArray[Any]], list[SparsePattern | None]] | None = None
 
     def arrays(self, point: Point) -> list[NDArray[Any]]:
-        """What comes before the matrices."""
+        """The arrays before the matrices."""
         found, _ = self._at(point)
         return found[: len(found) - self._count]
 
@@ -413,7 +413,7 @@ class _External(_Callback):
         return self._made[-1]
 
     def _block(self, result: _Place, argument: _Place) -> int | None:
-        """Which derivative of the compiled function it is; None of zeros."""
+        """The derivative of the compiled function; None for zeros."""
         if result.position is None or argument.position is None:
             return None
         return result.position * len(self._compiled.inputs) + argument.position

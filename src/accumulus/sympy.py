@@ -71,7 +71,7 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
-        """The same at many points: those are the first axis of each argument; those without it are the same for all."""
+        """Evaluate at many points, the first axis of each argument; an argument without it is the same for all."""
         arrays = [np.asarray(argument, float) for argument in arguments]
         own = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
         points = next((array.shape[:1] for array, has in zip(arrays, own, strict=False) if has), (1,))

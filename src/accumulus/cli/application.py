@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from accumulus.errors import AccumulusError
 from accumulus.show.tables import text
 
-__all__ = ["AsJson", "app", "main", "note", "reported"]
+__all__ = ["AsJson", "app", "main", "print_note", "reported"]
 
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
@@ -45,7 +45,7 @@ class Commands(TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         for argument in given:
             if any(unicodedata.category(character) == "Cc" for character in argument):
-                note(f"error: {argument!r} holds control characters; rename the file", style="red")
+                print_note(f"error: {argument!r} holds control characters; rename the file", style="red")
                 sys.exit(2)
         return super().main(given, *others, **options)
 
@@ -76,13 +76,13 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*arguments, **options)
         except AccumulusError as error:
-            note(f"error: {error}", style="red")
+            print_note(f"error: {error}", style="red")
             raise typer.Exit(1) from None
         except OSError as error:
-            note(f"error: {error.filename}: {error.strerror or error}", style="red")
+            print_note(f"error: {error.filename}: {error.strerror or error}", style="red")
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            note("stopped by Ctrl-C", style="red")
+            print_note("stopped by Ctrl-C", style="red")
             raise typer.Exit(INTERRUPTED) from None
 
     return run
@@ -101,6 +101,6 @@ def accumulus(
     """Plan, compare and emit cheap, verified Jacobians of Python functions."""
 
 
-def note(message: str, style: str | None = None) -> None:
+def print_note(message: str, style: str | None = None) -> None:
     """Print a line on the error stream."""
     Console(stderr=True, highlight=False).print(text(message), style=style, soft_wrap=True)

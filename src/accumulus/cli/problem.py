@@ -1,4 +1,4 @@
-"""What a command is about: a function in a file of the user's, its derivative, or a graph file.
+"""The subject of a command: a function in a file of the user's, its derivative, or a graph file.
 
 A function is found by path, with the file's folder importable as if the file were run. What it prints goes to the
 error stream, so that a command's own output stays what it says.
@@ -36,12 +36,12 @@ __all__ = [
     "OF_DIRECTIONS",
     "Problem",
     "UserCodeError",
-    "as_given",
     "check_file",
+    "given_options",
     "known_kinds",
-    "load",
     "load_derivative",
     "load_function",
+    "load_problem",
     "parameters_of",
     "parse_shape",
     "user_code",
@@ -191,7 +191,7 @@ def known_kinds() -> list[str]:
     return [row.name for row in found if not row.factored and row.seeds is not kinds.Seeds.SERIES]
 
 
-def as_given(options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as functions of `accumulus` take them: without those that were not given, and one argument alone.
 
     Raises:
@@ -227,7 +227,7 @@ def load_derivative(
 
     import accumulus
 
-    given, known = as_given(options), known_kinds()
+    given, known = given_options(options), known_kinds()
     kind = given.pop("derivative")
     if kind not in known:
         raise unknown_name("derivative", kind, known)
@@ -282,7 +282,7 @@ class Problem:
     named_values: Callable[[], NamedValues | None] = lambda: None
 
 
-def load(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
+def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
     """The problem that the command line names.
 
     Args:

@@ -113,7 +113,7 @@ class Plan:
         return printable(f"plan{name} by {self.method}: {self.cost} {self.objective}")
 
     def _repr_html_(self) -> str:
-        from accumulus.markup import block, facts, paragraph
+        from accumulus.markup import facts, paragraph, stacked
 
         bound = "proven optimal" if self.is_optimal else f"{self.lower_bound:,}" if self.lower_bound else "not known"
         costs = ", ".join(f"{cost:,} {objective}" for objective, cost in self.costs.items())
@@ -123,7 +123,7 @@ class Plan:
             ("costs", costs), ("graph", graph), ("steps", f"{len(self.accumulation.steps):,}"),
         ]  # fmt: skip
         title = f"Plan of {self.graph.name}" if self.graph.name else "Plan"
-        return block(paragraph(title, bold=True), facts(pairs))
+        return stacked(paragraph(title, bold=True), facts(pairs))
 
     def __repr__(self) -> str:
         return f"<{self}>"

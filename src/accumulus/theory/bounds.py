@@ -71,7 +71,7 @@ from accumulus.elimination.vertex import LEVELS
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.theory.graphs.traversal import topological
+from accumulus.theory.graphs.traversal import topological_order
 
 __all__ = [
     "MOST_COLUMNS",
@@ -278,7 +278,7 @@ def least_costs(
         return exact
     # vertices with edges, each after all that it depends on
     waiting = {v: len(below) for v, below in enumerate(state.successors) if below or state.predecessors[v]}
-    order = topological(waiting, state.predecessors.__getitem__)
+    order = topological_order(waiting, state.predecessors.__getitem__)
     least = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
         state.deadline.check(_FOLLOW * edges)
@@ -383,7 +383,7 @@ _RELATIVE: Final = 1e-6
 
 
 class BracketingBound(NamedTuple):
-    """What is known about the cheapest bracketing.
+    """Lower bound on the cheapest bracketing.
 
     `bound` is what it costs at least, `solved` whether it costs just that.
     """

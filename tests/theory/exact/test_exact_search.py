@@ -32,9 +32,9 @@ from accumulus.search.sweeps import forward_order
 from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
 from accumulus.theory.exact import eliminations, line_optima
-from accumulus.theory.exact.eliminations import Proof
+from accumulus.theory.exact.eliminations import OptimumProof
 from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.orders import SubsetSearch, parts
+from accumulus.theory.exact.orders import SubsetSearch, independent_parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -49,7 +49,7 @@ def vector_graphs():
 
 def searched(graph, objective, level, moves=10**9):
     """Cost and lower bound of the search of a level alone, without other methods or bounds of programs."""
-    proof = Proof(graph, objective, forward_order(graph))
+    proof = OptimumProof(graph, objective, forward_order(graph))
     for _ in proof.search_orders(24) if level == "vertex" else proof.search_sequences(level, moves):
         pass
     accumulation = eliminate_vertices(graph, proof.order()) if level == "vertex" else proof.accumulation(level)
@@ -124,8 +124,10 @@ def test_optima_and_bounds_of_small_graphs(objective):
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face
         apart = unmerged(graph, objective)
-        assert sum(bracketing_bound(apart, part, FOR_EVER).bound for part in parts(apart)) <= face
-        assert sum(bracketing_bound(apart, part, FOR_EVER, columns=10).bound for part in parts(apart)) <= face
+        assert sum(bracketing_bound(apart, part, FOR_EVER).bound for part in independent_parts(apart)) <= face
+        assert (
+            sum(bracketing_bound(apart, part, FOR_EVER, columns=10).bound for part in independent_parts(apart)) <= face
+        )
     assert looked_at > 8
 
 
@@ -325,7 +327,7 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
         graph = DifferentiationGraph([*edges, *middle])
         least = 150 * 150 + 150 * len(middle)
         order = forward_order(graph)
-        proof = Proof(graph, objective, order)
+        proof = OptimumProof(graph, objective, order)
         state = Elimination(graph, objective)
         costs = []
         for v in order:

@@ -48,19 +48,19 @@ from accumulus.theory.algebra.expression import (
     Reference,
     Sum,
     Symbol,
+    added_up,
     edge_names,
     fresh_names,
     inside,
-    joined,
-    merged,
+    multiplied_out,
     natural,
     nodes,
     operands,
-    plain,
+    plain_name,
     postorder,
     word_counts,
 )
-from accumulus.theory.graphs.traversal import Classes, eliminate_series, reached, topological
+from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, reached, topological_order
 
 __all__ = [
     "Direction",
@@ -139,7 +139,7 @@ def match(
 
 
 class Matching:
-    """Where every subexpression of a set runs on a graph.
+    """Places on a graph of every subexpression of a set.
 
     Raises:
         ExpressionError: naming what does not match.
@@ -243,7 +243,7 @@ class Matching:
                 edge = self.edge(inner)
                 values[inner] = Counter([() if self._units[edge] else (edge,)])
             else:
-                values[inner] = (joined if isinstance(inner[0], Product) else merged)(parts)
+                values[inner] = (multiplied_out if isinstance(inner[0], Product) else added_up)(parts)
         return values[where]
 
     def _find(self, node: Expression) -> frozenset[Pair]:
@@ -356,16 +356,16 @@ def _path(matching: Matching, path: Sequence[int]) -> str:
 def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:
     """Positions by name; also as text, and as text without TeX's braces, where that is unique."""
     exact: dict[Hashable, int] = {graph.vertices[v]: position for position, v in enumerate(ends)}
-    loose = Counter(spelling for name in exact for spelling in {str(name), plain(name)})
+    loose = Counter(spelling for name in exact for spelling in {str(name), plain_name(name)})
     for name, position in list(exact.items()):
-        for spelling in (str(name), plain(name)):
+        for spelling in (str(name), plain_name(name)):
             if loose[spelling] == 1:
                 exact.setdefault(spelling, position)
     return exact
 
 
 def _position(known: Mapping[Hashable, int], name: Hashable, what: str) -> int:
-    for spelling in (name, str(name), plain(name)):
+    for spelling in (name, str(name), plain_name(name)):
         if spelling in known:
             return known[spelling]
     raise ExpressionError(str(unknown_name(what, str(name), {str(k) for k in known})))
@@ -388,7 +388,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
     A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
     its own with a unit edge, likewise a terminal.
     """
-    same = Classes()
+    same = UnionFind()
     ends: dict[Expression, tuple[int, int]] = {}
 
     for node in nodes(entries.values(), references):
@@ -489,7 +489,7 @@ def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
     for v, below in out.items():
         for target, _ in below:
             above[target].append(v)
-    left = set(out).difference(topological(waiting, above.__getitem__))
+    left = set(out).difference(topological_order(waiting, above.__getitem__))
     if left:
         v, path = min(left), dict[int, str]()
         while v not in path:

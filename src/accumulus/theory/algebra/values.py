@@ -62,13 +62,13 @@ from accumulus.theory.algebra.expression import (
     edge_names,
     fresh_names,
     postorder,
-    product,
-    total,
+    product_of_factors,
+    sum_of_terms,
 )
 from accumulus.theory.algebra.matching import Direction, Matching, Occurrence, along_units
 from accumulus.theory.algebra.sets import ExpressionSet, uses_of
 
-__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "bracketed", "program_of", "running_order"]
+__all__ = ["LABEL", "PRODUCT", "SUM", "ValueProgram", "bracketed", "running_order", "value_program"]
 
 LABEL: Final = 0
 PRODUCT: Final = 1
@@ -80,7 +80,7 @@ class ValueProgram:
 
     >>> from accumulus.elimination.vertex import eliminate_vertices
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")])
-    >>> program = program_of(eliminate_vertices(graph, graph.intermediates))
+    >>> program = value_program(eliminate_vertices(graph, graph.intermediates))
     >>> [str(program.expression(value)) for value in range(len(program))]
     ['e1', 'e2', 'e3', 'e4', 'e1*e3', 'e2*e4', 'e1*e3 + e2*e4']
     """
@@ -209,7 +209,7 @@ class ValueProgram:
 
     def _combined(self, value: int) -> Expression:
         parts = [self._expressions[operand] for operand in self.operands[value]]
-        return product(parts) if self.kinds[value] == PRODUCT else total(parts)
+        return product_of_factors(parts) if self.kinds[value] == PRODUCT else sum_of_terms(parts)
 
     def _value(self, kind: int, operands: tuple[int, ...], ends: tuple[int, int], units: bool) -> int:
         known = self._known.setdefault((kind, operands), len(self))
@@ -255,7 +255,7 @@ class ValueProgram:
         return min(common, key=height.__getitem__) if direction == "up" else max(common, key=height.__getitem__)
 
 
-def program_of(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
+def value_program(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
     """The program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
 
     Raises:

@@ -33,11 +33,11 @@ from accumulus.theory.compiled.faces_kernel import (
     MOST_MOVES,
     MOST_STEPS,
     PROBES,
-    Entry,
     FacesState,
     Frame,
-    Label,
+    LineLabel,
     Move,
+    StoredBound,
 )
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
@@ -146,7 +146,7 @@ class LineSearch:
         for v, bits in middles.items():
             tracked[lines.numbers[v]] = words(bits, count)
         paths = np.zeros((MOST_DEPTH, MOST, count), np.int64)
-        labels = Records.zeros(Label, MOST_DEPTH * MOST)
+        labels = Records.zeros(LineLabel, MOST_DEPTH * MOST)
         for k, edge in enumerate(lines.edges):
             label = labels[k]
             label.above, label.below = _word(lines.above[k]), _word(lines.below[k])
@@ -161,7 +161,7 @@ class LineSearch:
             moves=Records.zeros(Move, MOST_DEPTH * MOST_MOVES),
             log=np.zeros((MOST_STEPS, 3), np.int64),
             best_log=np.zeros((MOST_STEPS, 3), np.int64),
-            table=Records.zeros(Entry, (1 << _TABLE_BITS) + PROBES),
+            table=Records.zeros(StoredBound, (1 << _TABLE_BITS) + PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
             sizes=lines.sizes,

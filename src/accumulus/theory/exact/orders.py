@@ -30,10 +30,8 @@ Each of them is tested against all orders of all graphs of up to three intermedi
 and of many larger ones, with kinds and sizes. They are for vertex elimination; only parts, series and copies carry
 over to edges and faces (`accumulus.theory.compiled.faces_kernel`).
 
-**Sets.** The best vertex order of an independent part of a graph, by dynamic programming over eliminated sets.
-
-Drives `accumulus.theory.compiled.subsets_kernel`. Time O(2ⁿ·n) for n vertices at worst, of which the bounds leave a
-part only; memory 8·2ⁿ bytes: 128 MB and some seconds at `MOST` vertices.
+**Sets**, by dynamic programming. Drives `accumulus.theory.compiled.subsets_kernel`. Time O(2ⁿ·n) for n vertices at
+worst, of which the bounds leave a part only; memory 8·2ⁿ bytes: 128 MB and some seconds at `MOST` vertices.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ from accumulus.native.machine import kernel
 from accumulus.search.elimination import BitRows, Elimination
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
-from accumulus.theory.graphs.traversal import Classes
+from accumulus.theory.graphs.traversal import UnionFind
 
-__all__ = ["MOST", "ReducedPart", "SubsetSearch", "parts", "reduced"]
+__all__ = ["MOST", "ReducedPart", "SubsetSearch", "independent_parts", "reduced_part"]
 
 #: Rounds of reduction of a part; each begins anew after twins were merged.
 _ROUNDS: Final = 20
@@ -78,10 +76,10 @@ class ReducedPart:
         return (*self.first, *(v for k in order for v in self.members[k]))
 
 
-def parts(state: Elimination) -> list[tuple[int, ...]]:
+def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
     """Intermediates that are joined by paths through intermediates; in their own order."""
     inner = set(state.intermediates)
-    joined = Classes(len(state.sizes))
+    joined = UnionFind(len(state.sizes))
     for v in inner:
         for u in state.successors[v]:
             if u in inner:
@@ -92,7 +90,7 @@ def parts(state: Elimination) -> list[tuple[int, ...]]:
     return list(map(tuple, found.values()))
 
 
-def reduced(state: Elimination, part: Sequence[int]) -> ReducedPart:
+def reduced_part(state: Elimination, part: Sequence[int]) -> ReducedPart:
     """A part of a graph, reduced; the graph itself stays as it is."""
     whole = _extracted(state, part, {v: (v,) for v in range(len(state.sizes))}, [], 0)
     for _ in range(_ROUNDS):

@@ -1,12 +1,10 @@
 """D*: factor the derivative graphs of all root–terminal pairs at their dominators and postdominators.
 
-**Common factors.** Products along many paths whose common factors are multiplied once, as the last step of D*.
-
-The pair of neighbouring factors that is found in most paths is multiplied first, in all of them, until each path is
-one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's Re-Pair, 1999). Paths of one entry, or
-from one root, or to one terminal, form a tree whose leaves are their other ends. So pairs are counted by leaves and
-replaced once for each tree, not once for each path: a factor k above its child i becomes their product, which hangs
-where k hangs, and k stays as long as it has other leaves below.
+**Common factors**, the last step. The pair of neighbouring factors that is found in most paths is multiplied first, in
+all of them, until each path is one factor (Guenter 2007, section 4; the pairs are those of Larsson and Moffat's
+Re-Pair, 1999). Paths of one entry, or from one root, or to one terminal, form a tree whose leaves are their other ends.
+So pairs are counted by leaves and replaced once for each tree, not once for each path: a factor k above its child i
+becomes their product, which hangs where k hangs, and k stays as long as it has other leaves below.
 
 Time O(nodes touched · log pairs), memory O(nodes). A replacement touches a node and its children.
 

@@ -305,7 +305,7 @@ Level = Literal["edge", "face"]
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """How much is done.
+    """Limits of a search.
 
     Attributes:
         most: products of a sequence that is touched, at most.

@@ -42,7 +42,7 @@ from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Options
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.sweeps import Workload
-from accumulus.theory.graphs.traversal import series_vertices
+from accumulus.theory.graphs.traversal import longest_ways, series_vertices
 
 __all__ = ["Direction", "factorization_order", "factorization_steps", "factorize", "factorize_faces"]
 
@@ -233,14 +233,9 @@ class _Factorization(EdgeElimination):
         return DifferentiationGraph(edges, roots, terminals, name=graph.name)
 
     def _from_the_middle(self) -> Iterator[int]:
-        depth, height = [0] * len(self.successors), [0] * len(self.successors)
         order = self.graph.topological_order
-        for v in order:
-            for u in self.predecessors[v]:
-                height[u] = max(height[u], height[v] + 1)
-        for v in reversed(order):
-            for w in self.successors[v]:
-                depth[w] = max(depth[w], depth[v] + 1)
+        height = longest_ways(order, self.predecessors.__getitem__)
+        depth = longest_ways(reversed(order), self.successors.__getitem__)
         place = {v: (abs(depth[v] - height[v]), depth[v]) for v in order if self._present(v)}
         last = None
         for v in sorted(place, key=place.__getitem__):

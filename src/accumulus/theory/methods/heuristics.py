@@ -17,13 +17,13 @@ Scores count edges, whatever their labels and the sizes of their ends. Relative 
 defined for faces there. Ties go to what is nearest to the roots, then to the lowest numbers (of faces under MOMR, to
 these at once); so every heuristic is deterministic.
 
-Choices wait in a heap (`run`). When something is eliminated, the scores of what is next to it are renewed, others when
-their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees and relative
-ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and a score takes
-time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and faces may go wrong
-without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003, warn of it): a
-sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and that order is
-the result.
+Choices wait in a heap (`run_greedily`). When something is eliminated, the scores of what is next to it are renewed,
+others when their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees
+and relative ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and
+a score takes time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and
+faces may go wrong without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003,
+warn of it): a sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and
+that order is the result.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SideView:
 
 
 class _Choices:
-    """What there is to choose from in the elimination of a graph, and what each choice scores."""
+    """Choices in the elimination of a graph, and their scores."""
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.graph = graph
@@ -87,7 +87,7 @@ class _Choices:
         raise NotImplementedError
 
 
-def run(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
+def run_greedily(choices: _Choices, state: Any, limit: int, deadline: Deadline = FOREVER) -> bool:
     """Take always a choice of least score, as far as scores are known, until nothing is left.
 
     Returns:
@@ -408,7 +408,7 @@ def _register(row: Heuristic) -> None:
             assert row.score is not None
             choices = VertexChoices(graph, row.score)
             order = choices.start()
-            run(choices, order, len(graph.vertices), deadline)
+            run_greedily(choices, order, len(graph.vertices), deadline)
             return SearchResult(graph, row.name, tuple(order.steps))
         longest = _LONGEST[row.level]
         fewest = markowitz_order(graph, Objective.FMA, Limit(longest), deadline)
@@ -426,7 +426,7 @@ def _sequence(graph: DifferentiationGraph, row: Heuristic, limit: int, deadline:
     else:
         choices = FaceDegrees(graph) if row.name == "markowitz-face" else FaceChoices(graph)
     state = choices.start()
-    if not run(choices, state, limit, deadline):
+    if not run_greedily(choices, state, limit, deadline):
         return None
     return SearchResult(graph, row.name, _accumulation=state.finish())
 

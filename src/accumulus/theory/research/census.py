@@ -97,7 +97,7 @@ class ReducedGraph:
         ]
 
     def graph(self) -> DifferentiationGraph:
-        """As a differentiation graph, all labels variable."""
+        """The differentiation graph, all labels variable."""
         return DifferentiationGraph(
             self.named_edges(),
             [f"y{k}" for k in range(1, len(self.roots) + 1)],

@@ -1,10 +1,8 @@
 """The least number of products among all programs of the chain rule, labels not commuting.
 
-**Words.** Words: the pieces of paths that a program of the chain rule multiplies together, and where each can be cut.
-
-A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices. Every
-value that a program computes and uses is a set of words of one pair (below), so
-a value is a pair and a bitset, and a product joins a value of pair (x, m) with one of pair (m, y).
+**Words.** A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices.
+Every value that a program computes and uses is a set of words of one pair (below), so a value is a pair and a bitset,
+and a product joins a value of pair (x, m) with one of pair (m, y).
 
 Pairs of a root and a terminal are *outputs*; other pairs that are joined by a path of two or more edges are *inner*.
 
@@ -71,7 +69,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Pair:
+class VertexPair:
     """Two vertices that are joined by a path.
 
     Attributes:
@@ -115,7 +113,7 @@ class Words:
         for source, target in dict.fromkeys((source, target) for source, target, live in ends if live):
             self.below.setdefault(source, []).append(target)
         self.words: list[Word] = []
-        self.pairs: list[Pair] = []
+        self.pairs: list[VertexPair] = []
         self.pair_of: dict[tuple[int, int], int] = {}
         self._index: dict[tuple[int, ...], int] = {}
         for start in sorted(self.below):
@@ -154,7 +152,7 @@ class Words:
         key = path[0], path[-1]
         if key not in self.pair_of:
             self.pair_of[key] = len(self.pairs)
-            self.pairs.append(Pair(*key))
+            self.pairs.append(VertexPair(*key))
         number = self.pair_of[key]
         pair = self.pairs[number]
         bit = 1 << len(pair.words)
@@ -184,7 +182,7 @@ class OutOfStepsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """What is known of the least number of products.
+    """Bounds on the least number of products, and a program.
 
     Attributes:
         lower: no program has fewer.
@@ -289,7 +287,7 @@ def _partition(wanted: int, parts: list[tuple[int, int]]) -> list[int]:
 
 
 class _Cover:
-    """How many vertices cut all words of a pair, each at a cut that a set of inner pairs allows."""
+    """Numbers of vertices that cut all words of a pair, each at a cut that a set of inner pairs allows."""
 
     def __init__(self, words: Words, pair: int, of_cut: dict[tuple[int, int], tuple[int, ...]]) -> None:
         self.products = words.pairs[pair].products

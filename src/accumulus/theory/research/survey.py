@@ -45,7 +45,7 @@ from accumulus.search.registry import get
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
-from accumulus.theory.exact.eliminations import Proof
+from accumulus.theory.exact.eliminations import OptimumProof
 from accumulus.theory.research.census import ReducedGraph, random_reduced_graph, reduced_graphs
 from accumulus.theory.research.minimum import true_minimum
 
@@ -56,7 +56,7 @@ Face = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of a graph.
+    """Answer for a graph, with its evidence.
 
     Attributes:
         minimum: bounds of the least number of products of any program; equal if it is known.
@@ -148,7 +148,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
     order = get("markowitz")(graph, Options(objective=Objective.FMA)).order
     assert order is not None
-    proof = Proof(graph, Objective.FMA, order)
+    proof = OptimumProof(graph, Objective.FMA, order)
     proof.raise_bound("face", at_least)
     for _ in proof.search_sequences("face", moves):
         pass
@@ -181,7 +181,7 @@ Progress = Callable[[int, int, int, int], object]
 
 @dataclass
 class Summary:
-    """What a survey has found.
+    """Results of a survey.
 
     Attributes:
         max_edges: edges of the largest graphs asked for.
@@ -286,8 +286,8 @@ def sample(
 def _run(
     summary: Summary, stages: Iterable[tuple[int, list[str]]], jobs: int, steps: int, progress: Progress | None
 ) -> Summary:
-    _check("jobs", jobs, 1)
-    _check("steps", steps, 1)
+    for name, value in (("jobs", jobs), ("steps", steps)):
+        _check(name, value, 1)
     path = Path(summary.output)
     start = time.perf_counter()
     known = read_results(path, repair=True)
