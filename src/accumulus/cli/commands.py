@@ -12,10 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Group, RenderableType
 
-from accumulus.cli.application import AsJson, app, print_note, reported
-from accumulus.cli.option_table import OF_DERIVATIVES, OF_SEARCHES, OPTIONS, beyond_searches, with_options
+from accumulus.cli.application import (
+    OF_DERIVATIVES,
+    OF_SEARCHES,
+    OPTIONS,
+    AsJson,
+    Watch,
+    app,
+    beyond_searches,
+    print_note,
+    processes,
+    reported,
+    with_options,
+)
 from accumulus.cli.problem import Problem, load_problem
-from accumulus.cli.searches import Watch, processes
 from accumulus.errors import ArgumentError, TimeLimitWarning, unknown_name
 from accumulus.graph.files import save_graph
 from accumulus.show.tables import amount, duration, key_values, print_json, print_out, table, text

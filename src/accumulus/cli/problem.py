@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from accumulus.cli.option_table import beyond_searches
+from accumulus.cli.application import beyond_searches
 from accumulus.errors import AccumulusError, ArgumentError, unknown_name
 from accumulus.graph.files import READABLE, load_graph
 

@@ -31,10 +31,9 @@ from accumulus.search.registry import get
 from accumulus.search.sweeps import forward_order
 from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
-from accumulus.theory.exact import eliminations, line_optima
+from accumulus.theory.exact import eliminations, searches
 from accumulus.theory.exact.eliminations import OptimumProof
-from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.orders import SubsetSearch, independent_parts
+from accumulus.theory.exact.searches import LineSearch, SubsetSearch, independent_parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -237,7 +236,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
     compiled, python = search(), search()
     assert len(python.lines.edges) == labels
     expected = told(compiled)
-    monkeypatch.setattr(line_optima, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
+    monkeypatch.setattr(searches, "kernel", lambda _: lambda _: interpret(faces_kernel.prove, python._search))
     assert told(python) == expected
     assert python.tried > 10
     assert (python._search.frames.words == compiled._search.frames.words).all()

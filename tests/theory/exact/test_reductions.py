@@ -16,7 +16,7 @@ from accumulus.elimination.vertex import cost_of_order
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.theory.exact.orders import ReducedPart, independent_parts, reduced_part
+from accumulus.theory.exact.searches import ReducedPart, independent_parts, reduced_part
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")

@@ -43,9 +43,7 @@ from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
-from accumulus.theory.exact.line_optima import LineSearch
-from accumulus.theory.exact.orders import MOST as MOST_VERTICES
-from accumulus.theory.exact.orders import SubsetSearch, independent_parts, reduced_part
+from accumulus.theory.exact.searches import MOST_VERTICES, LineSearch, SubsetSearch, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
 __all__ = ["Level", "OptimumProof", "Patience", "proven"]

@@ -130,7 +130,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
 
 
 def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = sys.maxsize) -> tuple[int, list[Face]]:
-    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.line_optima`).
+    """The shortest sequence of face eliminations that branch and bound finds (`accumulus.theory.exact.searches`).
 
     Args:
         at_least: a bound that is known; a sequence that is no longer is the result.
