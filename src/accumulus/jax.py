@@ -56,29 +56,16 @@ Compute = Callable[..., tuple[Any, ...]]
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
-def _shows_options(function: F) -> F:
-    return with_parameters(function, {}, _DECIDED)
+#: Arguments that are passed on as they are.
+_STATICS: Final = {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}
 
 
-def _shows_arguments(function: F) -> F:
-    return with_parameters(function, ARGUMENTS, _DECIDED)
+def _shows(parameters: dict[str, Any]) -> Callable[[F], F]:
+    """Show parameters, and options, in the signature of a function."""
+    return lambda function: with_parameters(function, parameters, _DECIDED)
 
 
-def _shows_statics(function: F) -> F:
-    return with_parameters(
-        function, {name: ARGUMENTS[name] for name in ("static_argnums", "static_argnames")}, _DECIDED
-    )
-
-
-def _shows_choice(function: F) -> F:
-    return with_parameters(function, CHOICE, _DECIDED)
-
-
-def _shows_all(function: F) -> F:
-    return with_parameters(function, ARGUMENTS | CHOICE, _DECIDED)
-
-
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -110,7 +97,7 @@ def jacobian(
     return _Inside(jacobians.jacobian, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def value_and_jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -118,7 +105,7 @@ def value_and_jacobian(
     return _Inside(jacobians.value_and_jacobian, (f, argnums), asked)
 
 
-@_shows_arguments
+@_shows(ARGUMENTS)
 def gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Callable[..., Any]:
@@ -126,7 +113,7 @@ def gradient(
     return _Inside(jacobians.gradient, (f, argnums), asked)
 
 
-@_shows_arguments
+@_shows(ARGUMENTS)
 def value_and_gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Callable[..., Any]:
@@ -134,7 +121,7 @@ def value_and_gradient(
     return _Inside(jacobians.value_and_gradient, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -150,7 +137,7 @@ def hessian(
     return _Inside(hessians.hessian, (f, argnums), asked)
 
 
-@_shows_all
+@_shows(ARGUMENTS | CHOICE)
 def value_gradient_hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
 ) -> Callable[..., Any]:
@@ -158,7 +145,7 @@ def value_gradient_hessian(
     return _Inside(hessians.value_gradient_hessian, (f, argnums), asked)
 
 
-@_shows_choice
+@_shows(CHOICE)
 def hessian_of_lagrangian(
     f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]
 ) -> Callable[..., Any]:
@@ -166,19 +153,19 @@ def hessian_of_lagrangian(
     return _Inside(hessians.hessian_of_lagrangian, (f, g), options)
 
 
-@_shows_options
+@_shows({})
 def jvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.jvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`."""
     return _Inside(products.jvp, (f,), options)
 
 
-@_shows_options
+@_shows({})
 def vjp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.vjp` as a function of JAX's arrays: of (primals, cotangents); see `jacobian`."""
     return _Inside(products.vjp, (f,), options)
 
 
-@_shows_options
+@_shows({})
 def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     """`accumulus.hvp` as a function of JAX's arrays: of (primals, tangents); see `jacobian`.
 
@@ -193,7 +180,7 @@ def hvp(f: Callable[..., Any], **options: Unpack[Given]) -> Callable[..., Any]:
     return _Inside(products.hvp, (f,), options)
 
 
-@_shows_statics
+@_shows(_STATICS)
 def compile(  # noqa: A001  # what it does
     f: Callable[..., Any], **asked: Unpack[Asked]
 ) -> Callable[..., Any]:

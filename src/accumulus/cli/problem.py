@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -264,9 +264,6 @@ def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: in
 # Problems ------------------------------------------------------------------------------------------------------------
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A derivative of a function that was recorded, or a graph without one."""
@@ -302,8 +299,9 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
             raise typer.BadParameter(
                 f"--{wrong[0].replace('_', '-')} is for functions; a graph file is planned as it is"
             )
-        graph, reading = _timed(lambda: load_graph(Path(text)))
-        return Problem(graph.name, graph, None, {"read": reading})
+        start = time.perf_counter()
+        graph = load_graph(Path(text))
+        return Problem(graph.name, graph, None, {"read": time.perf_counter() - start})
     if ".py" not in (Path(text).suffix, Path(text.rpartition(":")[0]).suffix):
         forms = " or ".join(f"graph{end}" for end in READABLE)
         raise typer.BadParameter(f"{text!r} names neither a function (file.py:function) nor a graph ({forms})")
@@ -322,9 +320,3 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
             return named_values(made.__wrapped__, examples[0] if options["derivative"] in OF_DIRECTIONS else examples)
 
     return Problem(text.rpartition(":")[2], found.graph, found, found.seconds, parameters, names)
-
-
-def _timed(run: Callable[[], T]) -> tuple[T, float]:
-    start = time.perf_counter()
-    result = run()
-    return result, time.perf_counter() - start

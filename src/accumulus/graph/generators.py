@@ -145,13 +145,6 @@ def fraction(name: str, value: Any) -> float:
     return float(value)
 
 
-def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    """The value if it is one of the known words, or `ArgumentError`."""
-    if value not in known:
-        raise ArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}")
-    return str(value)
-
-
 # The table -----------------------------------------------------------------------------------------------------------
 
 
@@ -300,7 +293,9 @@ def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: b
     """
     if kind not in _GADGETS:
         raise unknown_name("kind of gadget", kind, _GADGETS)
-    count, shape = whole_number("count", count), one_of("shape", shape, SHAPES)
+    count = whole_number("count", count)
+    if shape not in SHAPES:
+        raise ArgumentError(f"shape is {shape!r}; expected {' or '.join(map(repr, SHAPES))}")
     gadget = _GADGETS[kind] if vectors else _GADGETS[kind].split()
     width = len(gadget.sizes)
     vertices = np.arange(count * width).reshape(count, width)
@@ -517,7 +512,10 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
             columns.append(np.stack([near.ravel(), here.ravel()]))
     # on a periodic axis of two points both neighbours are one
     ends = np.unique(np.concatenate(columns, axis=1), axis=1)
-    return _repeated(ends[0], ends[1], grid.size, steps)
+    # the same edges from each layer to the one below it
+    offsets = grid.size * np.repeat(np.arange(steps), ends.shape[1])
+    sources, targets = (np.tile(side, steps) + offsets for side in ends)
+    return assembled(sources + grid.size, targets, (steps + 1) * grid.size)
 
 
 @generator
@@ -575,12 +573,6 @@ def _lengths(name: str, given: int | Sequence[int], largest: int, seed: int) -> 
     if len(lengths) < 2:
         raise ArgumentError(f"{name} is {given!r}; expected at least two, of the output and of the input")
     return lengths
-
-
-def _repeated(sources: Integers, targets: Integers, width: int, times: int) -> DifferentiationGraph:
-    """Return the same edges from each layer of so many vertices to the one below it."""
-    offsets = width * np.repeat(np.arange(times), len(sources))
-    return assembled(np.tile(sources, times) + offsets + width, np.tile(targets, times) + offsets, (times + 1) * width)
 
 
 # Labels and sizes ----------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.elimination.emit import emit
 from accumulus.errors import TimeLimitWarning
-from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
@@ -224,13 +223,13 @@ class ByValueFacts:
         count = f"{len(self.identities)}, proved: {proved}"
         if self.unexplained:
             count += f"; tested only: {counted(self.unexplained, 'value')}"
-        first = [("", _shortened(str(each))) for each in self.identities[:IDENTITIES]]
+        first = [("", _shortened(str(each), IDENTITY_WIDTH)) for each in self.identities[:IDENTITIES]]
         more = [("", f"… and {len(self.identities) - IDENTITIES} more")] if len(self.identities) > IDENTITIES else []
         return [("identities", count), *first, *more]
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= IDENTITY_WIDTH else f"{text[: IDENTITY_WIDTH - 1]}…"
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _power(error: float) -> str:
@@ -268,8 +267,7 @@ class Condition:
     def __str__(self) -> str:
         runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
         told = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        source = self.source if len(self.source) <= CONDITION_WIDTH else f"{self.source[: CONDITION_WIDTH - 1]}…"
-        return f"{PurePath(self.file).name}:{self.line} {source} → {told}"
+        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +291,9 @@ class CaseFacts:
         """The case of a program."""
         by_line: dict[tuple[str, int, str], list[str]] = {}
         for guard in program.recording.guards:
-            by_line.setdefault(_line(guard), []).append(guard.answer)
+            by_line.setdefault((guard.file, guard.line, guard.source), []).append(guard.answer)
         conditions = tuple(Condition(*line, tuple(answers)) for line, answers in by_line.items())
         return cls(conditions, program.operations, program.ran.calls, program.ran.points)
-
-
-def _line(guard: Guard) -> tuple[str, int, str]:
-    return guard.file, guard.line, guard.source
 
 
 def cases_table(cases: Iterable[CaseFacts]) -> Table:

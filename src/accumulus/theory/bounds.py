@@ -59,7 +59,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -78,6 +78,7 @@ __all__ = [
     "BracketingBound",
     "bracketing_bound",
     "chosen_paths",
+    "disjoint_pairs",
     "least_costs",
     "lower_bound",
     "paths_down",
@@ -300,6 +301,15 @@ def paths_down(state: Elimination, v: int) -> list[Path]:
     return disjoint_paths(v, state.successors, state.sizes, _groups(state), state.deadline)
 
 
+def disjoint_pairs(state: Elimination, part: Iterable[int]) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
+    """For each vertex of a part, each disjoint path up with each one down, and the two as one path from a root."""
+    for v in part:
+        below = paths_down(state, v)
+        for p in paths_up(state, v):
+            for q in below:
+                yield v, p, q, (*reversed(p.vertices), v, *q.vertices)
+
+
 def _groups(state: Elimination) -> tuple[tuple[int, ...], ...]:
     return _GROUPS[state.objective.of_eliminations]
 
@@ -453,14 +463,10 @@ def chosen_paths(state: Elimination, part: Sequence[int], columns: int) -> list[
     if found is not None:
         return found
     chosen: dict[tuple[int, ...], None] = {}
-    for v in part:
-        below = paths_down(state, v)
-        for p in paths_up(state, v):
-            for q in below:
-                path = (*reversed(p.vertices), v, *q.vertices)
-                if path not in chosen and _columns(path) <= columns:
-                    columns -= _columns(path)
-                    chosen[path] = None
+    for _, _, _, path in disjoint_pairs(state, part):
+        if path not in chosen and _columns(path) <= columns:
+            columns -= _columns(path)
+            chosen[path] = None
     rng, misses = random.Random(len(part)), 0
     while misses < _MOST_MISSES:
         state.deadline.check()

@@ -94,18 +94,10 @@ class LineReplay:
         Raises:
             OrderError: if they do not have the same P and S.
         """
-        line, vertices = self._line, [self._at(term) for term in terms]
-        first, *others = vertices
-        for v in others:
-            if not line.alike(first, v):
-                raise OrderError(f"{line.name(first)} and {line.name(v)} do not have the same P and S")
-        label = reduce(line.steps.sum, sorted(line.labels[v] for v in vertices))
-        for v in others:
-            line.remove(v)
-        line.labels[first] = label
+        merged = self._line.merge([self._at(term) for term in terms])
         for term in terms:
             del self._vertex[term]
-        self._vertex[k] = first
+        self._vertex[k] = merged
 
     def split(self, v: int, copy: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> None:
         """Move some of v's predecessors, or some of its successors, to a copy that shares the others.
@@ -154,14 +146,18 @@ class _Steps(SharedSteps):
 class _Unmerged(FaceElimination):
     """A face elimination that neither absorbs nor merges before it is finished."""
 
-    def alike(self, v: int, w: int) -> bool:
-        """Return whether two vertices that are there have the same P and S."""
-        return v in self and w in self and self._equal(v, w, w)
-
-    def remove(self, v: int) -> None:
-        """Take a vertex out."""
-        self._remove(v)
+    def merge(self, vertices: Sequence[int]) -> int:
+        """Add up the labels of vertices with the same P and S in the first of them, which stays."""
+        first, *others = vertices
+        for v in others:
+            if first not in self or v not in self or not self._equal(first, v, v):
+                raise OrderError(f"{self.name(first)} and {self.name(v)} do not have the same P and S")
+        label = reduce(self.steps.sum, sorted(self.labels[v] for v in vertices))
+        for v in others:
+            self._remove(v)
         self._settle()
+        self.labels[first] = label
+        return first
 
     def join(self, v: int, copy: int) -> None:
         """Put the faces of a vertex to those of another one that has the same label and the same P or S."""

@@ -61,20 +61,8 @@ from accumulus.elimination.edge import Side
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records
 from accumulus.search.elimination import BitRows, Elimination
-from accumulus.theory.bounds import least_costs, paths_down, paths_up
-from accumulus.theory.compiled.faces_kernel import (
-    MORE,
-    MOST,
-    MOST_DEPTH,
-    MOST_MOVES,
-    MOST_STEPS,
-    PROBES,
-    FacesState,
-    Frame,
-    LineLabel,
-    Move,
-    StoredBound,
-)
+from accumulus.theory.bounds import disjoint_pairs, least_costs
+from accumulus.theory.compiled import faces_kernel as faces
 from accumulus.theory.compiled.subsets_kernel import HALF, UNREACHED, SubsetsState
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
@@ -403,7 +391,7 @@ class LineSearch(PartSearch):
         #: The part; edge number k is label k of the kernel.
         self.lines = Lines(state, part)
         self.lower_bound = max(lower_bound, sum(least_costs(state, part).values()))
-        self.failed = len(self.lines.edges) > MOST
+        self.failed = len(self.lines.edges) > faces.MOST
         self.tried, self._deadline = 0, state.deadline
         self._most_moves = moves
         if not self.failed and self.lower_bound < cost:
@@ -422,7 +410,7 @@ class LineSearch(PartSearch):
             more = True
             while more:
                 search.budget = min(_MOVES, self._most_moves)
-                more = prove(search.address) == MORE
+                more = prove(search.address) == faces.MORE
                 self._deadline.spend(_MOVE_SECONDS * (search.tried - self.tried))
                 self.tried = search.tried
                 if 0 <= search.best < self.cost:
@@ -443,42 +431,42 @@ class LineSearch(PartSearch):
         vertices = self.lines.vertices
         return [(vertices[j], vertices[i], sides[side]) for j, i, side in self.steps]
 
-    def _keep(self, search: FacesState) -> None:
+    def _keep(self, search: faces.FacesState) -> None:
         self.cost = search.best
         self.steps = [(a, b, c) for a, b, c in search.best_log[: search.best_length].tolist()]
 
-    def _encoded(self, state: Elimination, part: Sequence[int]) -> FacesState:
+    def _encoded(self, state: Elimination, part: Sequence[int]) -> faces.FacesState:
         lines = self.lines
         weights, masks, middles = self._tracked(state, part)
         count = max(1, -(-len(weights) // 64))
         tracked = np.zeros((len(lines.vertices), count), np.int64)
         for v, bits in middles.items():
             tracked[lines.numbers[v]] = words(bits, count)
-        paths = np.zeros((MOST_DEPTH, MOST, count), np.int64)
-        labels = Records.zeros(LineLabel, MOST_DEPTH * MOST)
+        paths = np.zeros((faces.MOST_DEPTH, faces.MOST, count), np.int64)
+        labels = Records.zeros(faces.LineLabel, faces.MOST_DEPTH * faces.MOST)
         for k, edge in enumerate(lines.edges):
             label = labels[k]
             label.above, label.below = _word(lines.above[k]), _word(lines.below[k])
             label.start, label.end, label.level = lines.starts[k], lines.ends[k], lines.levels[k]
             paths[0, k] = words(masks.get(edge, 0), count)
-        frames = Records.zeros(Frame, MOST_DEPTH)
+        frames = Records.zeros(faces.Frame, faces.MOST_DEPTH)
         frames[0].present, frames[0].left = _word((1 << len(lines.edges)) - 1), sum(weights)
-        return FacesState(
+        return faces.FacesState(
             frames=frames,
             labels=labels,
             paths=paths,
-            moves=Records.zeros(Move, MOST_DEPTH * MOST_MOVES),
-            log=np.zeros((MOST_STEPS, 3), np.int64),
-            best_log=np.zeros((MOST_STEPS, 3), np.int64),
-            table=Records.zeros(StoredBound, (1 << _TABLE_BITS) + PROBES),
+            moves=Records.zeros(faces.Move, faces.MOST_DEPTH * faces.MOST_MOVES),
+            log=np.zeros((faces.MOST_STEPS, 3), np.int64),
+            best_log=np.zeros((faces.MOST_STEPS, 3), np.int64),
+            table=Records.zeros(faces.StoredBound, (1 << _TABLE_BITS) + faces.PROBES),
             weights=np.array([*weights, 0], np.int64),
             tracked=tracked,
             sizes=lines.sizes,
             kinds=lines.kinds,
-            colours=np.zeros(MOST, np.int64),
-            recoloured=np.zeros(MOST, np.int64),
-            ranks=np.zeros(MOST, np.int64),
-            order=np.zeros(MOST, np.int64),
+            colours=np.zeros(faces.MOST, np.int64),
+            recoloured=np.zeros(faces.MOST, np.int64),
+            ranks=np.zeros(faces.MOST, np.int64),
+            order=np.zeros(faces.MOST, np.int64),
             sums=np.zeros(len(lines.vertices), np.int64),
             words=count,
             vertices=len(lines.vertices),
@@ -493,14 +481,11 @@ class LineSearch(PartSearch):
     ) -> tuple[list[int], dict[tuple[int, int], int], dict[int, int]]:
         """Pairs of disjoint paths that need a product: their weights, which of them use an edge, and by vertex."""
         fma = state.objective.every_product
-        pairs = []
-        for v in part:
-            below = paths_down(state, v)
-            for p in paths_up(state, v):
-                for q in below:
-                    if fma or p.level == 3 or q.level == 3:
-                        path = (*reversed(p.vertices), v, *q.vertices)
-                        pairs.append((state.sizes[v] * p.width * q.width, v, path))
+        pairs = [
+            (state.sizes[v] * p.width * q.width, v, path)
+            for v, p, q, path in disjoint_pairs(state, part)
+            if fma or p.level == 3 or q.level == 3
+        ]
         pairs.sort(key=lambda pair: -pair[0])
         masks: dict[tuple[int, int], int] = {}
         middles: dict[int, int] = {}

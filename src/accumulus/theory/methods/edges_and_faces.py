@@ -43,20 +43,8 @@ from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register
 from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
+from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.faces_kernel import INNER, ROOT, TERMINAL
-from accumulus.theory.compiled.mixed_kernel import (
-    BACK,
-    FACE,
-    FRONT,
-    ID_BITS,
-    KIND_BITS,
-    NOTHING,
-    SHIFT,
-    STEP,
-    TABLE,
-    VERTEX,
-    MixedState,
-)
 
 __all__ = ["Lines", "MixedAnnealing", "edge", "face", "words"]
 
@@ -133,8 +121,8 @@ _TIE: Final = 0.05
 _SLICE: Final = 1_000
 _PRODUCT: Final = 1e-7
 _SEED: Final = 2004
-_IDS: Final = (1 << ID_BITS) - 1
-_SIDES: Final[dict[int, Side]] = {FRONT: "front", BACK: "back"}
+_IDS: Final = (1 << mixed.ID_BITS) - 1
+_SIDES: Final[dict[int, Side]] = {mixed.FRONT: "front", mixed.BACK: "back"}
 
 
 class MixedAnnealing(Annealing):
@@ -151,7 +139,7 @@ class MixedAnnealing(Annealing):
     """
 
     HOT, COLD = 0.2, 0.05
-    _state: MixedState
+    _state: mixed.MixedState
 
     def __init__(self, state: Elimination, order: Sequence[int]) -> None:
         lines = self._lines = Lines(state, state.intermediates)
@@ -161,10 +149,10 @@ class MixedAnnealing(Annealing):
         length = self.count = len(ordered) + refinements
         count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
         graph, parts = _encoded(lines, count)
-        steps = -(-length // STEP)
+        steps = -(-length // mixed.STEP)
         snapshots = np.zeros((2 * steps, graph.size), np.int64)
         snapshots[0] = graph
-        self._state = MixedState(
+        self._state = mixed.MixedState(
             graph=graph,
             **parts,
             snapshots=snapshots,
@@ -178,7 +166,7 @@ class MixedAnnealing(Annealing):
             touched=np.zeros(count, np.int64),
             sizes=lines.sizes,
             kinds=lines.kinds,
-            logarithms=thresholds(TABLE),
+            logarithms=thresholds(mixed.TABLE),
             log=np.zeros((0, 3), np.int64),
             random=np.ones(1, np.int64),
             words=count,
@@ -191,9 +179,9 @@ class MixedAnnealing(Annealing):
         self._run = kernel("theory.mixed")
         self._products = 0
         # refinements lie evenly between the vertices
-        start = [NOTHING] * length
+        start = [mixed.NOTHING] * length
         for t, v in enumerate(ordered):
-            start[t * length // len(ordered)] = VERTEX | v << KIND_BITS
+            start[t * length // len(ordered)] = mixed.VERTEX | v << mixed.KIND_BITS
         self._begin(start)
 
     @property
@@ -208,13 +196,13 @@ class MixedAnnealing(Annealing):
     @property
     def best_cost(self) -> int:
         """Cost of the best sequence so far."""
-        return self._state.best >> SHIFT
+        return self._state.best >> mixed.SHIFT
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
         """Cost of the best sequence so far, and its items."""
         total = self._state.best
-        return (total >> SHIFT, total & (1 << SHIFT) - 1), tuple(self._state.best_items.tolist())
+        return (total >> mixed.SHIFT, total & (1 << mixed.SHIFT) - 1), tuple(self._state.best_items.tolist())
 
     def _begin(self, start: Sequence[int]) -> float:
         state = self._state
@@ -222,7 +210,7 @@ class MixedAnnealing(Annealing):
         state.started = state.moves = state.work = 0
         self._run(state.address)
         self._products = -state.work
-        return max(1.0, (state.total >> SHIFT) / max(1, self._products))
+        return max(1.0, (state.total >> mixed.SHIFT) / max(1, self._products))
 
     def _visit(self, visits: int) -> int:
         state = self._state
@@ -236,17 +224,17 @@ class MixedAnnealing(Annealing):
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
         """The best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
-        by_faces = any(_parts(item)[0] == FACE for item in self.best[1])
+        by_faces = any(_parts(item)[0] == mixed.FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
 
     def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
         elimination = EdgeElimination(graph)
         for item in self.best[1]:
             kind, v, p, s = _parts(item)
-            if kind == VERTEX:
+            if kind == mixed.VERTEX:
                 steps = edges_of_vertex(elimination, self._lines.vertices[v])
             elif kind in _SIDES:
-                ends = (v, s) if kind == FRONT else (p, v)
+                ends = (v, s) if kind == mixed.FRONT else (p, v)
                 j, i = (self._lines.vertices[end] for end in ends)
                 steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
             else:
@@ -269,8 +257,8 @@ class MixedAnnealing(Annealing):
 
 def _parts(item: int) -> tuple[int, int, int, int]:
     """Kind of an item, then its vertices: the middle one, where it starts, where it ends."""
-    item, kind = item >> KIND_BITS, item & (1 << KIND_BITS) - 1
-    return kind, item & _IDS, item >> ID_BITS & _IDS, item >> 2 * ID_BITS
+    item, kind = item >> mixed.KIND_BITS, item & (1 << mixed.KIND_BITS) - 1
+    return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
 
 
 def _encoded(lines: Lines, count: int) -> tuple[Integers, dict[str, Any]]:

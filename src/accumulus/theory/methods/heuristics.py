@@ -142,12 +142,8 @@ class VertexChoices(_Choices):
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, SideView, int], int]) -> None:
         super().__init__(graph)
-        P: list[set[int]] = [set() for _ in graph.vertices]
-        S: list[set[int]] = [set() for _ in graph.vertices]
-        for e in graph.live_edges.nonzero()[0].tolist():
-            j, i = int(graph.sources[e]), int(graph.targets[e])
-            S[j].add(i)
-            P[i].add(j)
+        edges = EdgeElimination(graph)
+        P, S = list(map(set, edges.predecessors)), list(map(set, edges.successors))
         self._P, self._S, self._score = P, S, score
         self._up, self._down = _views(graph, P, S)
         self._left = dict.fromkeys(graph.intermediates)

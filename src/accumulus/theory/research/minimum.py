@@ -41,7 +41,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Accumulation
+from accumulus.elimination.edge import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
@@ -108,15 +109,12 @@ class Words:
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.graph = graph
-        ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)
-        self.below: dict[int, list[int]] = {}
-        for source, target in dict.fromkeys((source, target) for source, target, live in ends if live):
-            self.below.setdefault(source, []).append(target)
+        self.below = [list(row) for row in EdgeElimination(graph).successors]
         self.words: list[Word] = []
         self.pairs: list[VertexPair] = []
         self.pair_of: dict[tuple[int, int], int] = {}
         self._index: dict[tuple[int, ...], int] = {}
-        for start in sorted(self.below):
+        for start in range(len(self.below)):
             for path in self._paths((start,)):
                 self._add(path)
         for word in self.words:
@@ -140,7 +138,7 @@ class Words:
         return [word for k, word in enumerate(self.pairs[pair].words) if value >> k & 1]
 
     def _paths(self, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        for target in self.below.get(path[-1], ()):
+        for target in self.below[path[-1]]:
             yield (*path, target)
             yield from self._paths((*path, target))
 
@@ -233,14 +231,11 @@ def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
         VerificationError: if the products do not make up the Jacobian; a mistake of the search.
     """
     graph = words.graph
-    steps = Steps(len(graph.sources))
-    edges: dict[tuple[int, int], int] = {}
-    for e in graph.live_edges.nonzero()[0].tolist():
-        ends = int(graph.sources[e]), int(graph.targets[e])
-        edges[ends] = steps.sum(edges[ends], e) if ends in edges else e
+    merged = EdgeElimination(graph)  # in which parallel edges are one
+    steps, edges = merged.steps, merged.successors
     made: dict[int, list[tuple[int, int]]] = {}
     for p, pair in enumerate(words.pairs):
-        made[p] = [(pair.edge, edges[pair.start, pair.end])] if pair.edge else []
+        made[p] = [(pair.edge, edges[pair.start][pair.end])] if pair.edge else []
     sums: dict[tuple[int, int], int] = {}
 
     def value(p: int, wanted: int) -> int:
