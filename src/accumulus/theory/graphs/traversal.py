@@ -57,7 +57,7 @@ def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]
         following: the ends of the edges that begin at a vertex.
 
     >>> longest_ways([1, 3, 2], {1: [2, 3], 3: [2], 2: []}.__getitem__)
-    {1: 0, 3: 1, 2: 2}
+    {1: 0, 2: 2, 3: 1}
     """
     found: dict[int, int] = {}
     for v in order:
