@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.elimination.emit import emit
 from accumulus.errors import TimeLimitWarning
+from accumulus.frontends.decisions import Guard
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.objective import Objective
 from accumulus.rewriting.canonical import canonical
@@ -291,9 +292,13 @@ class CaseFacts:
         """The case of a program."""
         by_line: dict[tuple[str, int, str], list[str]] = {}
         for guard in program.recording.guards:
-            by_line.setdefault((guard.file, guard.line, guard.source), []).append(guard.answer)
+            by_line.setdefault(_line(guard), []).append(guard.answer)
         conditions = tuple(Condition(*line, tuple(answers)) for line, answers in by_line.items())
         return cls(conditions, program.operations, program.ran.calls, program.ran.points)
+
+
+def _line(guard: Guard) -> tuple[str, int, str]:
+    return guard.file, guard.line, guard.source
 
 
 def cases_table(cases: Iterable[CaseFacts]) -> Table:
